@@ -1,0 +1,124 @@
+"""`Aggregation`: what to compute, over which columns. It knows nothing of time windows and holds no rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from muntin.errors import NotInvertibleError, UnsupportedOperationError
+from muntin.types import value_type
+
+if TYPE_CHECKING:
+    from muntin.aggregations.define import Definition, Factory
+
+
+@dataclass(frozen=True, repr=False)
+class Aggregation:
+    """An aggregation over named columns: `lift`, `combine`, `lower`, a neutral element, perhaps `invert`, and facts.
+
+    The functions can be called as they stand, uncompiled; aggregators and engines compile them.
+
+    >>> from muntin import agg
+    >>> mean = agg.mean("v")
+    >>> mean.lower(mean.combine(mean.lift(1.0), mean.lift(2.0)))
+    1.5
+    """
+
+    factory: Factory
+    columns: tuple[str, ...]
+    parameters: tuple[tuple[str, Any], ...] = ()
+    skip_nan: bool = False
+    _algebras: dict[Any, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    @property
+    def name(self) -> str:
+        """The name it was defined under."""
+        return self.factory.name
+
+    @property
+    def definition(self) -> Definition:
+        """The definition that holds the facts all types share."""
+        return self.factory.first
+
+    @property
+    def commutative(self) -> bool:
+        """Whether the order of the arguments of `combine` does not matter."""
+        return all(d.commutative for d in self.factory.definitions.values())
+
+    @property
+    def invertible(self) -> bool:
+        """Whether `invert` can remove a part from a whole."""
+        return self.definition.invertible
+
+    @property
+    def selective(self) -> bool:
+        """Whether `combine` always returns one of its arguments."""
+        return all(d.selective for d in self.factory.definitions.values())
+
+    @property
+    def kind(self) -> str:
+        """Distributive, algebraic (a state of fixed size) or holistic (no fixed size)."""
+        return self.definition.kind
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that decides what a state means; snapshots carry it."""
+        texts = [f"{family}:{d.fingerprint}" for family, d in sorted(self.factory.definitions.items())]
+        text = f"{texts}{self.parameters}{self.skip_nan}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def lift(self, *values: Any, time: int = 0) -> Any:
+        """Return the state of a window that holds just this row."""
+        from muntin.aggregations.binding import plain_algebra  # binding imports this module
+
+        kinds = tuple(value_type(value) for value in values)
+        if kinds not in self._algebras:
+            self._algebras[kinds] = plain_algebra(self, kinds)
+        algebra = self._algebras[kinds]
+        state = algebra.lift(*values, time)
+        self._algebras[type(state)] = algebra
+        return state
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        """Return the state of two neighbouring windows joined."""
+        return self._algebra_of(older).combine(older, newer)
+
+    def lower(self, state: Any) -> Any:
+        """Return the answer that a state stands for."""
+        return self._algebra_of(state).lower(state)
+
+    def invert(self, whole: Any, part: Any) -> Any:
+        """Return `whole` without `part`, its oldest rows."""
+        if not self.invertible:
+            raise NotInvertibleError(f"{self} has no invert: what it has taken in cannot be taken out again")
+        return self._algebra_of(whole).invert(whole, part)
+
+    def neutral(self, *kinds: Any) -> Any:
+        """Return the neutral element, for columns of these types (float64 unless said)."""
+        from muntin.aggregations.binding import plain_algebra  # binding imports this module
+        from muntin.types import FLOAT64
+
+        algebra = plain_algebra(self, kinds or tuple(FLOAT64 for _ in self.columns))
+        neutral: Callable[[], Any] | None = algebra.neutral
+        if neutral is None:
+            raise UnsupportedOperationError(f"{self} defines no neutral element; an empty marker stands in for it")
+        return neutral()
+
+    def _algebra_of(self, state: Any) -> Any:
+        if type(state) not in self._algebras:
+            from muntin.aggregations.binding import plain_algebra  # binding imports this module
+            from muntin.types import FLOAT64
+
+            self._algebras[type(state)] = plain_algebra(self, tuple(FLOAT64 for _ in self.columns))
+        return self._algebras[type(state)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be made again."""
+        return {**self.__dict__, "_algebras": {}}
+
+    def __repr__(self) -> str:
+        """Show the call that made it."""
+        words = [repr(column) for column in self.columns] + [f"{name}={value!r}" for name, value in self.parameters]
+        return f"agg.{self.name}({', '.join(words + (['skip_nan=True'] if self.skip_nan else []))})"

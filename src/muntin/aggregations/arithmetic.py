@@ -1,0 +1,283 @@
+"""Counts, sums, means and products.
+
+Sums of integers are exact: two limbs of 32 and 64 bits hold them, and only a final result that does not fit int64 is an
+error. Sums of floats carry the rounding error of every addition beside the sum (Neumaier's sum as a monoid): over a
+window of n values the result is off by at most u|S| + (nu)^2 * sum|x|, u = 2^-53, however long the stream has run.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.define import by_type, define
+
+LIMB = 0xFFFFFFFF
+DECIMALS = decimal.Context(prec=76)
+"""Wide enough that no sum of decimals of 38 digits is rounded."""
+
+
+@define(state="i8", result="i8", empty=0, commutative=True)
+class count_rows:
+    """Count rows, null or not."""
+
+    def lift():
+        return 1
+
+    def combine(a, b):
+        return a + b
+
+    def invert(a, b):
+        return a - b
+
+    def neutral():
+        return 0
+
+
+@define(state="i8", result="i8", empty=0, commutative=True)
+class count_values:
+    """Count the rows where the column is not null."""
+
+    def lift(v):
+        return 1
+
+    def combine(a, b):
+        return a + b
+
+    def invert(a, b):
+        return a - b
+
+    def neutral():
+        return 0
+
+
+def count(column: str | None = None, *, skip_nan: bool = False) -> Aggregation:
+    """Count rows, or the non-null values of a column. 0 for none. O(1) combine.
+
+    >>> from muntin import slide, agg
+    >>> slide([5, 6, 7], agg.count(), range=2).tolist()
+    [1, 2, 2]
+    """
+    return count_rows() if column is None else count_values(column, skip_nan=skip_nan)
+
+
+@define(state={"high": "i8", "low": "i8"}, result="i8", commutative=True, kind="distributive")
+class _integer_sum:
+    def lift(v):
+        return (int(v) >> 32, int(v) & LIMB)
+
+    def combine(a, b):
+        low = a.low + b.low
+        return (a.high + b.high + (low >> 32), low & LIMB)
+
+    def invert(a, b):
+        low = a.low - b.low
+        return (a.high - b.high + (low >> 32), low & LIMB)
+
+    def neutral():
+        return (0, 0)
+
+    def lower(s):
+        if s.high < -2147483648 or s.high > 2147483647:
+            raise OverflowError("the sum of a window does not fit int64")
+        return (s.high << 32) + s.low
+
+
+@define(state={"total": "f8", "error": "f8"}, result="f8", commutative=True, kind="distributive")
+class _float_sum:
+    def lift(v):
+        return (v, 0.0)
+
+    def combine(a, b):
+        total = a.total + b.total
+        part = total - a.total
+        error = (a.total - (total - part)) + (b.total - part)
+        return (total, a.error + b.error + error)
+
+    def invert(a, b):
+        total = a.total - b.total
+        part = total - a.total
+        error = (a.total - (total - part)) - (b.total + part)
+        return (total, a.error - b.error + error)
+
+    def neutral():
+        return (0.0, 0.0)
+
+    def widen(s):
+        return (s.high * 4294967296.0 + s.low, 0.0)
+
+    def lower(s):
+        # Where the sum is infinite or NaN the error is NaN, and means nothing.
+        return s.total + s.error if math.isfinite(s.error) else s.total
+
+
+@define(state="v", result="object", commutative=True, kind="distributive")
+class _decimal_sum:
+    def lift(v):
+        return v
+
+    def combine(a, b):
+        return DECIMALS.add(a, b)
+
+    def invert(a, b):
+        return DECIMALS.subtract(a, b)
+
+
+sum = by_type(
+    "sum",
+    """Sum a column: int64 for integers and booleans, float64 for floats, exact for decimals.
+
+    An integer sum that does not fit int64 is an error. O(1) combine, invertible.
+
+    >>> from muntin import slide, agg
+    >>> slide([1, 2, 3], agg.sum("v"), range=2).tolist()
+    [1, 3, 5]
+    """,
+    integer=_integer_sum,
+    boolean=_integer_sum,
+    floating=_float_sum,
+    duration=_integer_sum.returning("v"),
+    decimal=_decimal_sum,
+)
+
+
+@define(state={"n": "i8", "high": "i8", "low": "i8"}, result="f8", commutative=True)
+class _integer_mean:
+    def lift(v):
+        return (1, int(v) >> 32, int(v) & LIMB)
+
+    def combine(a, b):
+        low = a.low + b.low
+        return (a.n + b.n, a.high + b.high + (low >> 32), low & LIMB)
+
+    def invert(a, b):
+        low = a.low - b.low
+        return (a.n - b.n, a.high - b.high + (low >> 32), low & LIMB)
+
+    def neutral():
+        return (0, 0, 0)
+
+    def lower(s):
+        return (s.high * 4294967296.0 + s.low) / s.n
+
+
+@define(state={"n": "f8", "total": "f8", "error": "f8"}, result="f8", commutative=True)
+class _float_mean:
+    def lift(v):
+        return (1.0, v, 0.0)
+
+    def combine(a, b):
+        total = a.total + b.total
+        part = total - a.total
+        error = (a.total - (total - part)) + (b.total - part)
+        return (a.n + b.n, total, a.error + b.error + error)
+
+    def invert(a, b):
+        total = a.total - b.total
+        part = total - a.total
+        error = (a.total - (total - part)) - (b.total + part)
+        return (a.n - b.n, total, a.error - b.error + error)
+
+    def neutral():
+        return (0.0, 0.0, 0.0)
+
+    def widen(s):
+        return (s.n, s.high * 4294967296.0 + s.low, 0.0)
+
+    def lower(s):
+        return (s.total + s.error if math.isfinite(s.error) else s.total) / s.n
+
+
+@define(state={"n": "i8", "total": "v"}, result="object", commutative=True)
+class _decimal_mean:
+    def lift(v):
+        return (1, v)
+
+    def combine(a, b):
+        return (a.n + b.n, DECIMALS.add(a.total, b.total))
+
+    def invert(a, b):
+        return (a.n - b.n, DECIMALS.subtract(a.total, b.total))
+
+    def lower(s):
+        return (s.total / int(s.n))
+
+
+mean = by_type(
+    "mean",
+    """The arithmetic mean, float64; of decimals, a decimal. O(1) combine, invertible.
+
+    >>> from muntin import slide, agg
+    >>> slide([1.0, 2.0, 6.0], agg.mean("v"), range=2).tolist()
+    [1.0, 1.5, 4.0]
+    """,
+    floating=_float_mean,
+    integer=_integer_mean,
+    boolean=_integer_mean,
+    decimal=_decimal_mean,
+)
+
+
+@define(state="f8", result="f8", commutative=True)
+class product:
+    """The product, in float64 as in Spark SQL. O(1) combine; not invertible (a zero cannot be divided out).
+
+    >>> from muntin import slide, agg
+    >>> slide([2, 3, 4], agg.product("v"), range=2).tolist()
+    [2.0, 6.0, 12.0]
+    """
+
+    def lift(v):
+        return float(v)
+
+    def combine(a, b):
+        return a * b
+
+    def neutral():
+        return 1.0
+
+
+@define(
+    state={"n": "i8", "zeros": "i8", "negatives": "i8", "total": "f8", "error": "f8"}, result="f8", commutative=True
+)
+class geometric_mean:
+    """The geometric mean, by logarithms. O(1) combine, invertible.
+
+    A window that holds a negative value has no geometric mean: NaN. One that holds a zero, and no negative value, is 0.
+
+    >>> from muntin import slide, agg
+    >>> slide([2.0, 8.0, 0.0], agg.geometric_mean("v"), range=2).round(12).tolist()
+    [2.0, 4.0, 0.0]
+    """
+
+    def lift(v):
+        x = float(v)
+        if x == 0.0:
+            return (1, 1, 0, 0.0, 0.0)
+        if x < 0.0:
+            return (1, 0, 1, 0.0, 0.0)
+        return (1, 0, 0, math.log(x), 0.0)
+
+    def combine(a, b):
+        total = a.total + b.total
+        part = total - a.total
+        error = (a.total - (total - part)) + (b.total - part)
+        return (a.n + b.n, a.zeros + b.zeros, a.negatives + b.negatives, total, a.error + b.error + error)
+
+    def invert(a, b):
+        total = a.total - b.total
+        part = total - a.total
+        error = (a.total - (total - part)) - (b.total + part)
+        return (a.n - b.n, a.zeros - b.zeros, a.negatives - b.negatives, total, a.error - b.error + error)
+
+    def neutral():
+        return (0, 0, 0, 0.0, 0.0)
+
+    def lower(s):
+        if s.negatives > 0:
+            return math.nan
+        if s.zeros > 0:
+            return 0.0
+        total = s.total + s.error if math.isfinite(s.error) else s.total
+        return math.exp(total / s.n)

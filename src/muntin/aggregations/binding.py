@@ -1,0 +1,330 @@
+"""Binding: several aggregations fused into one product state, with the types of their columns settled.
+
+From here on there is one state, one `lift`, one `combine`: a kernel cannot tell how many aggregations it runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.define import Definition, can_say_none
+from muntin.errors import DefinitionError
+from muntin.kernels import cache
+from muntin.kernels.generate import Field, Generated, Output, Part, generate
+from muntin.kernels.infer import infer_result
+from muntin.types import ANY, INT64, OBJECT, Array, ColumnType, column_type, numpy_type
+
+
+@dataclass(frozen=True)
+class Result:
+    """The type of one aggregation's answers: one type, or several named ones, or an array of a fixed length."""
+
+    types: tuple[ColumnType, ...]
+    names: tuple[str, ...] = ()
+    length: int | None = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type of one row of output."""
+        if self.names:
+            fields = [(name, kind.physical) for name, kind in zip(self.names, self.types, strict=True)]
+            return np.dtype(fields, align=not any(kind.physical == OBJECT for kind in self.types))
+        return self.types[0].physical if self.length is None else np.dtype((self.types[0].physical, (self.length,)))
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Aggregations with settled types: what a kernel is generated for."""
+
+    names: tuple[str, ...]
+    aggregations: tuple[Aggregation, ...]
+    columns: tuple[str, ...]
+    types: tuple[ColumnType, ...]
+    parts: tuple[Part, ...]
+    results: tuple[Result, ...]
+    masks: tuple[tuple[tuple[int, ...], bool], ...]
+    """For each mask after the columns: the columns that must not be null, and whether NaN counts as null."""
+    gaps: bool
+    plain: bool
+
+    @property
+    def nullable(self) -> bool:
+        """Whether rows can be skipped."""
+        return bool(self.masks)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the state is a record of numbers, and kernels are compiled."""
+        return all(part.fixed for part in self.parts)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether kernels run compiled."""
+        return self.fixed and not self.plain and all(kind.physical != OBJECT for kind in self.types)
+
+    @property
+    def invertible(self) -> bool:
+        """Whether every aggregation can take rows out again."""
+        return all("invert" in part.functions for part in self.parts)
+
+    @property
+    def exact(self) -> bool:
+        """Whether no state holds a float: the result does not depend on the order of additions."""
+        return self.fixed and not any(f.dtype.kind == "f" for part in self.parts for f in part.fields or ())
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of a slot that holds one state."""
+        if not self.fixed:
+            return OBJECT
+        fields: list[Any] = []
+        for k, part in enumerate(self.parts):
+            for f in part.fields or ():
+                shape = () if f.length is None else ((f.length,),)
+                fields.append((f"p{k}_{f.name}", f.dtype, *shape))
+        fields += [(f"r{m}", np.dtype("i8")) for m in sorted({p.mask for p in self.parts if p.mask is not None})]
+        return np.dtype(fields, align=True)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of what a slot's bytes mean."""
+        prints = [aggregation.fingerprint for aggregation in self.aggregations]
+        return hashlib.sha256(f"{prints}{self.names}".encode()).hexdigest()
+
+    def slots(self, count: int) -> Array:
+        """Return room for so many states."""
+        return np.zeros(count, self.dtype) if self.fixed else np.full(count, None, OBJECT)
+
+    def outputs(self, rows: int) -> tuple[Array, ...]:
+        """Return the arrays that `emit` writes, two for each aggregation: its values, and where they are not null."""
+        arrays: list[Array] = []
+        for part, result in zip(self.parts, self.results, strict=True):
+            null = part.output.nullable or (part.empty is None and (self.gaps or part.mask is not None))
+            arrays.append(np.zeros(rows, result.dtype) if null else np.empty(rows, result.dtype))
+            arrays.append(np.ones(rows if null else 0, np.bool_))
+        return tuple(arrays)
+
+    def kernels(self, functions: Sequence[Callable[..., Any]], *entries: str, sorted_store: bool = False) -> ModuleType:
+        """Return the module in which these kernels run this binding."""
+        compiled = self.compiled or (sorted_store and not self.plain)
+        return cache.load(self.generate(functions, *entries, sorted_store=sorted_store), compiled=compiled)
+
+    def generate(self, functions: Sequence[Callable[..., Any]], *entries: str, sorted_store: bool = False) -> Generated:
+        """Write that module."""
+        generated = generate(
+            self.parts, gaps=self.gaps, kernels=functions, entries=entries, sorted_store=sorted_store
+        )
+        if generated.injected and self.compiled:
+            name, value = next(iter(generated.injected.items()))
+            raise DefinitionError(
+                f"a compiled aggregation cannot use the outer name {name.split('_', 2)[-1]!r}, a {type(value).__name__}; "
+                'use numbers, tuples, arrays, modules and functions, or state="object"'
+            )
+        return generated
+
+
+def bind(
+    aggregations: Mapping[str, Aggregation],
+    types: Mapping[str, ColumnType],
+    *,
+    time: ColumnType = INT64,
+    nullable: bool = True,
+    gaps: bool = True,
+    has_nan: bool = True,
+    identity: bool = False,
+    plain: bool = False,
+) -> Binding:
+    """Fuse aggregations over columns of these types.
+
+    `nullable`: rows can be null. `gaps`: windows can be empty. `has_nan`: NaN can come. `identity`: the kernel needs a
+    neutral element. `plain`: run uncompiled. Saying less than is true is wrong; saying more only costs time.
+    """
+    columns = tuple(dict.fromkeys(c for aggregation in aggregations.values() for c in aggregation.columns))
+    masks: dict[tuple[tuple[int, ...], bool], int] = {}
+    parts, results = [], []
+    for aggregation in aggregations.values():
+        kinds = tuple(types[c] for c in aggregation.columns)
+        builder = _PartBuilder(aggregation, kinds, time, has_nan or identity)  # NaN is the neutral element of min
+        positions = tuple(columns.index(c) for c in aggregation.columns)
+        mask = None
+        if (nullable and positions) or (identity and not builder.has_neutral):
+            mask = len(columns) + masks.setdefault((positions, aggregation.skip_nan), len(masks))
+        parts.append(builder.part(positions, mask))
+        results.append(builder.result)
+    return Binding(
+        tuple(aggregations),
+        tuple(aggregations.values()),
+        columns,
+        tuple(types[c] for c in columns),
+        tuple(parts),
+        tuple(results),
+        tuple(masks),
+        gaps,
+        plain,
+    )
+
+
+class _PartBuilder:
+    """Settles the types of one aggregation."""
+
+    def __init__(
+        self, aggregation: Aggregation, kinds: tuple[ColumnType, ...], time: ColumnType, has_nan: bool
+    ) -> None:
+        self.aggregation = aggregation
+        self.kinds = kinds
+        column = aggregation.columns[0] if aggregation.columns else ""
+        family = kinds[0].family if kinds else "any"
+        # A column of nulls only has no type yet; any definition does, since no value will reach it.
+        known = aggregation.factory.definitions
+        if kinds and kinds[0].logical == pa.null() and "any" not in known:
+            family = next(iter(known))
+        self.definition: Definition = aggregation.factory.definition(family, column, kinds[0] if kinds else "")
+        self.named_types = dict(zip(self.definition.columns, kinds, strict=True)) | {"time": time}
+        self.parameters = dict(aggregation.parameters)
+        self.constants = self.parameters | _extremes(kinds) | {"has_nan": has_nan and _floating(kinds)}
+        self.functions = dict(self.definition.functions)
+        neutral = self.functions.get("neutral")
+        if neutral and any(self.constants.get(word, "") is None for word in neutral.keywords):
+            del self.functions["neutral"]  # the type has no extreme value: the empty marker stands in
+        self.has_neutral = "neutral" in self.functions
+        self.state = self.definition.state
+        if callable(self.state):
+            self.state = self._of_parameters(self.state)
+        self.fields = self._fields()
+
+    def _of_parameters(self, spec: Callable[..., Any]) -> Any:
+        return spec(**{name: self.parameters[name] for name in inspect.signature(spec).parameters})
+
+    def _fields(self) -> tuple[Field, ...] | None:
+        if self.state in ("object", "sorted"):
+            return None
+        spec = self.state if isinstance(self.state, Mapping) else {"value": self.state}
+        return tuple(self._field(name, reference) for name, reference in spec.items())
+
+    def _field(self, name: str, reference: Any) -> Field:
+        if not name.isidentifier():
+            raise DefinitionError(f"{self.aggregation.name}: a state field is named {name!r}, which is no identifier")
+        if isinstance(reference, tuple):
+            return Field(name, self._resolve(reference[0]).physical, int(reference[1]))
+        return Field(name, self._resolve(reference).physical)
+
+    def _resolve(self, reference: Any) -> ColumnType:
+        if reference in self.named_types:
+            return self.named_types[reference]
+        if reference == "object":
+            return ANY
+        if reference == "difference":
+            return _difference(self.kinds[0])
+        try:
+            return numpy_type(reference)
+        except TypeError as error:
+            raise DefinitionError(
+                f"{self.aggregation.name}: {reference!r} is neither a NumPy type nor a column of lift"
+            ) from error
+
+    @cached_property
+    def result(self) -> Result:
+        """The type of the answers: as declared, else the state's own where there is no lower, else inferred."""
+        spec = self.definition.result
+        if callable(spec):
+            spec = self._of_parameters(spec)
+        if isinstance(spec, Mapping):
+            return Result(tuple(self._resolve(r) for r in spec.values()), tuple(spec))
+        if isinstance(spec, tuple):
+            return Result((self._resolve(spec[0]),), length=int(spec[1]))
+        if spec is not None:
+            return Result((self._resolve(spec),))
+        fields = self.fields
+        if fields is None or any(field.dtype == OBJECT for field in fields):
+            return Result((ANY if "lower" in self.functions or fields is None else self._resolve(self._only()),))
+        if "lower" not in self.functions and len(fields) == 1:
+            return Result((self._resolve(self._only()),), length=fields[0].length)
+        dtypes, length = infer_result(self.part((), None, Output()))
+        if len(dtypes) == 1:
+            return Result((numpy_type(dtypes[0]),), length=length)
+        return Result(tuple(numpy_type(d) for d in dtypes), tuple(f"f{i}" for i in range(len(dtypes))))
+
+    def _only(self) -> Any:
+        reference = next(iter(self.state.values())) if isinstance(self.state, Mapping) else self.state
+        return reference[0] if isinstance(reference, tuple) else reference
+
+    def part(self, columns: tuple[int, ...], mask: int | None, output: Output | None = None) -> Part:
+        """Return the part for a kernel, reading its columns at these positions."""
+        if output is None:
+            nullable = "lower" in self.functions and can_say_none(self.functions["lower"])
+            output = Output(self.result.names, self.result.length, nullable)
+        return Part(
+            functions=self.functions,
+            constants=self.constants,
+            columns=columns,
+            mask=mask,
+            fields=self.fields,
+            scalar=not isinstance(self.state, Mapping),
+            sorted=isinstance(self.state, str) and self.state == "sorted",
+            output=output,
+            empty=self.definition.empty,
+        )
+
+
+def _floating(kinds: tuple[ColumnType, ...]) -> bool:
+    return any(kind.family in ("floating", "other") for kind in kinds)
+
+
+def _extremes(kinds: tuple[ColumnType, ...]) -> dict[str, Any]:
+    """Return the least and the greatest value of the first column's type, None where it has none."""
+    if kinds and kinds[0].physical.kind in "iu":
+        info = np.iinfo(kinds[0].physical)
+        return {"lowest": int(info.min), "highest": int(info.max)}
+    if kinds and kinds[0].physical.kind == "f":
+        return {"lowest": float("-inf"), "highest": float("nan")}  # NaN is greater than any number, as in Spark SQL
+    if kinds and kinds[0].physical.kind == "b":
+        return {"lowest": False, "highest": True}
+    return {"lowest": None, "highest": None}
+
+
+def _difference(kind: ColumnType) -> ColumnType:
+    if kind.logical is not None and pa.types.is_timestamp(kind.logical):
+        return column_type(pa.duration(kind.logical.unit))
+    return INT64 if kind.family == "temporal" else kind
+
+
+# ---------------------------------------------------------------- the functions of one aggregation, as they stand
+
+
+@dataclass(frozen=True)
+class PlainAlgebra:
+    """The uncompiled functions of one aggregation over columns of settled types."""
+
+    lift: Callable[..., Any]
+    combine: Callable[[Any, Any], Any]
+    lower: Callable[[Any], Any]
+    invert: Callable[[Any, Any], Any] | None
+    neutral: Callable[[], Any] | None
+
+
+def plain_algebra(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> PlainAlgebra:
+    """Return the functions of an aggregation, uncompiled."""
+    builder = _PartBuilder(aggregation, kinds, INT64, has_nan=True)
+    part = builder.part(tuple(range(len(kinds))), None, Output())
+    module = cache.load(generate([part], gaps=False, kernels=()), compiled=False)
+    words = {name: getattr(module, f"_p0_{name}", None) for name in ("lift", "combine", "lower", "invert", "neutral")}
+    lift = words["lift"] or module._p0_state
+    assert words["combine"] is not None
+    assert words["lower"] is not None
+    return PlainAlgebra(
+        lift if part.uses_time else lambda *values_and_time: lift(*values_and_time[:-1]),
+        words["combine"],
+        words["lower"],
+        words["invert"],
+        words["neutral"],
+    )

@@ -1,0 +1,79 @@
+"""Exact quantiles and the k greatest: states that grow with the window."""
+
+from __future__ import annotations
+
+from muntin.aggregations.define import by_type, define
+
+
+@define(state="sorted", result="f8", commutative=True)
+class _quantile:
+    def lower(s, *, q):
+        at = (len(s) - 1) * q
+        low = int(at)
+        high = min(low + 1, len(s) - 1)
+        below, share = float(s[low]), at - low
+        if share == 0.0:
+            return below
+        return below + (float(s[high]) - below) * share
+
+
+@define(state="sorted", result="f8", commutative=True)
+class _median:
+    def lower(s):
+        n = len(s)
+        if n % 2 == 1:
+            return float(s[n // 2])
+        return (float(s[n // 2 - 1]) + float(s[n // 2])) / 2.0
+
+
+quantile = by_type(
+    "quantile",
+    """The exact quantile, between neighbours by linear interpolation, as Spark's `percentile`: `quantile("v", 0.9)`.
+
+    O(log n) a row over arrays; as a state it is the sorted window, and a combine merges in O(n).
+
+    >>> from muntin import slide, agg
+    >>> slide([1, 2, 3, 4], agg.quantile("v", 0.25), range=4).tolist()
+    [1.0, 1.25, 1.5, 1.75]
+    """,
+    floating=_quantile,
+    integer=_quantile,
+    boolean=_quantile,
+    decimal=_quantile,
+)
+median = by_type(
+    "median",
+    """The exact median. O(log n) a row over arrays; as a state it is the sorted window, and a combine merges in O(n).
+
+    >>> from muntin import slide, agg
+    >>> slide([1, 2, 9], agg.median("v"), range=3).tolist()
+    [1.0, 1.5, 2.0]
+    """,
+    floating=_median,
+    integer=_median,
+    boolean=_median,
+    decimal=_median,
+)
+
+
+@define(state="object", result="object", commutative=True)
+class top_k:
+    """The k greatest values, greatest first: `top_k("v", 3)`. O(k log k) combine.
+
+    >>> from muntin import slide, agg
+    >>> slide([5, 9, 7, 1], agg.top_k("v", 2), range=3).tolist()
+    [[5], [9, 5], [9, 7], [9, 7]]
+    """
+
+    def lift(v):
+        return (v,)
+
+    def combine(a, b, *, k):
+        # NaN is the greatest, and equal to itself.
+        return tuple(sorted(a + b, key=lambda x: (x != x, 0 if x != x else x), reverse=True)[:k])
+
+    def neutral():
+        return ()
+
+    def lower(s):
+        return list(s)

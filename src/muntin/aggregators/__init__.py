@@ -1,0 +1,8 @@
+"""Aggregators: how the states of a window are merged. `from muntin import aggregators`."""
+
+from muntin.aggregators.base import Aggregator
+from muntin.aggregators.recalculate import Recalculate
+from muntin.aggregators.subtract_on_evict import SubtractOnEvict
+from muntin.aggregators.two_stacks import TwoStacks
+
+__all__ = ["Aggregator", "Recalculate", "SubtractOnEvict", "TwoStacks"]

@@ -1,0 +1,40 @@
+"""Answers as Python values: numbers, None, named tuples, lists."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregations.binding import Binding, Result
+from muntin.types import Array, logical_value
+
+
+def read_answer(binding: Binding, outputs: tuple[Array, ...], empty: bool) -> dict[str, Any]:
+    """Return the answers in row 0 of the outputs, by name."""
+    answers: dict[str, Any] = {}
+    for k, (name, part, result) in enumerate(zip(binding.names, binding.parts, binding.results, strict=True)):
+        values, valid = outputs[2 * k], outputs[2 * k + 1]
+        if empty:
+            answers[name] = part.empty
+        elif len(valid) and not valid[0]:
+            answers[name] = None
+        else:
+            answers[name] = _value(values[0], result)
+    return answers
+
+
+def _value(value: Any, result: Result) -> Any:
+    if result.names:
+        parts = [logical_value(value[name], kind) for name, kind in zip(result.names, result.types, strict=True)]
+        return _record(result.names)(*parts)
+    if result.length is not None:
+        return np.array(value)
+    return logical_value(value, result.types[0])
+
+
+@cache
+def _record(names: tuple[str, ...]) -> Any:
+    return namedtuple("Answer", names)  # noqa: PYI024  # the names are known only now

@@ -1,0 +1,65 @@
+"""Kernels that every structure shares: they call its `push`, `pop` and `total`, each written in the structure's file.
+
+`window` is the tuple of arrays that holds the structure; only the structure's own kernels know what is where.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from muntin.kernels.vocabulary import Columns, Ints, Outputs, emit, emit_empty, kernel, lift
+
+if TYPE_CHECKING:
+
+    def push(window: Any, time: int, state: Any) -> None:
+        """Append a state to the window."""
+
+    def pop(window: Any) -> None:
+        """Remove the oldest state."""
+
+    def total(window: Any) -> Any:
+        """Return the state of the whole window, which is not empty."""
+
+
+@kernel
+def insert_rows(window: Any, columns: Columns, times: Ints, start: int, stop: int) -> None:
+    """Insert rows of some columns."""
+    for row in range(start, stop):
+        push(window, times[row], lift(columns, times, row))
+
+
+@kernel
+def evict_rows(window: Any, count: int) -> None:
+    """Evict so many of the oldest rows."""
+    for _ in range(count):
+        pop(window)
+
+
+@kernel
+def answer(window: Any, outputs: Outputs) -> None:
+    """Lower the state of the whole window, which is not empty."""
+    emit(outputs, 0, total(window))
+
+
+@kernel
+def slide_rows(window: Any, columns: Columns, times: Ints, first: Ints, last: Ints, outputs: Outputs) -> None:
+    """Run the windows [first, last) of rows, both bounds ascending, through the structure."""
+    begin = first[0] if len(first) > 0 else 0
+    end = begin
+    for i in range(len(first)):
+        if first[i] >= end:  # the window has no row of the one before: what lies between is never seen
+            for _ in range(end - begin):
+                pop(window)
+            begin = first[i]
+            end = first[i]
+        for row in range(end, last[i]):
+            push(window, times[row], lift(columns, times, row))
+        if last[i] > end:
+            end = last[i]
+        for _ in range(first[i] - begin):
+            pop(window)
+        begin = first[i]
+        if end > begin:
+            emit(outputs, i, total(window))
+        else:
+            emit_empty(outputs, i)

@@ -1,0 +1,173 @@
+"""What all in-order aggregators share: states and times in a ring that doubles, positions that only grow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from muntin.aggregators.base import Aggregator
+from muntin.aggregators.states import States
+from muntin.errors import OutOfOrderError
+from muntin.types import Array
+
+FRONT, END = 0, 1
+
+
+class RingAggregator(Aggregator):
+    """An aggregator whose rows come in the order of their times.
+
+    `_window` is (slots, times, marks, ...). Position p is in slot p mod capacity, a power of two; marks[0] is the
+    position of the oldest row, marks[1] that of the next one; other marks are the structure's own.
+    """
+
+    mark_count: ClassVar[int] = 2
+
+    def evict(self) -> None:
+        """Remove the oldest row; `IndexError` if there is none. Amortised O(1) combines, or what the class says."""
+        if not len(self):
+            raise IndexError("evict from an empty window")
+        self._module.evict_rows(self._window, 1)
+
+    def bulk_evict(self, t: Any) -> None:
+        """Remove all rows whose time is at most t: O(log n) to find them, then what the structure needs to drop them."""
+        if len(self):
+            count = self._position(self._time(t), "right") - int(self._marks[FRONT])
+            if count:
+                self._evict_many(count)
+
+    def range_query(self, lo: Any, hi: Any) -> Any:
+        """Return the aggregate of the rows with lo <= time <= hi: O(log n) to find them, then as the class says."""
+        outputs = self._binding.outputs(1)
+        begin = end = 0
+        if len(self):
+            begin, end = self._position(self._time(lo), "left"), self._position(self._time(hi), "right")
+        if begin < end:
+            self._answer_range(begin, end, outputs)
+        return self._answer(outputs, empty=begin >= end)
+
+    def __len__(self) -> int:
+        """Return the number of rows. O(1)."""
+        return int(self._marks[END] - self._marks[FRONT])
+
+    @property
+    def oldest(self) -> Any:
+        """The time of the oldest row, None if the window is empty. O(1)."""
+        return self._logical_time(self._time_at(int(self._marks[FRONT]))) if len(self) else None
+
+    @property
+    def youngest(self) -> Any:
+        """The time of the youngest row, None if the window is empty. O(1)."""
+        return self._logical_time(self._time_at(int(self._marks[END]) - 1)) if len(self) else None
+
+    # ------------------------------------------------------------ what a structure may override
+
+    def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
+        """Return the arrays after slots, times and marks, empty."""
+        return ()
+
+    def _evict_many(self, count: int) -> None:
+        """Remove the `count` oldest rows: one by one, unless the structure knows better."""
+        self._module.evict_rows(self._window, count)
+
+    def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
+        """Lower the aggregate of the positions [begin, end)."""
+        raise NotImplementedError
+
+    def _check_structure(self, states: States, require: Any) -> None:
+        """Require the structure's own invariants."""
+
+    # ------------------------------------------------------------ the ring
+
+    @property
+    def _marks(self) -> Array:
+        return self._window[2]
+
+    def _allocate(self) -> None:
+        self._window: tuple[Array, ...] = self._empty(16)
+
+    def _empty(self, capacity: int) -> tuple[Array, ...]:
+        slots = self._binding.slots(capacity)
+        return (slots, np.zeros(capacity, "i8"), np.zeros(self.mark_count, "i8"), *self._extra_arrays(capacity))
+
+    def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
+        if not count:
+            return
+        self._require_order(times)
+        self._reserve(len(self) + count)
+        self._module.insert_rows(self._window, columns, times, 0, count)
+
+    def _require_order(self, times: Array) -> None:
+        if len(self) and times[0] < self._time_at(int(self._marks[END]) - 1):
+            raise OutOfOrderError(
+                f"the time {self._logical_time(times[0])!r} is before {self.youngest!r}, the youngest in the window; "
+                "Fiba takes times in any order"
+            )
+        if len(times) > 1:
+            back = np.flatnonzero(times[1:] < times[:-1])
+            if len(back):
+                row = int(back[0]) + 1
+                raise OutOfOrderError(
+                    f"the time of row {row}, {self._logical_time(times[row])!r}, is before that of row {row - 1}, "
+                    f"{self._logical_time(times[row - 1])!r}; Fiba takes times in any order"
+                )
+
+    def _reserve(self, rows: int) -> None:
+        """Double the ring until it holds so many rows; each stays at its position."""
+        capacity = len(self._window[0])
+        if rows <= capacity:
+            return
+        while capacity < rows:
+            capacity *= 2
+        slots, times, *rest = self._window
+        positions = np.arange(self._marks[FRONT], self._marks[END])
+        grown = np.zeros(capacity, slots.dtype) if self._binding.fixed else self._binding.slots(capacity)
+        grown_times = np.zeros(capacity, "i8")
+        grown[positions & (capacity - 1)] = slots[positions & (len(slots) - 1)]
+        grown_times[positions & (capacity - 1)] = times[positions & (len(slots) - 1)]
+        self._window = (grown, grown_times, *rest)
+
+    def _time_at(self, position: int) -> int:
+        times = self._window[1]
+        return int(times[position & (len(times) - 1)])
+
+    def _position(self, time: int, side: str) -> int:
+        """Return the first position whose time is at least (left) or above (right) the given one. O(log n)."""
+        low, high = int(self._marks[FRONT]), int(self._marks[END])
+        while low < high:
+            middle = (low + high) // 2
+            before = self._time_at(middle) < time or (side == "right" and self._time_at(middle) == time)
+            low, high = (middle + 1, high) if before else (low, middle)
+        return low
+
+    # ------------------------------------------------------------ snapshots and checks
+
+    def _arrays(self) -> dict[str, Array]:
+        slots, times, marks, *extra = self._window
+        at = np.arange(marks[FRONT], marks[END]) & (len(slots) - 1)
+        names = [f"extra{i}" for i in range(len(extra))]
+        return {"slots": slots[at], "times": times[at], "marks": marks, **dict(zip(names, extra, strict=True))}
+
+    def _adopt(self, arrays: Mapping[str, Array]) -> None:
+        count = len(arrays["times"])
+        capacity = 16
+        while capacity < count:
+            capacity *= 2
+        window = self._empty(capacity)
+        window[2][:] = arrays["marks"]
+        at = np.arange(window[2][FRONT], window[2][END]) & (capacity - 1)
+        window[0][at] = arrays["slots"]
+        window[1][at] = arrays["times"]
+        for i, array in enumerate(window[3:]):
+            array[:] = arrays[f"extra{i}"]
+        self._window = window
+
+    def _check(self, states: States, require: Any) -> None:
+        slots, times, marks, *_ = self._window
+        require(len(slots) & (len(slots) - 1) == 0, f"the capacity {len(slots)} is no power of two")
+        require(len(times) == len(slots), "the rings of states and of times differ in length")
+        require(0 <= len(self) <= len(slots), f"{len(self)} rows in a ring of {len(slots)}")
+        held = times[np.arange(marks[FRONT], marks[END]) & (len(times) - 1)]
+        require(bool((held[1:] >= held[:-1]).all()), "the times in the ring descend")
+        self._check_structure(states, require)

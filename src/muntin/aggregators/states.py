@@ -1,0 +1,129 @@
+"""States looked at from outside the kernels: folded for `check()`, compared, converted, and counted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregations.binding import Binding
+from muntin.aggregators import drive
+from muntin.errors import ColumnTypeError
+from muntin.kernels import cache
+from muntin.types import Array
+
+
+class States:
+    """Reads and folds the states of a binding in plain Python, independently of any structure's kernels."""
+
+    def __init__(self, binding: Binding) -> None:
+        self.binding = binding
+        self._module = replace(binding, plain=True).kernels(())
+
+    def load(self, slots: Array, index: int) -> Any:
+        """Return the state in a slot."""
+        return self._module.load(slots, index)
+
+    def combine(self, a: Any, b: Any) -> Any:
+        """Return two states combined."""
+        return self._module.combine(a, b)
+
+    def fold(self, ring: Array, begin: int, end: int) -> Any:
+        """Return the aggregate of the ring's positions [begin, end)."""
+        last = len(ring) - 1
+        state = self._module.load(ring, begin & last)
+        for at in range(begin + 1, end):
+            state = self._module.combine(state, self._module.load(ring, at & last))
+        return state
+
+    def revived(self, array: Array) -> Array:
+        """Return an array of states as a snapshot holds it, its plain tuples made the records that they were."""
+        if array.dtype != object:
+            return array
+        for i, state in enumerate(array):
+            if state is not None:
+                array[i] = self._module._S(*(self._member(k, value) for k, value in enumerate(state)))
+        return array
+
+    def _member(self, k: int, value: Any) -> Any:
+        parts = self.binding.parts
+        record = k < len(parts) and parts[k].fields is not None and not parts[k].scalar and value is not None
+        return getattr(self._module, f"_p{k}_state")(value) if record else value
+
+    def close(self, a: Any, b: Any) -> bool:
+        """Say whether two states are the same, up to the rounding of floats."""
+        return close(tuple(a), tuple(b))
+
+
+def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
+    """Compare values, tuples and arrays; floats up to rounding, NaN equal to NaN."""
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.shape == b.shape and all(close(x, y, tolerance) for x, y in zip(a.tolist(), b.tolist(), strict=True))
+    if isinstance(a, float | np.floating) and isinstance(b, float | np.floating):
+        if math.isnan(a) or math.isnan(b):
+            return math.isnan(a) and math.isnan(b)
+        return bool(a == b) or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
+    return bool(a == b)
+
+
+def converted(old: Binding, new: Binding, slots: Array) -> Array:
+    """Return the states of one binding as those of another, whose types are wider. O(n), in plain Python; rare."""
+    before = replace(old, plain=True).kernels(())
+    after = replace(new, plain=True).kernels(())
+    changes = [_conversion(old, new, after, k) for k in range(len(new.parts))]
+    masks = [m - len(new.columns) for m in sorted({p.mask for p in new.parts if p.mask is not None})]
+    result = new.slots(len(slots))
+    for i in range(len(slots)):
+        if slots.dtype == object and slots[i] is None:
+            continue
+        state = before.load(slots, i)
+        parts = []
+        for k, part in enumerate(old.parts):
+            empty = part.mask is not None and getattr(state, f"r{part.mask}") == 0
+            parts.append(_nothing(after, new, k) if empty else changes[k](getattr(state, f"p{k}")))
+        # A state that was not counting held at least one row; how many matters only to what is folded anew anyway.
+        rows = [getattr(state, f"r{len(old.columns) + m}", 1) for m in masks]
+        after.store(result, i, after._S(*parts, *rows))
+    return result
+
+
+def _nothing(module: ModuleType, binding: Binding, k: int) -> Any:
+    word = "neutral" if binding.parts[k].has_neutral else "blank"
+    return getattr(module, f"_p{k}_{word}")()
+
+
+def _conversion(old: Binding, new: Binding, after: ModuleType, k: int) -> Any:
+    a, b = old.parts[k], new.parts[k]
+    if a.functions == b.functions or a.functions.get("combine") == b.functions.get("combine"):
+        return (lambda s: s) if b.fields is None else getattr(after, f"_p{k}_state")
+    widen = getattr(after, f"_p{k}_widen", None)
+    if widen is None:
+        kinds = ", ".join(str(kind) for kind in old.types)
+        raise ColumnTypeError(
+            f"{new.aggregations[k]} over {kinds} cannot go on with {', '.join(str(kind) for kind in new.types)}; "
+            "build the aggregator with dtype= the wider type"
+        )
+    return widen
+
+
+def counting(binding: Binding, structure: tuple[Any, ...], counter: list[int]) -> ModuleType:
+    """Return the plain module of a structure in which every combine and invert is counted."""
+    common = (drive.insert_rows, drive.evict_rows, drive.answer, drive.slide_rows)
+    module = cache.load_fresh(replace(binding, plain=True).generate((*structure, *common)))
+    for word in ("combine", "invert"):
+        if hasattr(module, word):
+            setattr(module, word, _counted(getattr(module, word), counter))
+    return module
+
+
+def _counted(function: Any, counter: list[int]) -> Any:
+    def call(a: Any, b: Any) -> Any:
+        counter[0] += 1
+        return function(a, b)
+
+    return call

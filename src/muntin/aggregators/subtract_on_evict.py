@@ -1,0 +1,142 @@
+"""SubtractOnEvict: one running aggregate; a row that leaves is taken out again by `invert`.
+
+Two combines a slide and nothing faster, where `invert` exists and is exact. Floats round, and an infinity cannot be
+taken out at all; so the running aggregate is folded anew from the rows whenever it has stopped being finite, or has
+shrunk so far below the largest value it has held that lost digits could show. Results then never drift, at the price of
+O(n) for those evictions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from muntin.aggregators.recalculate import answer_range, fold
+from muntin.aggregators.ring import RingAggregator
+from muntin.kernels.vocabulary import (
+    Columns,
+    Ints,
+    Outputs,
+    Slots,
+    State,
+    combine,
+    emit,
+    emit_empty,
+
+    invert,
+    is_sound,
+    kernel,
+    lift,
+    load,
+    magnitude,
+    store,
+)
+from muntin.types import Array
+
+SHRUNK = 2.0**-20
+"""How far below its peak the aggregate may fall before it is folded anew: 33 of a double's 53 bits are then still good,
+and all of them where the state carries its rounding error, as sums do."""
+
+@kernel
+def push(window: Any, time: int, state: State) -> None:
+    """Append a state."""
+    slots, times, marks, running, peak = window
+    at = marks[1] & (len(slots) - 1)
+    store(slots, at, state)
+    times[at] = time
+    if marks[1] > marks[0]:
+        state = combine(load(running, 0), state)
+    store(running, 0, state)
+    peak[0] = max(peak[0], magnitude(state))
+    marks[1] += 1
+
+@kernel
+def pop(window: Any) -> None:
+    """Remove the oldest state."""
+    slots, _, marks, running, peak = window
+    oldest = marks[0]
+    marks[0] = oldest + 1
+    if marks[0] == marks[1]:
+        peak[0] = 0.0
+        return
+    state = invert(load(running, 0), load(slots, oldest & (len(slots) - 1)))
+    if not is_sound(state) or magnitude(state) < peak[0] * 2.0**-20:
+        state = fold(slots, marks[0], marks[1])
+        peak[0] = magnitude(state)
+    store(running, 0, state)
+
+@kernel
+def total(window: Any) -> State:
+    """Return the running aggregate."""
+    return load(window[3], 0)
+
+@kernel
+def fold_anew(window: Any) -> None:
+    """Fold the running aggregate from the rows."""
+    slots, _, marks, running, peak = window
+    if marks[1] > marks[0]:
+        state = fold(slots, marks[0], marks[1])
+        store(running, 0, state)
+        peak[0] = magnitude(state)
+
+@kernel
+def slide_windows(
+    slots: Slots, columns: Columns, times: Ints, first: Ints, last: Ints, start: int, stop: int, outputs: Outputs
+) -> None:
+    """Run the windows [first, last) of rows, both bounds ascending. For exact states only: nothing is folded anew."""
+    begin = first[start]
+    end = begin
+    state = lift(columns, times, 0)
+    for i in range(start, stop):
+        if first[i] >= end:
+            begin = first[i]
+            end = begin
+        for row in range(end, last[i]):
+            if row == begin:
+                state = lift(columns, times, row)
+            else:
+                state = combine(state, lift(columns, times, row))
+        if last[i] > end:
+            end = last[i]
+        for row in range(begin, first[i]):
+            state = invert(state, lift(columns, times, row))
+        begin = first[i]
+        if end > begin:
+            emit(outputs, i, state)
+        else:
+            emit_empty(outputs, i)
+
+class SubtractOnEvict(RingAggregator):
+    """In order; invertible aggregations only; one combine an insert, one invert an eviction, none a query.
+
+    >>> from muntin import agg, aggregators
+    >>> window = aggregators.SubtractOnEvict(agg.sum("v"))
+    >>> window.bulk_insert([1, 2, 3], [10, 20, 30])
+    >>> window.evict()
+    >>> window.query()
+    50
+    """
+
+    structure: ClassVar[tuple[Any, ...]] = (push, fold, pop, total, fold_anew, answer_range)
+    entries: ClassVar[tuple[str, ...]] = ("fold_anew", "answer_range")
+    needs_invert: ClassVar[bool] = True
+
+    def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
+        import numpy as np
+
+        return (self._binding.slots(1), np.zeros(1))
+
+    def _after_conversion(self) -> None:
+        self._module.fold_anew(self._window)
+
+    def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
+        self._module.answer_range(self._window, begin, end, outputs)
+
+    def _check_structure(self, states: Any, require: Any) -> None:
+        front, end = int(self._marks[0]), int(self._marks[1])
+        if front < end:
+            running = states.load(self._window[3], 0)
+            require(
+                states.close(running, states.fold(self._window[0], front, end)),
+                "the running aggregate is not that of the rows in the window",
+            )
+

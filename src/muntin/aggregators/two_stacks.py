@@ -1,0 +1,286 @@
+"""TwoStacks: a queue of states as two stacks in one ring, each with its running aggregate (the "lite" form).
+
+    positions   front ........ middle ........ end
+    a slot      the aggregate   the row's own
+    holds       from it up to   state
+                the middle                       back: the aggregate of [middle, end)
+
+An insert extends the back. An eviction moves `front`; when it meets `middle` the whole back is turned over in place,
+from its end, so that each slot holds the aggregate from there on. Each row is turned over once, so an insert, an
+eviction and a query take at most three combines, amortised; a single eviction may take n. Memory is one state and one
+time for each row, in a ring that doubles, and O(1) more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+from muntin.aggregators.ring import RingAggregator
+from muntin.errors import UnsupportedOperationError
+from muntin.kernels.vocabulary import (
+    Columns,
+    Ints,
+    Outputs,
+    Slots,
+    State,
+    combine,
+    emit,
+    emit_empty,
+    hold,
+    kernel,
+    lift,
+    load,
+    store,
+)
+from muntin.types import Array
+
+FRONT, MIDDLE, END = 0, 2, 1
+
+
+@kernel
+def push(window: Any, time: int, state: State) -> None:
+    """Append a state."""
+    slots, times, marks, back = window
+    end = marks[1]
+    at = end & (len(slots) - 1)
+    store(slots, at, state)
+    times[at] = time
+    if end > marks[2]:
+        store(back, 0, combine(load(back, 0), state))
+    else:
+        store(back, 0, state)
+    marks[1] = end + 1
+
+
+@kernel
+def turn_over(slots: Slots, marks: Ints) -> None:
+    """Make every slot of the back the aggregate from there to the end: it becomes the front."""
+    last = len(slots) - 1
+    state = hold(load(slots, (marks[1] - 1) & last))
+    for at in range(marks[1] - 2, marks[0] - 1, -1):
+        state = combine(load(slots, at & last), state)
+        store(slots, at & last, state)
+    marks[2] = marks[1]
+
+
+@kernel
+def pop(window: Any) -> None:
+    """Remove the oldest state."""
+    slots, _, marks, _ = window
+    if marks[0] == marks[2]:
+        turn_over(slots, marks)
+    marks[0] += 1
+
+
+@kernel
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window."""
+    slots, _, marks, back = window
+    if marks[0] == marks[2]:
+        return load(back, 0)
+    front = load(slots, marks[0] & (len(slots) - 1))
+    if marks[2] == marks[1]:
+        return front
+    return combine(front, load(back, 0))
+
+
+@kernel
+def evict_until(window: Any, position: int) -> None:
+    """Move the front to a position. One inside the back turns over only what stays."""
+    slots, _, marks, _ = window
+    marks[0] = position
+    if position > marks[2]:
+        marks[2] = position
+        if position < marks[1]:
+            turn_over(slots, marks)
+
+
+@kernel
+def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
+    """Lower the aggregate from a position to the end."""
+    slots, _, marks, back = window
+    last = len(slots) - 1
+    if position < marks[2]:
+        state = load(slots, position & last)
+        if marks[2] < marks[1]:
+            state = combine(state, load(back, 0))
+        emit(outputs, 0, state)
+    else:
+        answer_back(window, position, marks[1], outputs)
+
+
+@kernel
+def answer_back(window: Any, begin: int, end: int, outputs: Outputs) -> None:
+    """Lower the aggregate of some rows of the back, one by one."""
+    slots = window[0]
+    last = len(slots) - 1
+    state = hold(load(slots, begin & last))
+    for at in range(begin + 1, end):
+        state = combine(state, load(slots, at & last))
+    emit(outputs, 0, state)
+
+
+# ---------------------------------------------------------------- the same over arrays: rows need no ring
+
+
+@kernel
+def slide_windows(
+    slots: Slots, columns: Columns, times: Ints, first: Ints, last: Ints, start: int, stop: int, outputs: Outputs
+) -> None:
+    """Run the windows [first, last) of rows, both bounds ascending, as two stacks over the rows themselves.
+
+    The front holds one aggregate for each coming window that begins in it, not one for each row. A row is combined
+    twice at most, once turned over and once in the back, and each window once.
+    """
+    middle = first[start]  # rows before it are in the front, those from it on in the back
+    end = middle
+    turned = start  # windows before it have their front's aggregate in a slot
+    base = start  # the window whose aggregate is in slot 0
+    state = lift(columns, times, 0)
+    for i in range(start, stop):
+        if first[i] >= middle and last[i] > first[i]:
+            # Turn over: aggregate backwards from this window's end, leaving a state at each coming window's begin.
+            middle = last[i]
+            end = middle
+            base = i
+            turned = i
+            while turned < stop and first[turned] < middle:
+                turned += 1
+            row = middle - 1
+            back = lift(columns, times, row)
+            for j in range(turned - 1, i - 1, -1):
+                while row > first[j]:
+                    row -= 1
+                    back = combine(lift(columns, times, row), back)
+                store(slots, j - i, back)
+            emit(outputs, i, back)
+        elif last[i] > first[i]:
+            while end < last[i]:
+                if end == middle:
+                    state = lift(columns, times, end)
+                else:
+                    state = combine(state, lift(columns, times, end))
+                end += 1
+            if end == middle:
+                emit(outputs, i, load(slots, i - base))
+            else:
+                emit(outputs, i, combine(load(slots, i - base), state))
+        else:
+            emit_empty(outputs, i)
+
+
+@kernel
+def slide_blocks(
+    slots: Slots, columns: Columns, times: Ints, width: int, start: int, stop: int, outputs: Outputs
+) -> None:
+    """Run the windows of `width` rows that end with the rows [start, stop), one for each row; start >= width - 1.
+
+    With windows of one length the back is turned over every `width` rows, so the flips are known: blocks of `width`
+    rows, suffixes of one and prefixes of the next. Two rows are taken at a time: combining them first leaves one step
+    in two on the chain from state to state, whose latency bounds the loop. That is half a combine a row more, and
+    a third to a half less time; unrolling by four, or running several blocks side by side, gained nothing more.
+    """
+    block = start - width + 1
+    while block + width - 1 < stop:
+        # The suffixes of rows [block, block + width); slot k holds rows [block + k, block + width).
+        head = lift(columns, times, block + width - 1)
+        k = width - 1
+        while k > 1:
+            one = lift(columns, times, block + k - 1)
+            two = lift(columns, times, block + k - 2)
+            store(slots, k, head)
+            store(slots, k - 1, combine(one, head))
+            head = combine(combine(two, one), head)
+            k -= 2
+        if k == 1:
+            store(slots, 1, head)
+            head = combine(lift(columns, times, block), head)
+        emit(outputs, block + width - 1, head)
+        # The windows that end in the next block: a suffix here, a prefix there.
+        after = block + width
+        ends = min(width - 1, stop - after)
+        if ends > 0:
+            back = lift(columns, times, after)
+            emit(outputs, after, combine(load(slots, 1), back))
+            k = 1
+            while k + 1 < ends:
+                one = lift(columns, times, after + k)
+                two = lift(columns, times, after + k + 1)
+                emit(outputs, after + k, combine(load(slots, k + 1), combine(back, one)))
+                back = combine(back, combine(one, two))
+                emit(outputs, after + k + 1, combine(load(slots, k + 2), back))
+                k += 2
+            if k < ends:
+                back = combine(back, lift(columns, times, after + k))
+                emit(outputs, after + k, combine(load(slots, k + 1), back))
+        block += width
+
+
+@kernel
+def slide_prefixes(columns: Columns, times: Ints, stop: int, outputs: Outputs) -> None:
+    """Run the windows that begin with row 0 and end with each of the rows [0, stop)."""
+    state = lift(columns, times, 0)
+    emit(outputs, 0, state)
+    for row in range(1, stop):
+        state = combine(state, lift(columns, times, row))
+        emit(outputs, row, state)
+
+
+class TwoStacks(RingAggregator):
+    """In order; any associative aggregation; amortised at most 3 combines for an insert, an eviction and a query.
+
+    >>> from muntin import agg, aggregators
+    >>> window = aggregators.TwoStacks(agg.max("v"))
+    >>> for time, value in [(1, 5), (2, 3), (3, 4)]:
+    ...     window.insert(time, value)
+    >>> window.query()
+    5
+    >>> window.evict()
+    >>> window.query(), len(window), window.oldest
+    (4, 2, 2)
+    """
+
+    structure: ClassVar[tuple[Any, ...]] = (
+        push,
+        turn_over,
+        pop,
+        total,
+        evict_until,
+        answer_back,
+        answer_suffix,
+    )
+    entries: ClassVar[tuple[str, ...]] = ("evict_until", "answer_back", "answer_suffix")
+    mark_count: ClassVar[int] = 3
+
+    def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
+        return (self._binding.slots(1),)
+
+    def _evict_many(self, count: int) -> None:
+        """Amortised O(1) a row that is turned over; O(1) where the rows to go are all in the front."""
+        self._module.evict_until(self._window, int(self._marks[FRONT]) + count)
+
+    def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
+        """O(1) for a range that begins in the front and reaches the end; O(rows) inside the back."""
+        middle = int(self._marks[MIDDLE])
+        if end == self._marks[END]:
+            self._module.answer_suffix(self._window, begin, outputs)
+        elif begin >= middle:
+            self._module.answer_back(self._window, begin, end, outputs)
+        else:
+            raise UnsupportedOperationError(
+                "TwoStacks has turned these rows into aggregates that reach further than the range; "
+                "FlatFat and Fiba answer any range, Recalculate too"
+            )
+
+    def _check_structure(self, states: Any, require: Any) -> None:
+        front, middle, end = (int(self._marks[m]) for m in (FRONT, MIDDLE, END))
+        require(front <= middle <= end, f"marks out of order: front {front}, middle {middle}, end {end}")
+        if middle < end:
+            back = states.load(self._window[3], 0)
+            require(
+                states.close(back, states.fold(self._window[0], middle, end)),
+                "the back's aggregate is not that of the rows in the back",
+            )
+
+

@@ -1,0 +1,180 @@
+"""Columns in and out: NumPy, Arrow and pandas arrays as physical arrays with masks, without a copy where possible."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.errors import ColumnError, ColumnTypeError
+from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, numpy_type
+
+
+@dataclass(frozen=True)
+class Column:
+    """The physical values of a column, and where they are not null (None: everywhere)."""
+
+    values: Array
+    valid: Array | None
+    type: ColumnType
+
+
+def read_column(values: Any, name: str) -> Column:
+    """Read any array as a column. No copy of contiguous numbers without nulls.
+
+    >>> read_column(pa.array([1, None]), "v").valid.tolist()
+    [True, False]
+    """
+    if isinstance(values, Column):
+        return values
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return _read_arrow(values, name)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(values, pandas.Series | pandas.Index):
+        return _read_pandas(values, name)
+    if not isinstance(values, np.ndarray) and (hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")):
+        return _read_arrow(pa.chunked_array(values), name)
+    return _read_numpy(values, name)
+
+
+def _read_numpy(values: Any, name: str) -> Column:
+    if isinstance(values, np.ma.MaskedArray):
+        inner = _read_numpy(values.data, name)
+        valid = ~np.ma.getmaskarray(values)
+        return Column(inner.values, valid if inner.valid is None else valid & inner.valid, inner.type)
+    if not isinstance(values, np.ndarray):
+        values = _read_list(list(values))
+    if values.ndim != 1:
+        raise ColumnTypeError(f"column {name!r} has {values.ndim} dimensions; give one array a column")
+    if values.dtype == OBJECT:
+        return _read_objects(values)
+    kind = numpy_type(values.dtype)
+    if values.dtype.kind in "US":
+        return Column(values.astype(OBJECT), None, kind)
+    if values.dtype.kind in "mM":
+        null = np.isnat(values)
+        unit = np.dtype(f"{values.dtype.kind}8[{'D' if kind.physical.itemsize == 4 else kind.logical.unit}]")
+        physical = values.astype(unit, copy=False).view("i8").astype(kind.physical, copy=False)
+        return Column(_contiguous(physical), ~null if null.any() else None, kind)
+    return Column(_contiguous(values.astype(kind.physical, copy=False)), None, kind)
+
+
+def _read_list(values: list[Any]) -> Array:
+    """Make an array of a list; what is not plain numbers stays the objects it was."""
+    if values and all(isinstance(v, int | float | bool | np.number | np.bool_ | np.datetime64) for v in values):
+        array = np.array(values)
+        if array.dtype != OBJECT:
+            return array
+    objects = np.empty(len(values), OBJECT)
+    for i, value in enumerate(values):
+        objects[i] = value
+    return objects
+
+
+def _read_objects(values: Array) -> Column:
+    valid = np.array([value is not None for value in values], np.bool_)
+    mask = None if valid.all() else valid
+    try:
+        arrow = pa.array(values, from_pandas=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
+        return Column(values, mask, ANY)
+    kind = column_type(arrow.type)
+    if arrow.type == pa.null():
+        return Column(np.zeros(len(values), "i8"), valid, NULL)
+    if kind.physical == OBJECT:
+        # The objects themselves, not Arrow's idea of them: a tuple stays a tuple.
+        simple = kind.family == "decimal" or pa.types.is_string(arrow.type) or pa.types.is_binary(arrow.type)
+        return Column(values, mask, kind if simple else ANY)
+    return _read_arrow(arrow, "")
+
+
+def _read_arrow(values: pa.Array | pa.ChunkedArray, name: str) -> Column:
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if isinstance(values, pa.ChunkedArray):
+        values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+        if isinstance(values, pa.ChunkedArray):  # an old pyarrow combines no chunks into no array
+            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    kind = column_type(values.type)
+    valid = None
+    if values.null_count:
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+    if values.type == pa.null():
+        return Column(np.zeros(len(values), "i8"), np.zeros(len(values), np.bool_), NULL)
+    if kind.physical == OBJECT:
+        return Column(_objects(values.to_pylist()), valid, kind)
+    if kind.family in ("temporal", "duration"):
+        values = values.view(pa.int32() if kind.physical.itemsize == 4 else pa.int64())
+    elif pa.types.is_float16(values.type):
+        values = values.cast(pa.float32())
+    if values.null_count:
+        values = values.fill_null(False if kind.family == "boolean" else 0)
+    return Column(_contiguous(values.to_numpy(zero_copy_only=False)), valid, kind)
+
+
+def _objects(cells: list[Any]) -> Array:
+    array = np.empty(len(cells), OBJECT)
+    array[:] = cells
+    return array
+
+
+def _read_pandas(values: Any, name: str) -> Column:
+    if isinstance(values.dtype, np.dtype) and values.dtype != OBJECT:
+        return _read_numpy(values.to_numpy(), name)
+    return _read_arrow(pa.array(values, from_pandas=True), name)
+
+
+def _contiguous(values: Array) -> Array:
+    """Return a read-only C-contiguous view or copy: kernels are compiled once for that, not for every layout."""
+    values = np.ascontiguousarray(values).view()
+    values.flags.writeable = False
+    return values
+
+
+def select(values: Any, names: tuple[str, ...]) -> dict[str, Column]:
+    """Read the named columns of a single array, a mapping or a table.
+
+    A single array stands for the column, whatever its name, where just one is asked for.
+    """
+    if isinstance(values, Mapping):
+        return {name: read_column(_pick(values, name, list(values)), name) for name in names}
+    if isinstance(values, pa.Table | pa.RecordBatch):
+        return {name: read_column(_pick(values, name, values.column_names), name) for name in names}
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(values, pandas.DataFrame):
+        return {name: read_column(_pick(values, name, list(values.columns)), name) for name in names}
+    if len(names) > 1:
+        raise ColumnError(f"the columns {', '.join(map(repr, names))} are needed; give a mapping or a table, not one array")
+    return {name: read_column(values, name) for name in names}
+
+
+def _pick(values: Any, name: str, names: list[Any]) -> Any:
+    if name not in names:
+        raise ColumnError(f"there is no column {name!r}; the columns are {', '.join(map(repr, names)) or 'none'}")
+    return values[name]
+
+
+def row_count(values: Any) -> int:
+    """Return the number of rows of an array, a mapping or a table."""
+    if isinstance(values, Mapping):
+        return len(next(iter(values.values()))) if values else 0
+    if isinstance(values, pa.Table | pa.RecordBatch):
+        return int(values.num_rows)
+    return len(values) if hasattr(values, "__len__") else len(list(values))
+
+
+def mask_of(columns: list[Column], skip_nan: bool, rows: int) -> Array:
+    """Return where none of the columns is null (nor NaN, if asked)."""
+    mask = np.ones(rows, np.bool_)
+    for column in columns:
+        if column.valid is not None:
+            mask &= column.valid
+        if skip_nan and column.values.dtype.kind == "f":
+            mask &= ~np.isnan(column.values)
+        elif skip_nan and column.values.dtype == OBJECT:
+            mask &= np.array([value == value for value in column.values], np.bool_)
+    return mask

@@ -1,0 +1,84 @@
+"""Durations as users write them: Spark's strings, timedeltas, or integers in the unit of the time column."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.errors import InvalidArgumentError
+from muntin.types import INT64, ColumnType
+
+_NANOSECONDS = {
+    "nanosecond": 1,
+    "microsecond": 1_000,
+    "millisecond": 1_000_000,
+    "second": 1_000_000_000,
+    "minute": 60_000_000_000,
+    "hour": 3_600_000_000_000,
+    "day": 86_400_000_000_000,
+    "week": 604_800_000_000_000,
+}
+_UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+_TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
+
+
+def parse_duration(text: str) -> int:
+    """Return the nanoseconds of a duration such as "10 minutes" or "1 hour 30 minutes".
+
+    >>> parse_duration("1 minute 30 seconds") // 10**9
+    90
+    """
+    rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
+    total, at = 0, 0
+    for term in _TERM.finditer(rest):
+        if term.start() != at:
+            break
+        unit = term[2].lower().removesuffix("s")
+        if unit in ("month", "year"):
+            raise InvalidArgumentError(f"{text!r}: months and years differ in length; say days, weeks or hours")
+        if unit not in _NANOSECONDS:
+            raise InvalidArgumentError(f"{text!r}: {term[2]!r} is no unit; the units are {', '.join(_NANOSECONDS)}")
+        whole, _, fraction = term[1].partition(".")
+        nanoseconds = _NANOSECONDS[unit]
+        scaled = int(whole + fraction) * nanoseconds
+        if scaled % 10 ** len(fraction):
+            raise InvalidArgumentError(f"{text!r} is no whole number of nanoseconds")
+        total += scaled // 10 ** len(fraction)
+        at = term.end()
+    if at != len(rest) or not at:
+        raise InvalidArgumentError(f"{text!r} is no duration; write it like '10 minutes' or '1 hour 30 minutes'")
+    return total
+
+
+def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
+    """Return a duration in the unit of a time column; `what` names it in errors.
+
+    >>> from muntin.types import column_type
+    >>> in_unit_of("2 minutes", column_type(pa.timestamp("s")), "range")
+    120
+    """
+    if isinstance(duration, int | np.integer) and not isinstance(duration, bool):
+        return int(duration)
+    if isinstance(duration, str):
+        nanoseconds = parse_duration(duration)
+    elif isinstance(duration, datetime.timedelta):
+        nanoseconds = (duration.days * 86_400_000_000 + duration.seconds * 1_000_000 + duration.microseconds) * 1_000
+    elif isinstance(duration, np.timedelta64):
+        nanoseconds = int(duration.astype("m8[ns]").astype(np.int64))
+    else:
+        raise InvalidArgumentError(f"{what} is {duration!r}; give a duration like '10 minutes', a timedelta or an integer")
+    if time == INT64 or time.family == "integer":
+        raise InvalidArgumentError(f"{what} is {duration!r}, but the times are integers: give it as an integer in their unit")
+    unit = _NANOSECONDS[_unit(time)]
+    if nanoseconds % unit:
+        raise InvalidArgumentError(f"{what} is {duration!r}, which is no whole number of the times' unit, {_unit(time)}s")
+    return nanoseconds // unit
+
+
+def _unit(time: ColumnType) -> str:
+    assert time.logical is not None
+    return "day" if pa.types.is_date32(time.logical) else _UNITS[getattr(time.logical, "unit", "ms")]

@@ -1,0 +1,53 @@
+"""Every error that muntin raises on purpose. Each says what was wrong, where, and what to do about it."""
+
+
+class MuntinError(Exception):
+    """The root of all errors of this library, so that one `except` catches them all."""
+
+
+class DefinitionError(MuntinError):
+    """An aggregation's definition cannot be used: a function is missing, or has the wrong shape."""
+
+
+class ColumnError(MuntinError, KeyError):
+    """A column is missing, or is not one of the columns at hand."""
+
+    def __str__(self) -> str:
+        """Return the message itself; a `KeyError` would show its quoted form."""
+        return str(self.args[0]) if self.args else ""
+
+
+class ColumnTypeError(MuntinError, TypeError):
+    """A column, or a value given for it, has a type that the aggregation cannot take."""
+
+
+class InvalidArgumentError(MuntinError, ValueError):
+    """An argument has a value that means nothing: a negative range, an unknown aggregator."""
+
+
+class OutOfOrderError(MuntinError, ValueError):
+    """A time came that is before one already seen, where order was promised."""
+
+
+class NotInvertibleError(MuntinError, TypeError):
+    """An aggregation without `invert` was given to an aggregator that needs it."""
+
+
+class UnsupportedOperationError(MuntinError):
+    """The structure cannot answer this; the message names one that can."""
+
+
+class AggregationOverflowError(MuntinError, OverflowError):
+    """A result does not fit its type. Nothing wraps around in silence."""
+
+
+class SnapshotError(MuntinError, ValueError):
+    """The bytes are not a snapshot that this aggregator can restore."""
+
+
+class LawError(MuntinError, AssertionError):
+    """An aggregation breaks a law that it claims; the message holds the counter-example."""
+
+
+class InvariantError(MuntinError, AssertionError):
+    """`check()` found a structure whose invariant is broken. This is always a bug in muntin."""

@@ -1,0 +1,1 @@
+"""Kernels: plain Python loops, specialised for one aggregation by generated code, compiled and cached on disk."""

@@ -1,0 +1,94 @@
+"""The compiled meaning of the functions in runtime.py. Importing this module teaches them to numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.core.extending import intrinsic, overload
+
+from muntin.kernels import runtime
+
+
+@njit(nogil=True)
+def _mix(bits: Any) -> Any:
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@overload(runtime.hash64)
+def _hash64(value: Any) -> Any:
+    if isinstance(value, types.Float):
+
+        def of_float(value: Any) -> Any:
+            if value == np.floor(value) and abs(value) < 9223372036854775808.0:
+                return _mix(np.uint64(np.int64(value)))
+            return _mix(np.float64(value).view(np.uint64))
+
+        return of_float
+
+    def of_integer(value: Any) -> Any:
+        return _mix(np.uint64(np.int64(value)))
+
+    return of_integer
+
+
+@overload(runtime.hash_position)
+def _hash_position(value: Any, which: Any, size: Any) -> Any:
+    def place(value: Any, which: Any, size: Any) -> Any:
+        bits = np.uint64(runtime.hash64(value))
+        if which != 0:
+            bits = _mix(bits + np.uint64(which))
+        return np.int64(bits % np.uint64(size))
+
+    return place
+
+
+@overload(runtime.hash_rank)
+def _hash_rank(value: Any, skip: Any) -> Any:
+    def rank(value: Any, skip: Any) -> Any:
+        bits = np.uint64(runtime.hash64(value)) >> np.uint64(skip)
+        zeros = 0
+        while zeros < 64 - skip and bits & np.uint64(1) == np.uint64(0):
+            bits = bits >> np.uint64(1)
+            zeros += 1
+        return zeros + 1
+
+    return rank
+
+
+@intrinsic
+def _trailing_zeros(typing: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@overload(runtime.lowest_bit)
+def _lowest_bit(bits: Any) -> Any:
+    def place(bits: Any) -> Any:
+        return np.int64(_trailing_zeros(np.uint64(bits)))
+
+    return place
+
+
+@intrinsic
+def _unwrapped(typing: Any, value: Any) -> Any:
+    inner = value.type if isinstance(value, types.Optional) else value
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.cast(builder, arguments[0], value, inner)
+
+    return inner(value), generate
+
+
+@overload(runtime.definite)
+def _definite(value: Any) -> Any:
+    def unwrapped(value: Any) -> Any:
+        return _unwrapped(value)
+
+    return unwrapped

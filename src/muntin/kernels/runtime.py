@@ -1,0 +1,102 @@
+"""Functions that definitions may call, and that mean the same compiled and uncompiled."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from muntin.types import Array
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+def hash64(value: Any) -> int:
+    """Return 64 well-mixed bits of a number, a string or bytes: the same in every process, compiled or not.
+
+    >>> hash64(1) == hash64(1.0)
+    True
+    """
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, bytes):
+        return int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "little")
+    if isinstance(value, float | np.floating) and value != np.floor(value):
+        bits = int(np.float64(value).view(np.uint64))
+    elif isinstance(value, float | np.floating) and not abs(value) < 2**63:
+        bits = int(np.float64(value).view(np.uint64))
+    elif isinstance(value, int | float | np.number | np.bool_):
+        bits = int(value) & _MASK
+    else:
+        return hash64(repr(value))
+    return _mix(bits)
+
+
+def _mix(bits: int) -> int:
+    """Return the finalizer of the splitmix64 generator."""
+    bits = (bits + 0x9E3779B97F4A7C15) & _MASK
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _MASK
+    return bits ^ (bits >> 31)
+
+
+def hash_position(value: Any, which: int, size: int) -> int:
+    """Return a place below `size` for the value; each `which` is another hash function.
+
+    >>> 0 <= hash_position("a", 0, 64) < 64
+    True
+    """
+    bits = hash64(value)
+    return (bits if which == 0 else _mix((bits + which) & _MASK)) % size
+
+
+def hash_rank(value: Any, skip: int) -> int:
+    """Return one more than the number of zeros that the hash ends with, its lowest `skip` bits left out.
+
+    >>> 1 <= hash_rank(7, 12) <= 53
+    True
+    """
+    bits = hash64(value) >> skip
+    return 65 - skip if bits == 0 else (bits & -bits).bit_length()
+
+
+def lowest_bit(bits: Any) -> int:
+    """Return the place of the lowest bit that is set.
+
+    >>> lowest_bit(12)
+    2
+    """
+    return (int(bits) & -int(bits)).bit_length() - 1
+
+
+def definite(value: Any) -> Any:
+    """Return a value that is known not to be None. For the compiler, which must be told so."""
+    return value
+
+
+# ---------------------------------------------------------------- sorted windows, as plain arrays
+
+
+def one_sorted(value: Any) -> Array:
+    """Return the sorted window of one value."""
+    if isinstance(value, int | float | np.number):
+        return np.array([value])
+    single = np.empty(1, object)
+    single[0] = value
+    return single
+
+
+def merge_sorted(a: Array, b: Array) -> Array:
+    """Return two sorted windows merged. A stable sort finds the two runs and merges them in linear time."""
+    return np.sort(np.concatenate((a, b)), kind="stable")
+
+
+def nth(window: Array, index: int) -> Any:
+    """Return the value that has `index` smaller ones before it."""
+    return window[index]
+
+
+def size(window: Array) -> int:
+    """Return the number of values."""
+    return len(window)

@@ -1,0 +1,97 @@
+"""The words in which every kernel is written.
+
+A kernel is a plain Python function that calls these names. `generate.py` copies its source into a module in which the
+names mean the aggregation at hand, so the calls are inlined. Nothing here runs: the declarations are for readers and
+for the type checker.
+
+States are values. One that holds arrays may be a view of the slot it was loaded from: keep it over a store to the same
+slot only after `hold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+State: TypeAlias = Any
+"""The state of a window, as `lift` and `combine` return it."""
+Slots: TypeAlias = Any
+"""An array of states: structured for fixed-size states, of objects for the others."""
+Columns: TypeAlias = Any
+"""A tuple of the arrays that `lift` reads: values, then the masks of what is not null."""
+Outputs: TypeAlias = Any
+"""A tuple of the arrays that `emit` writes: for each aggregation its values and, where there can be nulls, a mask."""
+Ints: TypeAlias = Any
+"""An array of int64: times, counters, positions."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Mark a function as a kernel: its source is copied into generated modules, its own body never runs."""
+    function.__kernel__ = True  # type: ignore[attr-defined]  # functions take attributes; the stubs do not say so
+    return function
+
+
+def _declared(name: str) -> NotImplementedError:
+    return NotImplementedError(f"{name} has a meaning only inside a generated kernel")
+
+
+def lift(columns: Columns, times: Ints, row: int) -> State:
+    """Return the state of the window that holds just this row. `times` is read only if an aggregation asks for it."""
+    raise _declared("lift")
+
+
+def combine(older: State, newer: State) -> State:
+    """Return the state of two neighbouring windows joined."""
+    raise _declared("combine")
+
+
+def invert(whole: State, part: State) -> State:
+    """Return the state of `whole` without `part`, its oldest rows."""
+    raise _declared("invert")
+
+
+def identity() -> State:
+    """Return the state of no rows. Only where the aggregation was bound with one (see `Binding.identity`)."""
+    raise _declared("identity")
+
+
+def load(slots: Slots, index: int) -> State:
+    """Read a state. A view where it holds arrays."""
+    raise _declared("load")
+
+
+def store(slots: Slots, index: int, state: State) -> None:
+    """Write a state, copying what it holds."""
+    raise _declared("store")
+
+
+def hold(state: State) -> State:
+    """Return a state that shares no memory with any slot."""
+    raise _declared("hold")
+
+
+def is_sound(state: State) -> bool:
+    """Say whether every float in the state is finite."""
+    raise _declared("is_sound")
+
+
+def magnitude(state: State) -> float:
+    """Return the largest absolute float in the state, 0 where it has none."""
+    raise _declared("magnitude")
+
+
+def emit(outputs: Outputs, row: int, state: State) -> None:
+    """Lower a state into a row of the output."""
+    raise _declared("emit")
+
+
+def emit_empty(outputs: Outputs, row: int) -> None:
+    """Write what the aggregations say of no rows."""
+    raise _declared("emit_empty")
+
+
+def spread(view: Any) -> State:
+    """Return the state in which every aggregation sees the same sorted window (see `sorted_store` in generate.py)."""
+    raise _declared("spread")

@@ -1,0 +1,93 @@
+"""Python values as bytes, for states that have no fixed size. Plain values need no pickle, and are safe to read."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import pickle
+import struct
+from typing import Any
+
+import numpy as np
+
+from muntin.errors import SnapshotError
+
+_LENGTH = struct.Struct("<Q")
+
+
+def encode_objects(values: list[Any]) -> bytes:
+    """Return the bytes of a list of values.
+
+    >>> decode_objects(encode_objects([1, "a", (2.5, None)]))
+    [1, 'a', (2.5, None)]
+    """
+    out = io.BytesIO()
+    _write(out, values)
+    return out.getvalue()
+
+
+def decode_objects(data: bytes, *, allow_pickle: bool = False) -> list[Any]:
+    """Read them again. Values that only pickle could write are refused unless `allow_pickle`."""
+    values = _read(io.BytesIO(data), allow_pickle)
+    assert isinstance(values, list)
+    return values
+
+
+def _text(out: io.BytesIO, tag: bytes, text: bytes) -> None:
+    out.write(tag + _LENGTH.pack(len(text)) + text)
+
+
+def _write(out: io.BytesIO, value: Any) -> None:
+    kind = type(value)
+    if value is None or kind is bool:
+        out.write({None: b"N", True: b"T", False: b"F"}[value])
+    elif kind in _TEXTS:
+        tag, to_text, _ = _TEXTS[kind]
+        _text(out, tag, to_text(value))
+    elif kind in _SEQUENCES or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        # A state's record is written as a plain tuple; whoever reads it knows the record it belongs to.
+        out.write(_SEQUENCES.get(kind, b"t") + _LENGTH.pack(len(value)))
+        for item in value:
+            _write(out, item)
+    elif isinstance(value, np.generic) and value.dtype != object:
+        _text(out, b"g", value.dtype.str.encode() + b" " + value.tobytes())
+    elif isinstance(value, np.ndarray) and value.dtype != object and value.dtype.names is None and value.ndim == 1:
+        _text(out, b"a", value.dtype.str.encode() + b" " + value.tobytes())
+    else:
+        _text(out, b"p", pickle.dumps(value))
+
+
+def _read(data: io.BytesIO, allow_pickle: bool) -> Any:
+    tag = data.read(1)
+    if tag in b"NTF":
+        return {b"N": None, b"T": True, b"F": False}[tag]
+    (length,) = _LENGTH.unpack(data.read(8))
+    if tag in _MAKERS:
+        return _MAKERS[tag](_read(data, allow_pickle) for _ in range(length))
+    text = data.read(length)
+    if tag in _READERS:
+        return _READERS[tag](text)
+    if tag in (b"g", b"a"):
+        dtype, _, raw = text.partition(b" ")
+        array = np.frombuffer(raw, np.dtype(dtype.decode())).copy()
+        return array[0] if tag == b"g" else array
+    if not allow_pickle:
+        raise SnapshotError(
+            "the snapshot holds Python objects that only pickle can read; pass allow_pickle=True if you trust its origin"
+        )
+    return pickle.loads(text)
+
+
+_TEXTS: dict[type, tuple[bytes, Any, Any]] = {
+    int: (b"i", lambda v: str(v).encode(), int),
+    float: (b"f", lambda v: struct.pack("<d", v), lambda t: struct.unpack("<d", t)[0]),
+    str: (b"s", lambda v: v.encode("utf-8", "surrogatepass"), lambda t: t.decode("utf-8", "surrogatepass")),
+    bytes: (b"b", bytes, bytes),
+    decimal.Decimal: (b"d", lambda v: str(v).encode(), lambda t: decimal.Decimal(t.decode())),
+    datetime.datetime: (b"m", lambda v: v.isoformat().encode(), lambda t: datetime.datetime.fromisoformat(t.decode())),
+    datetime.date: (b"y", lambda v: v.isoformat().encode(), lambda t: datetime.date.fromisoformat(t.decode())),
+}
+_SEQUENCES: dict[type, bytes] = {list: b"l", tuple: b"t", set: b"e", frozenset: b"z"}
+_READERS = {tag: read for tag, _, read in _TEXTS.values()}
+_MAKERS: dict[bytes, Any] = {b"l": list, b"t": tuple, b"e": set, b"z": frozenset}

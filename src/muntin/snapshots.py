@@ -1,0 +1,108 @@
+"""Snapshots: state as bytes. A header, raw buffers, a checksum; never a pickle for states of a fixed size.
+
+    magic (8) | format (u2) | header length (u4) | header, JSON | schema, Arrow | buffers ... | SHA-256 (32)
+
+A wrong version, a wrong aggregation or a flipped bit is a clear error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.errors import SnapshotError
+from muntin.objects import decode_objects, encode_objects
+from muntin.types import OBJECT, Array
+
+MAGIC = b"muntin\x00\x01"
+FORMAT = 1
+_PREFIX = struct.Struct("<8sHI")
+_ANY = b"python object"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a snapshot holds: facts, the types of the columns, the aggregation's fingerprint, and arrays by name."""
+
+    header: Mapping[str, Any]
+    schema: Sequence[tuple[str, pa.DataType | None]]
+    fingerprint: str
+    arrays: Mapping[str, Array]
+
+    def encode(self) -> bytes:
+        """Return the bytes. O(n)."""
+        buffers = [_encode_schema(self.schema)]
+        described = []
+        for name, array in self.arrays.items():
+            data = encode_objects(list(array)) if array.dtype == OBJECT else np.ascontiguousarray(array).tobytes()
+            described.append({"name": name, "dtype": _describe(array.dtype), "rows": len(array), "bytes": len(data)})
+            buffers.append(data)
+        header = {"facts": self.header, "fingerprint": self.fingerprint, "schema": len(buffers[0]), "arrays": described}
+        text = json.dumps(header, sort_keys=True).encode()
+        body = b"".join([_PREFIX.pack(MAGIC, FORMAT, len(text)), text, *buffers])
+        return body + hashlib.sha256(body).digest()
+
+    @classmethod
+    def decode(cls, data: bytes, *, allow_pickle: bool = False) -> Snapshot:
+        """Read the bytes again; refuse whatever is not exactly what `encode` wrote."""
+        data = bytes(data)
+        if len(data) < _PREFIX.size + 32 or data[:6] != MAGIC[:6]:
+            raise SnapshotError("these bytes are not a muntin snapshot, or are cut short")
+        magic, version, length = _PREFIX.unpack_from(data)
+        if version != FORMAT or magic != MAGIC:
+            raise SnapshotError(f"the snapshot has format {version}; this version of muntin reads format {FORMAT}")
+        if hashlib.sha256(data[:-32]).digest() != data[-32:]:
+            raise SnapshotError("the snapshot is damaged: its checksum does not match")
+        at = _PREFIX.size + length
+        header = json.loads(data[_PREFIX.size : at])
+        schema = _decode_schema(data[at : at + header["schema"]])
+        at += header["schema"]
+        arrays = {}
+        for described in header["arrays"]:
+            piece = data[at : at + described["bytes"]]
+            arrays[described["name"]] = _decode_array(piece, described, allow_pickle)
+            at += described["bytes"]
+        return cls(header["facts"], schema, header["fingerprint"], arrays)
+
+
+def _decode_array(piece: bytes, described: Mapping[str, Any], allow_pickle: bool) -> Array:
+    dtype = _dtype(described["dtype"])
+    if dtype != OBJECT:
+        return np.frombuffer(piece, dtype).copy()
+    array = np.empty(described["rows"], OBJECT)
+    for i, value in enumerate(decode_objects(piece, allow_pickle=allow_pickle)):
+        array[i] = value
+    return array
+
+
+def _describe(dtype: np.dtype[Any]) -> Any:
+    if dtype.names is None:
+        return dtype.str
+    fields = [[name, dtype[name].base.str, list(dtype[name].shape)] for name in dtype.names]
+    return fields
+
+
+def _dtype(described: Any) -> np.dtype[Any]:
+    if isinstance(described, str):
+        return np.dtype(described)
+    return np.dtype([(name, base, tuple(shape)) for name, base, shape in described], align=True)
+
+
+def _encode_schema(schema: Sequence[tuple[str, pa.DataType | None]]) -> bytes:
+    fields = [
+        pa.field(name, pa.null(), metadata={"type": _ANY}) if kind is None else pa.field(name, kind)
+        for name, kind in schema
+    ]
+    return pa.schema(fields).serialize().to_pybytes()  # type: ignore[no-any-return]  # pyarrow has no types here
+
+
+def _decode_schema(data: bytes) -> list[tuple[str, pa.DataType | None]]:
+    fields = pa.ipc.read_schema(pa.py_buffer(data))
+    return [(field.name, None if (field.metadata or {}).get(b"type") == _ANY else field.type) for field in fields]

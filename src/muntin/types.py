@@ -1,0 +1,197 @@
+"""Column types: how a logical (Arrow) type is held in a kernel, and the way in and out.
+
+A kernel sees physical NumPy types only. A timestamp is an int64 there, a date an int32; strings, decimals and whatever
+has no fixed size are Python objects.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from muntin.errors import ColumnTypeError
+
+Array: TypeAlias = npt.NDArray[Any]
+
+OBJECT = np.dtype(object)
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """The type of a column: `logical` for the user, `physical` for the kernels."""
+
+    logical: pa.DataType | None
+    """`None` stands for any Python object."""
+    physical: np.dtype[Any]
+
+    @property
+    def family(self) -> str:
+        """One of boolean, integer, floating, temporal, duration, decimal, other: what `by_type` chooses by."""
+        return _family(self.logical)
+
+    def __str__(self) -> str:
+        """Name the logical type."""
+        return "object" if self.logical is None else str(self.logical)
+
+
+def _family(logical: pa.DataType | None) -> str:
+    if logical is None:
+        return "other"
+    tests = {
+        "boolean": pa.types.is_boolean,
+        "integer": pa.types.is_integer,
+        "floating": pa.types.is_floating,
+        "duration": pa.types.is_duration,
+        "temporal": pa.types.is_temporal,
+        "decimal": pa.types.is_decimal,
+    }
+    return next((name for name, test in tests.items() if test(logical)), "other")
+
+
+_TEMPORAL_WIDTHS = {"date32[day]": "i4", "time32[s]": "i4", "time32[ms]": "i4"}
+
+
+def column_type(logical: pa.DataType | None) -> ColumnType:
+    """Return the column type of an Arrow type.
+
+    >>> column_type(pa.timestamp("us")).physical
+    dtype('int64')
+    """
+    family = _family(logical)
+    if logical is None or family in ("decimal", "other"):
+        return ColumnType(logical, OBJECT)
+    if family in ("temporal", "duration"):
+        if pa.types.is_interval(logical):
+            return ColumnType(logical, OBJECT)
+        return ColumnType(logical, np.dtype(_TEMPORAL_WIDTHS.get(str(logical), "i8")))
+    if pa.types.is_float16(logical):
+        return ColumnType(logical, np.dtype("f4"))
+    return ColumnType(logical, np.dtype(logical.to_pandas_dtype()))
+
+
+INT64 = column_type(pa.int64())
+FLOAT64 = column_type(pa.float64())
+NULL = ColumnType(pa.null(), np.dtype("i8"))
+ANY = column_type(None)
+
+_ARROW_UNITS = ("s", "ms", "us", "ns")
+
+
+def numpy_type(dtype: npt.DTypeLike) -> ColumnType:
+    """Return the column type of a NumPy dtype; the units that Arrow lacks become seconds."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "mM":
+        unit = np.datetime_data(dtype)[0]
+        if dtype.kind == "M" and unit == "D":
+            return column_type(pa.date32())
+        unit = unit if unit in _ARROW_UNITS else "s"
+        return column_type(pa.timestamp(unit) if dtype.kind == "M" else pa.duration(unit))
+    if dtype.kind == "U":
+        return column_type(pa.string())
+    if dtype.kind == "S":
+        return column_type(pa.binary())
+    if dtype.kind in "biuf" and dtype.itemsize <= 8:
+        return column_type(pa.from_numpy_dtype(dtype.newbyteorder("=")))
+    if dtype == OBJECT:
+        return ANY
+    raise ColumnTypeError(f"arrays of {dtype} cannot be aggregated; use numbers, times, strings or objects")
+
+
+def value_type(value: object) -> ColumnType:
+    """Return the column type that a single Python or NumPy value asks for.
+
+    >>> str(value_type(3)), str(value_type(2.5)), str(value_type("a"))
+    ('int64', 'double', 'string')
+    """
+    if value is None:
+        return NULL
+    if isinstance(value, bool | np.bool_):
+        return column_type(pa.bool_())
+    if isinstance(value, int):
+        return INT64
+    if isinstance(value, float):
+        return FLOAT64
+    if isinstance(value, np.generic) and not isinstance(value, np.void):
+        return numpy_type(value.dtype)
+    if isinstance(value, str | bytes | decimal.Decimal | datetime.date | datetime.timedelta | datetime.time):
+        return column_type(pa.scalar(value).type)
+    return ANY
+
+
+def wider(old: ColumnType, new: ColumnType) -> ColumnType | None:
+    """Return the type that holds values of both, or None where there is none."""
+    if old == new or new == NULL:
+        return old
+    if old == NULL:
+        return new
+    numeric = {"boolean", "integer", "floating"}
+    if old.family in numeric and new.family in numeric:
+        # Only widening to int64 and float64 ever happens: values come in as Python numbers here.
+        both = np.promote_types(old.physical, new.physical)
+        return numpy_type(both)
+    if old.family == new.family == "decimal":
+        return ANY if old.logical is None else _wider_decimal(old, new)
+    if old.family == new.family == "other":
+        return ANY
+    return None
+
+
+def _wider_decimal(old: ColumnType, new: ColumnType) -> ColumnType:
+    assert old.logical is not None
+    assert new.logical is not None
+    scale = max(old.logical.scale, new.logical.scale)
+    whole = max(old.logical.precision - old.logical.scale, new.logical.precision - new.logical.scale)
+    return column_type(pa.decimal128(min(38, whole + scale), scale))
+
+
+def physical_value(value: Any, kind: ColumnType, column: str) -> Any:
+    """Return the value as a kernel holds it; refuse what does not fit.
+
+    >>> physical_value(np.datetime64("1970-01-02", "s"), column_type(pa.timestamp("s")), "ts")
+    86400
+    """
+    if kind.physical == OBJECT:
+        return value
+    try:
+        if kind.family in ("temporal", "duration"):
+            return pa.scalar(value, type=kind.logical).cast(_integer_of(kind)).as_py()
+        if kind.family == "integer":
+            info = np.iinfo(kind.physical)
+            if not info.min <= value <= info.max:
+                raise OverflowError
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+        raise ColumnTypeError(
+            f"column {column!r} holds {kind}, and {value!r} does not fit it; "
+            f"build the aggregator with dtype= the type you need"
+        ) from error
+    return value
+
+
+def _integer_of(kind: ColumnType) -> pa.DataType:
+    return pa.int32() if kind.physical.itemsize == 4 else pa.int64()
+
+
+def logical_array(values: Array, valid: Array | None, kind: ColumnType) -> pa.Array:
+    """Return an Arrow array of a physical one; `valid` is False where it is null."""
+    mask = None if valid is None else ~valid
+    if kind.physical == OBJECT:
+        cells = values if mask is None else np.where(mask, None, values)
+        return pa.array(list(cells), type=kind.logical)
+    if kind.family in ("temporal", "duration"):
+        return pa.array(values.astype(kind.physical, copy=False), mask=mask).view(kind.logical)
+    return pa.array(values, type=kind.logical, mask=mask)
+
+
+def logical_value(value: Any, kind: ColumnType) -> Any:
+    """Return a kernel's value as the user's Python value."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kind.family in ("temporal", "duration") and isinstance(value, int):
+        return pa.scalar(value, _integer_of(kind)).cast(kind.logical).as_py()
+    return value

@@ -159,6 +159,8 @@ def physical_value(value: Any, kind: ColumnType, column: str) -> Any:
     if kind.physical == OBJECT:
         return value
     try:
+        if isinstance(value, np.datetime64 | np.timedelta64):
+            return _numpy_ticks(value, kind)
         if kind.family in ("temporal", "duration"):
             return pa.scalar(value, type=kind.logical).cast(_integer_of(kind)).as_py()
         if kind.family == "integer":
@@ -171,6 +173,16 @@ def physical_value(value: Any, kind: ColumnType, column: str) -> Any:
             f"build the aggregator with dtype= the type you need"
         ) from error
     return value
+
+
+def _numpy_ticks(value: Any, kind: ColumnType) -> int:
+    """Return a datetime64 or timedelta64 as an integer of the column's unit; a part of a unit does not fit."""
+    assert kind.logical is not None
+    unit = "D" if pa.types.is_date32(kind.logical) else kind.logical.unit
+    moved = value.astype(f"{value.dtype.kind}8[{unit}]")
+    if moved != value:
+        raise OverflowError
+    return int(moved.astype(np.int64))
 
 
 def _integer_of(kind: ColumnType) -> pa.DataType:

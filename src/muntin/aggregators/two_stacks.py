@@ -172,9 +172,11 @@ def slide_windows(
 
 @kernel
 def slide_blocks(
-    slots: Slots, columns: Columns, times: Ints, width: int, start: int, stop: int, outputs: Outputs
+    slots: Slots, columns: Columns, times: Ints, width: int, start: int, stop: int, shift: int, outputs: Outputs
 ) -> None:
     """Run the windows of `width` rows that end with the rows [start, stop), one for each row; start >= width - 1.
+
+    The window that ends with row i is row i - shift of the output.
 
     With windows of one length the back is turned over every `width` rows, so the flips are known: blocks of `width`
     rows, suffixes of one and prefixes of the next. Two rows are taken at a time: combining them first leaves one step
@@ -196,24 +198,24 @@ def slide_blocks(
         if k == 1:
             store(slots, 1, head)
             head = combine(lift(columns, times, block), head)
-        emit(outputs, block + width - 1, head)
+        emit(outputs, block + width - 1 - shift, head)
         # The windows that end in the next block: a suffix here, a prefix there.
         after = block + width
         ends = min(width - 1, stop - after)
         if ends > 0:
             back = lift(columns, times, after)
-            emit(outputs, after, combine(load(slots, 1), back))
+            emit(outputs, after - shift, combine(load(slots, 1), back))
             k = 1
             while k + 1 < ends:
                 one = lift(columns, times, after + k)
                 two = lift(columns, times, after + k + 1)
-                emit(outputs, after + k, combine(load(slots, k + 1), combine(back, one)))
+                emit(outputs, after + k - shift, combine(load(slots, k + 1), combine(back, one)))
                 back = combine(back, combine(one, two))
-                emit(outputs, after + k + 1, combine(load(slots, k + 2), back))
+                emit(outputs, after + k + 1 - shift, combine(load(slots, k + 2), back))
                 k += 2
             if k < ends:
                 back = combine(back, lift(columns, times, after + k))
-                emit(outputs, after + k, combine(load(slots, k + 1), back))
+                emit(outputs, after + k - shift, combine(load(slots, k + 1), back))
         block += width
 
 

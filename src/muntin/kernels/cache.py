@@ -212,10 +212,11 @@ def _guard(dispatcher: Any, path: Path) -> None:
 
 def explain(error: Exception) -> str:
     """Say in our words why a definition did not compile."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    noise = ("Failed in", "During:", "File ")
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.strip().startswith(noise)]
     return (
         "the aggregation cannot be compiled; its functions may use numbers, arrays, math and numpy only "
-        '(state="object" allows any Python). numba says:\n  ' + "\n  ".join(lines[:12])
+        '(state="object" allows any Python). numba says:\n  ' + "\n  ".join(lines[:8])
     )
 
 

@@ -112,7 +112,7 @@ def generate(
     out = emitter.lines
     for k, part in enumerate(parts):
         _write_part(emitter, k, part, sorted_store)
-    out.append(f"from {RUNTIME} import definite\n")
+    out.append(f"from {RUNTIME} import definite, lowest_bit\n")
     writer = _Algebra(parts, gaps)
     out.append(writer.text())
     entries = tuple(entries)

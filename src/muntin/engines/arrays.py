@@ -1,0 +1,286 @@
+"""`muntin.slide`: sliding windows over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.binding import Binding, bind
+from muntin.aggregators import order_statistics, recalculate, subtract_on_evict, two_stacks
+from muntin.aggregators.choose import RULES, Facts, choose
+from muntin.columns import Column, mask_of, read_column, row_count, select
+from muntin.engines.containers import container_of
+from muntin.errors import (
+    AggregationOverflowError,
+    InvalidArgumentError,
+    NotInvertibleError,
+    UnsupportedOperationError,
+)
+from muntin.types import INT64, OBJECT, Array
+from muntin.windows.spans import Span, spans_by_rows, spans_by_time
+
+AGGREGATORS = tuple(dict.fromkeys(rule.aggregator for rule in RULES))
+_ONE = "value"
+
+
+def slide(
+    values: Any,
+    aggregation: Aggregation | Mapping[str, Aggregation],
+    *,
+    range: Any,
+    slide: Any = None,
+    times: Any = None,
+    partial: bool = True,
+    aggregator: str = "auto",
+    threads: int = 1,
+    offset: Any = 0,
+    return_windows: bool = False,
+) -> Any:
+    """Aggregate sliding windows of an array: one row out for each slide.
+
+    Without `times`, `range` and `slide` count rows: each window is the `range` rows that end with a row, one window
+    every `slide` rows. With `times` (sorted) they are durations. Without a slide each row then ends a window,
+    (time - range, time], to which all rows of that time belong; with one, the windows are [start, start + range), start
+    a multiple of `slide` (plus `offset`) since the epoch, as in Spark, one for every slide from the first row to the
+    last, null where no row falls into it.
+
+    `values` is one array, or a mapping or table of several columns; `aggregation` is one, or a mapping of names to
+    several, which are fused into one pass. NumPy, Arrow and pandas come out as they went in. In NumPy a null is NaN, NaT
+    or None, and integers that hold one are a masked array. `partial=False` leaves out the windows that begin before
+    the first row or end after the last. `aggregator` forces an algorithm, `threads` cuts the array into overlapping
+    pieces. `return_windows` also returns the windows' bounds: (result, starts, ends), in rows or in times.
+
+    O(1) combines a row, amortised, whatever the range; O(log range) for exact quantiles.
+
+    >>> import numpy as np
+    >>> from muntin import agg, slide
+    >>> slide(np.array([1.0, 5.0, 2.0, 3.0]), agg.max("v"), range=2).tolist()
+    [1.0, 5.0, 5.0, 3.0]
+    >>> slide([1, 5, 2], agg.sum("v"), range="1 minute", times=np.array(["2024-01-01T00:00", "2024-01-01T00:00:30",
+    ...     "2024-01-01T00:01:10"], "M8[s]")).tolist()
+    [1, 6, 7]
+    """
+    aggregations = {_ONE: aggregation} if isinstance(aggregation, Aggregation) else dict(aggregation)
+    _validate(aggregations, aggregator, threads)
+    columns = _read(values, aggregations)
+    rows = row_count(values)
+    if isinstance(times, str):
+        times = select(values, (times,))[times]
+    span = (
+        spans_by_rows(rows, range, slide, partial)
+        if times is None
+        else spans_by_time(_time_column(times, rows), range, slide, offset, partial)
+    )
+    run = _Run(columns, rows, span, aggregator, threads)
+    results = run.all(aggregations)
+    container = container_of(values)
+    out = container.one(results[_ONE]) if isinstance(aggregation, Aggregation) else container.many(results)
+    if span.trailing:
+        out = container.aligned(out, values)
+    return (out, *span.bounds()) if return_windows else out
+
+
+def _validate(aggregations: Mapping[str, Aggregation], aggregator: str, threads: int) -> None:
+    for name, each in aggregations.items():
+        if not isinstance(each, Aggregation):
+            raise InvalidArgumentError(f"an aggregation is needed, such as agg.max('v'); {name!r} is {each!r}")
+    if not aggregations:
+        raise InvalidArgumentError("at least one aggregation is needed")
+    if aggregator != "auto" and aggregator not in AGGREGATORS:
+        raise InvalidArgumentError(f"there is no aggregator {aggregator!r}; there are auto, {', '.join(AGGREGATORS)}")
+    if not isinstance(threads, int) or threads < 1:
+        raise InvalidArgumentError(f"threads is {threads!r}; it must be a positive integer")
+
+
+def _read(values: Any, aggregations: Mapping[str, Aggregation]) -> dict[str, Column]:
+    names = tuple(dict.fromkeys(c for each in aggregations.values() for c in each.columns))
+    columns = select(values, names)
+    rows = row_count(values)
+    for name, column in columns.items():
+        if len(column.values) != rows:
+            raise InvalidArgumentError(f"column {name!r} has {len(column.values)} rows, where others have {rows}")
+    return columns
+
+
+def _time_column(times: Any, rows: int) -> Column:
+    column = read_column(times, "times")
+    if len(column.values) != rows:
+        raise InvalidArgumentError(f"there are {len(column.values)} times for {rows} rows")
+    return column
+
+
+# ---------------------------------------------------------------- running
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One call of `slide`: rows, windows, and how to run them."""
+
+    columns: Mapping[str, Column]
+    rows: int
+    span: Span
+    aggregator: str
+    threads: int
+
+    def all(self, aggregations: Mapping[str, Aggregation]) -> dict[str, Any]:
+        """Return the results by name. What compiles together runs together; the rest runs by itself."""
+        results: dict[str, Any] = {}
+        for group in self._groups(aggregations):
+            results |= self._group(group)
+        return {name: results[name] for name in aggregations}
+
+    def _groups(self, aggregations: Mapping[str, Aggregation]) -> list[dict[str, Aggregation]]:
+        groups: dict[Any, dict[str, Aggregation]] = {}
+        for name, each in aggregations.items():
+            binding = self._bind({name: each})
+            sort = all(part.sorted for part in binding.parts) and self._sortable(binding)
+            key = ("sorted", each.columns, each.skip_nan) if sort else ("compiled" if binding.compiled else "plain",)
+            groups.setdefault(key, {})[name] = each
+        return list(groups.values())
+
+    def _bind(self, aggregations: Mapping[str, Aggregation]) -> Binding:
+        used = {c: self.columns[c] for each in aggregations.values() for c in each.columns}
+        skips = any(each.skip_nan for each in aggregations.values())
+        nullable = skips or any(column.valid is not None for column in used.values())
+        types = {name: column.type for name, column in used.items()}
+        time = self.span.time_type or INT64
+        has_nan = _asks_for_nan(aggregations) and any(_has_nan(column) for column in used.values())
+        return bind(aggregations, types, time=time, nullable=nullable, gaps=self.span.gaps, has_nan=has_nan)
+
+    def _sortable(self, binding: Binding) -> bool:
+        """Say whether the values can be ranked as they are: numbers, not lifted into something else."""
+        lifted = any("lift" in part.functions for part in binding.parts)
+        return not lifted and binding.types[0].physical != OBJECT and self.aggregator in ("auto", "order_statistics")
+
+    def _group(self, aggregations: Mapping[str, Aggregation]) -> dict[str, Any]:
+        binding = self._bind(aggregations)
+        outputs = binding.outputs(self.span.count)
+        if self.span.count:
+            try:
+                self._dispatch(binding, outputs)
+            except OverflowError as error:
+                raise AggregationOverflowError(f"{', '.join(map(str, binding.aggregations))}: {error}") from error
+        pairs = zip(binding.names, binding.results, outputs[::2], outputs[1::2], strict=True)
+        return {name: (values, valid if len(valid) else None, result) for name, result, values, valid in pairs}
+
+    def _dispatch(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        name = self.aggregator
+        if name == "auto":
+            name = choose(Facts(binding, self.span.longest, self.span.overlap)).aggregator
+        if name == "order_statistics":
+            if all(part.sorted for part in binding.parts) and self._sortable(binding):
+                return self._sorted(binding, outputs)
+            name = "two_stacks" if self.aggregator == "auto" else self._refuse(name, binding)
+        if name == "subtract_on_evict" and not binding.invertible:
+            self._refuse(name, binding)
+        if name == "two_stacks" and self.span.width is not None:
+            return self._blocks(binding, outputs, self.span.width)
+        kernels = {
+            "two_stacks": (two_stacks.slide_windows, self.span.longest),
+            "recalculate": (recalculate.slide_windows, 0),
+            "subtract_on_evict": (subtract_on_evict.slide_windows, 0),
+        }
+        return self._windows(binding, outputs, *kernels[name])
+
+    def _refuse(self, name: str, binding: Binding) -> Any:
+        what = ", ".join(map(str, binding.aggregations))
+        if name == "subtract_on_evict":
+            raise NotInvertibleError(f"subtract_on_evict takes rows out by invert, and {what} has none")
+        raise UnsupportedOperationError(f"{name} runs exact quantiles of numbers only, not {what}")
+
+    def _inputs(self, binding: Binding) -> tuple[tuple[Array, ...], Array]:
+        columns = [self.columns[name] for name in binding.columns]
+        masks = [
+            mask_of([columns[p] for p in positions], skip_nan, self.rows) for positions, skip_nan in binding.masks
+        ]
+        uses_time = any(part.uses_time for part in binding.parts)
+        times = self.span.times(self.rows) if uses_time else np.zeros(1, np.int64)
+        return (*(column.values for column in columns), *masks), times
+
+    def _windows(self, binding: Binding, outputs: tuple[Array, ...], kernel: Any, slots: int) -> None:
+        inputs, times = self._inputs(binding)
+        first, last = self.span.rows()
+        module = binding.kernels((kernel,), "slide_windows")
+
+        def piece(start: int, stop: int) -> None:
+            # The front's aggregates are one for each window that begins in it: never more than rows or windows.
+            room = binding.slots(min(stop - start, slots) + 1 if slots else 0)
+            module.slide_windows(room, inputs, times, first, last, start, stop, outputs)
+
+        self._in_pieces(piece, 0, self.span.count, 1, binding)
+
+    def _blocks(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+        """Run windows of one length that end with every row."""
+        inputs, times = self._inputs(binding)
+        module = binding.kernels((two_stacks.slide_blocks, two_stacks.slide_prefixes), "slide_blocks", "slide_prefixes")
+        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        if not shift and width > 1:
+            module.slide_prefixes(inputs, times, min(width - 1, self.rows), outputs)
+        if self.rows >= width:
+
+            def piece(start: int, stop: int) -> None:
+                module.slide_blocks(binding.slots(width + 1), inputs, times, width, start, stop, shift, outputs)
+
+            self._in_pieces(piece, width - 1, self.rows, width, binding)
+
+    def _sorted(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        inputs, _ = self._inputs(binding)
+        values = inputs[0]
+        first, last = self.span.rows()
+        if binding.masks:
+            # Ranks are of the rows that count; the windows' bounds move with what is left out.
+            kept = inputs[1]
+            before = np.concatenate(([0], np.cumsum(kept)))
+            values, first, last = np.ascontiguousarray(values[kept]), before[first], before[last]
+            binding = bind(
+                dict(zip(binding.names, binding.aggregations, strict=True)),
+                dict(zip(binding.columns, binding.types, strict=True)),
+                nullable=False,
+                gaps=True,
+            )
+        self._in_pieces(
+            lambda start, stop: order_statistics.run_sorted(binding, values, first, last, outputs, start, stop),
+            0,
+            self.span.count,
+            1,
+            binding,
+        )
+
+    def _in_pieces(
+        self, piece: Callable[[int, int], None], start: int, stop: int, unit: int, binding: Binding
+    ) -> None:
+        """Run [start, stop) in as many pieces as there are threads, each a whole number of units long."""
+        pieces = max(1, min(self.threads, (stop - start) // unit)) if binding.compiled or self.threads > 1 else 1
+        size = -(-(stop - start) // pieces)
+        size = -(-size // unit) * unit
+        cuts = [(at, min(at + size, stop)) for at in _counted(start, stop, size)]
+        if len(cuts) == 1:
+            piece(*cuts[0])
+            return
+        with ThreadPoolExecutor(len(cuts)) as pool:
+            for future in [pool.submit(piece, *cut) for cut in cuts]:
+                future.result()
+
+
+_counted = range
+
+
+def _asks_for_nan(aggregations: Mapping[str, Aggregation]) -> bool:
+    functions = (
+        function
+        for each in aggregations.values()
+        for definition in each.factory.definitions.values()
+        for function in definition.functions.values()
+    )
+    return any("has_nan" in function.keywords for function in functions)
+
+
+def _has_nan(column: Column) -> bool:
+    if column.values.dtype.kind != "f":
+        return column.values.dtype == OBJECT
+    return bool(len(column.values)) and bool(np.isnan(column.values.min()))

@@ -1,0 +1,153 @@
+"""Results in the kind of array that the values came in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregations.binding import Result
+from muntin.types import OBJECT, Array, ColumnType, logical_array
+
+Raw = tuple[Array, Array | None, Result]
+"""Physical values, where they are not null (None: everywhere), and their type."""
+
+
+class Container(Protocol):
+    """A kind of array: NumPy, Arrow or pandas."""
+
+    def one(self, raw: Raw) -> Any:
+        """Return one result."""
+
+    def many(self, raw: Mapping[str, Raw]) -> Any:
+        """Return several results by name."""
+
+    def aligned(self, out: Any, values: Any) -> Any:
+        """Give the result the row labels of the values, where it has one row for each of theirs."""
+
+
+def container_of(values: Any) -> Container:
+    """Return the container for results of these values."""
+    if isinstance(values, Mapping):
+        values = next(iter(values.values()), [])
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(values, pandas.Series | pandas.DataFrame | pandas.Index):
+        return _Pandas()
+    if isinstance(values, pa.ChunkedArray | pa.Table):
+        return _Arrow(chunked=True)
+    if not isinstance(values, np.ndarray) and (
+        isinstance(values, pa.Array | pa.RecordBatch)
+        or hasattr(values, "__arrow_c_array__")
+        or hasattr(values, "__arrow_c_stream__")
+    ):
+        return _Arrow(chunked=False)
+    return _NumPy()
+
+
+def to_arrow(raw: Raw) -> pa.Array:
+    """Return a result as an Arrow array."""
+    values, valid, result = raw
+    if result.names:
+        arrays = [
+            logical_array(np.ascontiguousarray(values[name]), valid, kind)
+            for name, kind in zip(result.names, result.types, strict=True)
+        ]
+        mask = None if valid is None else pa.array(~valid)
+        return pa.StructArray.from_arrays(arrays, list(result.names), mask=mask)
+    if result.length is not None:
+        flat = logical_array(values.reshape(-1), None, result.types[0])
+        mask = None if valid is None else pa.array(~valid)
+        return pa.FixedSizeListArray.from_arrays(flat, result.length, mask=mask)
+    return logical_array(values, valid, result.types[0])
+
+
+class _Arrow:
+    def __init__(self, chunked: bool) -> None:
+        self.chunked = chunked
+
+    def one(self, raw: Raw) -> Any:
+        array = to_arrow(raw)
+        return pa.chunked_array([array]) if self.chunked else array
+
+    def many(self, raw: Mapping[str, Raw]) -> Any:
+        return pa.table({name: to_arrow(each) for name, each in raw.items()})
+
+    def aligned(self, out: Any, values: Any) -> Any:
+        return out
+
+
+class _NumPy:
+    def one(self, raw: Raw) -> Any:
+        values, valid, result = raw
+        if result.names:
+            return _masked(_logical_record(values, result), valid)
+        if result.length is not None:
+            return _masked(values, None if valid is None else np.repeat(valid[:, None], result.length, 1))
+        kind = result.types[0]
+        if kind.family in ("temporal", "duration"):
+            return logical_array(values, valid, kind).to_numpy(zero_copy_only=False)
+        return _with_nulls(values, valid, kind)
+
+    def many(self, raw: Mapping[str, Raw]) -> Any:
+        return {name: self.one(each) for name, each in raw.items()}
+
+    def aligned(self, out: Any, values: Any) -> Any:
+        return out
+
+
+def _with_nulls(values: Array, valid: Array | None, kind: ColumnType) -> Any:
+    if valid is None or valid.all():
+        return values
+    if kind.physical == OBJECT:
+        values[~valid] = None
+        return values
+    if kind.physical.kind == "f":
+        values[~valid] = np.nan
+        return values
+    return np.ma.MaskedArray(values, ~valid)
+
+
+def _masked(values: Array, valid: Array | None) -> Any:
+    return values if valid is None or valid.all() else np.ma.MaskedArray(values, ~valid)
+
+
+def _logical_record(values: Array, result: Result) -> Array:
+    """Give the fields that are times their NumPy time types."""
+    fields = []
+    for name, kind in zip(result.names, result.types, strict=True):
+        if kind.family in ("temporal", "duration") and kind.physical.itemsize == 8:
+            assert kind.logical is not None
+            letter = "m" if kind.family == "duration" else "M"
+            fields.append((name, f"{letter}8[{kind.logical.unit}]"))
+        else:
+            fields.append((name, kind.physical.str))
+    return values.view(np.dtype(fields, align=True)) if values.dtype != OBJECT and not values.dtype.hasobject else values
+
+
+class _Pandas:
+    def one(self, raw: Raw) -> Any:
+        import pandas
+
+        array = to_arrow(raw)
+        if raw[2].names:
+            return pandas.DataFrame({name: array.field(name).to_pandas() for name in raw[2].names})
+        return array.to_pandas()
+
+    def many(self, raw: Mapping[str, Raw]) -> Any:
+        import pandas
+
+        return pandas.DataFrame({name: to_arrow(each).to_pandas() for name, each in raw.items()})
+
+    def aligned(self, out: Any, values: Any) -> Any:
+        import pandas
+
+        if isinstance(values, Mapping):
+            values = next(iter(values.values()))
+        if isinstance(values, pandas.Series | pandas.DataFrame):
+            out.index = values.index
+        if isinstance(values, pandas.Series) and isinstance(out, pandas.Series):
+            out.name = values.name
+        return out

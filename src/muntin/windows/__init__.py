@@ -1,0 +1,1 @@
+"""Windows: where they begin and end. They know no values."""

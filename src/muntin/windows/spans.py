@@ -1,0 +1,175 @@
+"""The windows of an array, as spans of rows: which windows there are, and which rows each covers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from muntin.columns import Column
+from muntin.durations import in_unit_of
+from muntin.errors import InvalidArgumentError, OutOfOrderError
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.bounds import first_descent, trailing_bounds
+from muntin.kernels.generate import standalone
+from muntin.types import Array, ColumnType, logical_array
+
+_LEAST = -(2**63)
+_MOST_WINDOWS = 2**31
+
+
+@dataclass(frozen=True)
+class Span:
+    """All windows of one call: how many, how long, how they overlap; and, when asked, the rows of each."""
+
+    count: int
+    longest: int
+    """The rows of the longest window."""
+    overlap: float
+    """In how many windows a row falls, on average."""
+    trailing: bool
+    """Whether there is one window for each row, ending with it."""
+    gaps: bool = False
+    """Whether a window may hold no row."""
+    width: int | None = None
+    """The rows of every full window, where there is one for each row."""
+    time_type: ColumnType | None = None
+    _rows: Callable[[], tuple[Array, Array]] = field(default=lambda: (np.zeros(0, "i8"), np.zeros(0, "i8")))
+    _times: Array | None = None
+    _bounds: Callable[[], tuple[Any, Any]] | None = None
+
+    def rows(self) -> tuple[Array, Array]:
+        """Return for each window its first row, and the row after its last."""
+        return self._rows()
+
+    def times(self, rows: int) -> Array:
+        """Return the time of each row: its number, where windows count rows."""
+        return np.arange(rows, dtype=np.int64) if self._times is None else self._times
+
+    def bounds(self) -> tuple[Any, Any]:
+        """Return where each window begins and ends: row numbers, or times."""
+        return self.rows() if self._bounds is None else self._bounds()
+
+
+def spans_by_rows(rows: int, width: Any, slide: Any, partial: bool) -> Span:
+    """Return the windows of `width` rows, one every `slide` rows.
+
+    The full ones are [0, width), [slide, slide + width), ...; the partial ones before them end one slide earlier each.
+
+    >>> [w.tolist() for w in spans_by_rows(10, 4, 3, True).rows()]
+    [[0, 0, 3, 6], [1, 4, 7, 10]]
+    """
+    width = _positive(width, "range")
+    slide = 1 if slide is None else _positive(slide, "slide")
+    first_end = width if not partial else (width - 1) % slide + 1
+    ends = np.arange(first_end, rows + 1, slide, dtype=np.int64)
+    each = slide == 1
+    return Span(
+        count=len(ends),
+        longest=min(width, rows),
+        overlap=width / slide,
+        trailing=each and partial,
+        width=width if each else None,
+        _rows=lambda: (np.maximum(ends - width, 0), ends),
+    )
+
+
+def spans_by_time(times: Column, width: Any, slide: Any, offset: Any, partial: bool) -> Span:
+    """Return the windows of a duration: trailing each row, or one every `slide`."""
+    stamps = _sorted_times(times)
+    length = _positive(in_unit_of(width, times.type, "range"), "range", width)
+    if slide is None:
+        return _trailing(stamps, length, times.type, partial)
+    step = _positive(in_unit_of(slide, times.type, "slide"), "slide", slide)
+    return _hopping(stamps, length, step, in_unit_of(offset, times.type, "offset"), times.type, partial)
+
+
+def _trailing(stamps: Array, length: int, kind: ColumnType, partial: bool) -> Span:
+    floor = _LEAST + min(length, 2**63 - 1)
+    first, last = np.empty(len(stamps), np.int64), np.empty(len(stamps), np.int64)
+    # A range longer than int64 reaches back to the first row from anywhere.
+    _bounds_kernels().trailing_bounds(stamps, min(length, 2**63 - 1), floor, first, last)
+    ends = stamps
+    if not partial and len(stamps):
+        full = int(np.searchsorted(stamps, stamps[0] + (length - 1), "left"))
+        first, last, ends = first[full:], last[full:], stamps[full:]
+    longest = int((last - first).max()) if len(first) else 0
+    return Span(
+        count=len(first),
+        longest=longest,
+        overlap=float((last - first).mean()) if len(first) else 0.0,
+        trailing=partial,
+        time_type=kind,
+        _rows=lambda: (first, last),
+        _times=stamps,
+        _bounds=lambda: (_logical(ends - length, kind), _logical(ends, kind)),
+    )
+
+
+def _hopping(stamps: Array, length: int, step: int, offset: int, kind: ColumnType, partial: bool) -> Span:
+    if not len(stamps):
+        return Span(0, 0, 0.0, trailing=False, time_type=kind, _times=stamps)
+    oldest, youngest = int(stamps[0]), int(stamps[-1])
+    low = (oldest - offset - length) // step + 1
+    high = (youngest - offset) // step
+    if not partial:
+        low, high = -((offset - oldest) // step), (youngest + 1 - length - offset) // step
+    count = max(0, high - low + 1)
+    if count > _MOST_WINDOWS:
+        raise InvalidArgumentError(f"{count} windows lie between the first and the last time; choose a longer slide")
+    if low * step + offset < _LEAST or high * step + offset + length >= 2**63:
+        raise InvalidArgumentError("a window reaches beyond the times that int64 can hold")
+    starts = np.arange(count, dtype=np.int64) * step + (low * step + offset)
+    first = np.searchsorted(stamps, starts, "left")
+    last = np.searchsorted(stamps, starts + length, "left")
+    sizes = last - first
+    return Span(
+        count=count,
+        longest=int(sizes.max()) if count else 0,
+        overlap=float(sizes.sum()) / len(stamps),
+        trailing=False,
+        gaps=bool((sizes == 0).any()),
+        time_type=kind,
+        _rows=lambda: (first, last),
+        _times=stamps,
+        _bounds=lambda: (_logical(starts, kind), _logical(starts + length, kind)),
+    )
+
+
+def _sorted_times(times: Column) -> Array:
+    if times.type.family not in ("integer", "temporal"):
+        raise InvalidArgumentError(f"times are {times.type}; they must be integers, dates or timestamps")
+    if times.valid is not None:
+        raise InvalidArgumentError(f"the time of row {int(np.argmin(times.valid))} is null; every row needs a time")
+    if times.values.dtype == np.uint64 and len(times.values) and times.values.max() >= 2**63:
+        raise InvalidArgumentError(f"the time {times.values.max()} does not fit int64")
+    stamps = np.ascontiguousarray(times.values.astype(np.int64, copy=False))
+    row = int(_bounds_kernels().first_descent(stamps))
+    if row >= 0:
+        here, above = _logical(stamps[row - 1 : row + 1], times.type)[::-1]
+        raise OutOfOrderError(f"times must be sorted: row {row} has {here}, after {above} in row {row - 1}")
+    return stamps
+
+
+@cache
+def _bounds_kernels() -> Any:
+    return kernel_cache.load(standalone(first_descent, trailing_bounds), compiled=True)
+
+
+def _logical(stamps: Array, kind: ColumnType) -> Any:
+    array = logical_array(stamps, None, kind) if kind.family == "temporal" else stamps
+    return array.to_numpy(zero_copy_only=False) if kind.family == "temporal" else array
+
+
+def _positive(value: Any, name: str, shown: Any = None) -> int:
+    shown = value if shown is None else shown
+    if isinstance(value, str):
+        raise InvalidArgumentError(f"{name} is {value!r}, a duration; give times= too, or a number of rows")
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise InvalidArgumentError(f"{name} is {shown!r}; it must be a positive integer")
+    if value <= 0:
+        raise InvalidArgumentError(f"{name} is {shown!r}; it must be positive")
+    return int(value)

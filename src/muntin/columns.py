@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.errors import ColumnError, ColumnTypeError
-from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, numpy_type
+from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, logical_array, numpy_type
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,14 @@ def read_column(values: Any, name: str) -> Column:
     if isinstance(values, Column):
         return values
     if isinstance(values, pa.Array | pa.ChunkedArray):
-        return _read_arrow(values, name)
+        return _read_arrow(values)
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(values, pandas.Series | pandas.Index):
         return _read_pandas(values, name)
-    if not isinstance(values, np.ndarray) and (hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")):
-        return _read_arrow(pa.chunked_array(values), name)
+    if not isinstance(values, np.ndarray) and (
+        hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")
+    ):
+        return _read_arrow(pa.chunked_array(values))
     return _read_numpy(values, name)
 
 
@@ -56,6 +58,7 @@ def _read_numpy(values: Any, name: str) -> Column:
     if values.dtype.kind in "US":
         return Column(values.astype(OBJECT), None, kind)
     if values.dtype.kind in "mM":
+        assert kind.logical is not None
         null = np.isnat(values)
         unit = np.dtype(f"{values.dtype.kind}8[{'D' if kind.physical.itemsize == 4 else kind.logical.unit}]")
         physical = values.astype(unit, copy=False).view("i8").astype(kind.physical, copy=False)
@@ -84,15 +87,15 @@ def _read_objects(values: Array) -> Column:
         return Column(values, mask, ANY)
     kind = column_type(arrow.type)
     if arrow.type == pa.null():
-        return Column(np.zeros(len(values), "i8"), valid, NULL)
+        return Column(np.zeros(len(values), "i8"), valid if len(values) else None, NULL)
     if kind.physical == OBJECT:
         # The objects themselves, not Arrow's idea of them: a tuple stays a tuple.
         simple = kind.family == "decimal" or pa.types.is_string(arrow.type) or pa.types.is_binary(arrow.type)
         return Column(values, mask, kind if simple else ANY)
-    return _read_arrow(arrow, "")
+    return _read_arrow(arrow)
 
 
-def _read_arrow(values: pa.Array | pa.ChunkedArray, name: str) -> Column:
+def _read_arrow(values: pa.Array | pa.ChunkedArray) -> Column:
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if isinstance(values, pa.ChunkedArray):
@@ -125,7 +128,7 @@ def _objects(cells: list[Any]) -> Array:
 def _read_pandas(values: Any, name: str) -> Column:
     if isinstance(values.dtype, np.dtype) and values.dtype != OBJECT:
         return _read_numpy(values.to_numpy(), name)
-    return _read_arrow(pa.array(values, from_pandas=True), name)
+    return _read_arrow(pa.array(values, from_pandas=True))
 
 
 def _contiguous(values: Array) -> Array:
@@ -148,7 +151,9 @@ def select(values: Any, names: tuple[str, ...]) -> dict[str, Column]:
     if pandas is not None and isinstance(values, pandas.DataFrame):
         return {name: read_column(_pick(values, name, list(values.columns)), name) for name in names}
     if len(names) > 1:
-        raise ColumnError(f"the columns {', '.join(map(repr, names))} are needed; give a mapping or a table, not one array")
+        raise ColumnError(
+            f"the columns {', '.join(map(repr, names))} are needed; give a mapping or a table, not one array"
+        )
     return {name: read_column(values, name) for name in names}
 
 
@@ -178,3 +183,12 @@ def mask_of(columns: list[Column], skip_nan: bool, rows: int) -> Array:
         elif skip_nan and column.values.dtype == OBJECT:
             mask &= np.array([value == value for value in column.values], np.bool_)
     return mask
+
+
+def boxed(column: Column) -> Array:
+    """Return the values as Python objects, for states that hold them as they are."""
+    if column.values.dtype == OBJECT:
+        return column.values
+    if column.type.family in ("temporal", "duration"):
+        return _objects(logical_array(column.values, column.valid, column.type).to_pylist())
+    return _objects(column.values.tolist())

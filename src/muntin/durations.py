@@ -70,12 +70,18 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
     elif isinstance(duration, np.timedelta64):
         nanoseconds = int(duration.astype("m8[ns]").astype(np.int64))
     else:
-        raise InvalidArgumentError(f"{what} is {duration!r}; give a duration like '10 minutes', a timedelta or an integer")
+        raise InvalidArgumentError(
+            f"{what} is {duration!r}; give a duration like '10 minutes', a timedelta or an integer"
+        )
     if time == INT64 or time.family == "integer":
-        raise InvalidArgumentError(f"{what} is {duration!r}, but the times are integers: give it as an integer in their unit")
+        raise InvalidArgumentError(
+            f"{what} is {duration!r}, but the times are integers: give it as an integer in their unit"
+        )
     unit = _NANOSECONDS[_unit(time)]
     if nanoseconds % unit:
-        raise InvalidArgumentError(f"{what} is {duration!r}, which is no whole number of the times' unit, {_unit(time)}s")
+        raise InvalidArgumentError(
+            f"{what} is {duration!r}, which is no whole number of the times' unit, {_unit(time)}s"
+        )
     return nanoseconds // unit
 
 

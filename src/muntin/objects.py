@@ -74,7 +74,7 @@ def _read(data: io.BytesIO, allow_pickle: bool) -> Any:
         return array[0] if tag == b"g" else array
     if not allow_pickle:
         raise SnapshotError(
-            "the snapshot holds Python objects that only pickle can read; pass allow_pickle=True if you trust its origin"
+            "the snapshot holds objects that only pickle can read; pass allow_pickle=True if you trust its origin"
         )
     return pickle.loads(text)
 

@@ -85,8 +85,7 @@ def _decode_array(piece: bytes, described: Mapping[str, Any], allow_pickle: bool
 def _describe(dtype: np.dtype[Any]) -> Any:
     if dtype.names is None:
         return dtype.str
-    fields = [[name, dtype[name].base.str, list(dtype[name].shape)] for name in dtype.names]
-    return fields
+    return [[name, dtype[name].base.str, list(dtype[name].shape)] for name in dtype.names]
 
 
 def _dtype(described: Any) -> np.dtype[Any]:

@@ -87,7 +87,7 @@ def numpy_type(dtype: npt.DTypeLike) -> ColumnType:
     """Return the column type of a NumPy dtype; the units that Arrow lacks become seconds."""
     dtype = np.dtype(dtype)
     if dtype.kind in "mM":
-        unit = np.datetime_data(dtype)[0]
+        unit = np.datetime_data(np.zeros(0, dtype).dtype)[0]
         if dtype.kind == "M" and unit == "D":
             return column_type(pa.date32())
         unit = unit if unit in _ARROW_UNITS else "s"
@@ -193,8 +193,8 @@ def logical_array(values: Array, valid: Array | None, kind: ColumnType) -> pa.Ar
     """Return an Arrow array of a physical one; `valid` is False where it is null."""
     mask = None if valid is None else ~valid
     if kind.physical == OBJECT:
-        cells = values if mask is None else np.where(mask, None, values)
-        return pa.array(list(cells), type=kind.logical)
+        cells = values.tolist() if valid is None else [v if ok else None for v, ok in zip(values, valid, strict=True)]
+        return pa.array(cells, type=kind.logical)
     if kind.family in ("temporal", "duration"):
         return pa.array(values.astype(kind.physical, copy=False), mask=mask).view(kind.logical)
     return pa.array(values, type=kind.logical, mask=mask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from muntin.errors import NotInvertibleError, UnsupportedOperationError
@@ -22,7 +23,7 @@ class Aggregation:
 
     >>> from muntin import agg
     >>> mean = agg.mean("v")
-    >>> mean.lower(mean.combine(mean.lift(1.0), mean.lift(2.0)))
+    >>> float(mean.lower(mean.combine(mean.lift(1.0), mean.lift(2.0))))
     1.5
     """
 
@@ -62,7 +63,7 @@ class Aggregation:
         """Distributive, algebraic (a state of fixed size) or holistic (no fixed size)."""
         return self.definition.kind
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that decides what a state means; snapshots carry it."""
         texts = [f"{family}:{d.fingerprint}" for family, d in sorted(self.factory.definitions.items())]

@@ -201,7 +201,7 @@ class _decimal_mean:
         return (a.n - b.n, DECIMALS.subtract(a.total, b.total))
 
     def lower(s):
-        return (s.total / int(s.n))
+        return s.total / int(s.n)
 
 
 mean = by_type(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -56,6 +56,7 @@ class Binding:
     """For each mask after the columns: the columns that must not be null, and whether NaN counts as null."""
     gaps: bool
     plain: bool
+    _modules: dict[Any, ModuleType] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def nullable(self) -> bool:
@@ -80,7 +81,17 @@ class Binding:
     @property
     def exact(self) -> bool:
         """Whether no state holds a float: the result does not depend on the order of additions."""
-        return self.fixed and not any(f.dtype.kind == "f" for part in self.parts for f in part.fields or ())
+        return self.fixed and not self.float_fields
+
+    @property
+    def float_fields(self) -> int:
+        """How many floats, or arrays of them, a state holds."""
+        return sum(field.dtype.kind == "f" for part in self.parts for field in part.fields or ())
+
+    def boxed(self, column: int) -> bool:
+        """Whether `lift` gets this column's values as Python objects: a list of dates should hold dates."""
+        whole = all(part.fields is None for part in self.parts)
+        return not self.fixed and (whole or self.types[column].family not in ("temporal", "duration"))
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -114,20 +125,31 @@ class Binding:
             arrays.append(np.ones(rows if null else 0, np.bool_))
         return tuple(arrays)
 
-    def kernels(self, functions: Sequence[Callable[..., Any]], *entries: str, sorted_store: bool = False) -> ModuleType:
+    def kernels(
+        self, functions: tuple[Callable[..., Any], ...], *entries: str, sorted_store: bool = False
+    ) -> ModuleType:
         """Return the module in which these kernels run this binding."""
-        compiled = self.compiled or (sorted_store and not self.plain)
-        return cache.load(self.generate(functions, *entries, sorted_store=sorted_store), compiled=compiled)
+        key = (functions, entries, sorted_store)
+        if key not in self._modules:
+            compiled = self.compiled or (sorted_store and not self.plain)
+            generated = self.generate(functions, *entries, sorted_store=sorted_store)
+            self._modules[key] = cache.load(generated, compiled=compiled)
+        return self._modules[key]
 
-    def generate(self, functions: Sequence[Callable[..., Any]], *entries: str, sorted_store: bool = False) -> Generated:
+    @cached_property
+    def uncompiled(self) -> Binding:
+        """The same binding, run as plain Python."""
+        return replace(self, plain=True, _modules={})
+
+    def generate(
+        self, functions: tuple[Callable[..., Any], ...], *entries: str, sorted_store: bool = False
+    ) -> Generated:
         """Write that module."""
-        generated = generate(
-            self.parts, gaps=self.gaps, kernels=functions, entries=entries, sorted_store=sorted_store
-        )
+        generated = generate(self.parts, gaps=self.gaps, kernels=functions, entries=entries, sorted_store=sorted_store)
         if generated.injected and self.compiled:
             name, value = next(iter(generated.injected.items()))
             raise DefinitionError(
-                f"a compiled aggregation cannot use the outer name {name.split('_', 2)[-1]!r}, a {type(value).__name__}; "
+                f"a compiled aggregation cannot use {name.split('_', 2)[-1]!r}, a {type(value).__name__} outside it; "
                 'use numbers, tuples, arrays, modules and functions, or state="object"'
             )
         return generated
@@ -144,11 +166,38 @@ def bind(
     identity: bool = False,
     plain: bool = False,
 ) -> Binding:
-    """Fuse aggregations over columns of these types.
+    """Fuse aggregations over columns of these types. Remembered: the same call gives the same binding.
 
     `nullable`: rows can be null. `gaps`: windows can be empty. `has_nan`: NaN can come. `identity`: the kernel needs a
     neutral element. `plain`: run uncompiled. Saying less than is true is wrong; saying more only costs time.
     """
+    flags = (nullable, gaps, has_nan, identity, plain)
+    key = (
+        tuple((name, each.fingerprint, each.columns) for name, each in aggregations.items()),
+        tuple(types[c] for each in aggregations.values() for c in each.columns),
+        (time, *flags),
+    )
+    if key not in _bindings:
+        while len(_bindings) >= _MOST_BINDINGS:
+            del _bindings[next(iter(_bindings))]
+        _bindings[key] = _bind(aggregations, types, time, *flags)
+    return _bindings[key]
+
+
+_MOST_BINDINGS = 1024
+_bindings: dict[Any, Binding] = {}
+
+
+def _bind(
+    aggregations: Mapping[str, Aggregation],
+    types: Mapping[str, ColumnType],
+    time: ColumnType,
+    nullable: bool,
+    gaps: bool,
+    has_nan: bool,
+    identity: bool,
+    plain: bool,
+) -> Binding:
     columns = tuple(dict.fromkeys(c for aggregation in aggregations.values() for c in aggregation.columns))
     masks: dict[tuple[tuple[int, ...], bool], int] = {}
     parts, results = [], []
@@ -313,7 +362,17 @@ class PlainAlgebra:
 
 
 def plain_algebra(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> PlainAlgebra:
-    """Return the functions of an aggregation, uncompiled."""
+    """Return the functions of an aggregation, uncompiled. Remembered like bindings."""
+    key = (aggregation.fingerprint, kinds)
+    if key not in _algebras:
+        _algebras[key] = _plain_algebra(aggregation, kinds)
+    return _algebras[key]
+
+
+_algebras: dict[Any, PlainAlgebra] = {}
+
+
+def _plain_algebra(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> PlainAlgebra:
     builder = _PartBuilder(aggregation, kinds, INT64, has_nan=True)
     part = builder.part(tuple(range(len(kinds))), None, Output())
     module = cache.load(generate([part], gaps=False, kernels=()), compiled=False)

@@ -2,9 +2,9 @@
 
 A definition is a class used as a namespace: `lift`, `combine`, and optionally `lower`, `invert` and `neutral`. The
 positional parameters of `lift` are the columns. `widen` is for `by_type`: it turns a state of the integer definition
-into one of this, when floats turn up among integers. Keyword-only parameters, of any of the functions, are parameters of
-the aggregation, but for four that muntin fills in: `time` (the row's event time, `lift` only), `lowest` and `highest`
-(the extreme values of the first column's type) and `has_nan` (whether NaN can come).
+into one of this, when floats turn up among integers. Keyword-only parameters, of any of the functions, are parameters
+of the aggregation, but for four that muntin fills in: `time` (the row's event time, `lift` only), `lowest` and
+`highest` (the extreme values of the first column's type) and `has_nan` (whether NaN can come).
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _guess_kind(functions: Mapping[str, Function], state: StateSpec) -> Kind:
 
 @dataclass(frozen=True, repr=False)
 class Factory:
-    """Makes aggregations over columns: `agg.max("v")`. It may choose its definition by the columns' types."""
+    """Makes aggregations over columns, as `agg.max("v")` does. It may choose its definition by the columns' types."""
 
     name: str
     definitions: Mapping[str, Definition]
@@ -214,7 +214,9 @@ class Factory:
         parameters = self.first.parameters
         slots = [*columns, *parameters]
         if len(arguments) > len(slots):
-            raise DefinitionError(f"{self.name} takes {', '.join(slots) or 'no arguments'}; got {len(arguments)} values")
+            raise DefinitionError(
+                f"{self.name} takes {', '.join(slots) or 'no arguments'}; got {len(arguments)} values"
+            )
         given = dict(zip(slots, arguments, strict=False))
         for name, value in named.items():
             if name not in slots:
@@ -260,12 +262,13 @@ def by_type(name: str, doc: str = "", **choices: Factory) -> Factory:
     >>> muntin.slide([7, 9], middle("v"), range=2).tolist(), muntin.slide([7.0, 9.0], middle("v"), range=2).tolist()
     ([7, 7], [7.0, 8.0])
     """
-    definitions = {
-        family: chosen
-        for family, factory in choices.items()
-        for chosen in [factory.definitions.get(family, factory.definitions.get("any"))]
-        if chosen is not None
-    }
+    definitions: dict[str, Definition] = {}
+    for family, factory in choices.items():
+        if family == "any":
+            for name_of, definition in factory.definitions.items():
+                definitions.setdefault(name_of, definition)
+        else:
+            definitions[family] = factory.definition(family, family, family)
     return Factory(name, definitions, inspect.cleandoc(doc) or next(iter(choices.values())).doc)
 
 

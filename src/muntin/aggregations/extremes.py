@@ -154,6 +154,9 @@ class _range:
             b.high if above(b.high, a.high) else a.high,
         )
 
+    def widen(s):
+        return (s.low, s.high)
+
     def lower(s):
         return s.high - s.low
 

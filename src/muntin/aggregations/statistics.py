@@ -45,15 +45,15 @@ class var:
         return s.m2 / (s.n - 1.0) if s.n > 1.0 else None
 
 
-def _lower_std(s):  # type: ignore[no-untyped-def]  # a definition's function: its types are the kernel's
+def _lower_std(s):
     return math.sqrt(s.m2 / (s.n - 1.0)) if s.n > 1.0 else None
 
 
-def _lower_var_pop(s):  # type: ignore[no-untyped-def]  # as above
+def _lower_var_pop(s):
     return s.m2 / s.n
 
 
-def _lower_std_pop(s):  # type: ignore[no-untyped-def]  # as above
+def _lower_std_pop(s):
     return math.sqrt(s.m2 / s.n)
 
 
@@ -249,7 +249,7 @@ class covariance:
         return s.cross / (s.n - 1.0) if s.n > 1.0 else None
 
 
-def _lower_correlation(s):  # type: ignore[no-untyped-def]  # a definition's function: its types are the kernel's
+def _lower_correlation(s):
     spread = math.sqrt(s.m2_x) * math.sqrt(s.m2_y)
     return s.cross / spread if spread > 0.0 or spread != spread else None
 
@@ -260,7 +260,7 @@ correlation = covariance.lowered_by(
     """Pearson's correlation of two columns; null where either does not vary. O(1) combine, invertible.
 
     >>> from muntin import slide, agg
-    >>> slide({"x": [1.0, 2.0], "y": [1.0, 5.0]}, agg.correlation("x", "y"), range=2, partial=False).tolist()
+    >>> slide({"x": [1.0, 2.0], "y": [1.0, 5.0]}, agg.correlation("x", "y"), range=2, partial=False).round(9).tolist()
     [1.0]
     """,
 )

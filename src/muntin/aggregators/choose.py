@@ -37,7 +37,7 @@ RULES = (
         lambda f: f.binding.invertible and f.binding.exact,
         "invert is exact, and takes a row out for one combine",
     ),
-    Rule("two_stacks", lambda f: True, "any associative aggregation, at most three combines a row"),
+    Rule("two_stacks", lambda _: True, "any associative aggregation, at most three combines a row"),
 )
 
 

@@ -1,7 +1,7 @@
 """Order statistics over arrays: the sorted window, kept as a set of ranks.
 
 The rows are cut into blocks at least as long as the longest window, so that a window lies in two neighbouring blocks.
-Each block is sorted once; two neighbours are merged in one pass, and the place of a row in the merged order is its rank.
+Each block is sorted once; two neighbours are merged in one pass, and a row's place in the merged order is its rank.
 The window is then a set of ranks: a bitmap with a Fenwick tree over its words. A row enters or leaves in O(log n), and
 the k-th smallest value is found in O(log n).
 
@@ -22,7 +22,7 @@ from muntin.types import Array
 
 
 @kernel
-def size(view: Any) -> int:
+def size(view: Any) -> Any:
     """Return the number of rows in the window."""
     return view[3][0]
 
@@ -91,7 +91,16 @@ def merge_blocks(values: Any, order: Ints, left: int, block: int, ranks: Ints, m
 
 @kernel
 def slide_sorted(
-    values: Any, order: Ints, block: int, first: Ints, last: Ints, start: int, stop: int, outputs: Outputs, view: Any, ranks: Ints
+    values: Any,
+    order: Ints,
+    block: int,
+    first: Ints,
+    last: Ints,
+    start: int,
+    stop: int,
+    outputs: Outputs,
+    view: Any,
+    ranks: Ints,
 ) -> None:
     """Run the windows [first, last) of rows, both bounds ascending, none longer than a block."""
     merged, words, tree, state = view

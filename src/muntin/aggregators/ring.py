@@ -31,7 +31,7 @@ class RingAggregator(Aggregator):
         self._module.evict_rows(self._window, 1)
 
     def bulk_evict(self, t: Any) -> None:
-        """Remove all rows whose time is at most t: O(log n) to find them, then what the structure needs to drop them."""
+        """Remove all rows whose time is at most t: O(log n) to find them, and what the structure needs to drop them."""
         if len(self):
             count = self._position(self._time(t), "right") - int(self._marks[FRONT])
             if count:
@@ -85,7 +85,7 @@ class RingAggregator(Aggregator):
         return self._window[2]
 
     def _allocate(self) -> None:
-        self._window: tuple[Array, ...] = self._empty(16)
+        self._window = self._empty(16)
 
     def _empty(self, capacity: int) -> tuple[Array, ...]:
         slots = self._binding.slots(capacity)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +12,7 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregators import drive
 from muntin.errors import ColumnTypeError
 from muntin.kernels import cache
-from muntin.types import Array
+from muntin.types import NULL, Array
 
 
 class States:
@@ -21,7 +20,7 @@ class States:
 
     def __init__(self, binding: Binding) -> None:
         self.binding = binding
-        self._module = replace(binding, plain=True).kernels(())
+        self._module = binding.uncompiled.kernels(())
 
     def load(self, slots: Array, index: int) -> Any:
         """Return the state in a slot."""
@@ -58,23 +57,23 @@ class States:
         return close(tuple(a), tuple(b))
 
 
-def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
+def close(a: Any, b: Any, relative: float = 1e-9, absolute: float = 1e-9) -> bool:
     """Compare values, tuples and arrays; floats up to rounding, NaN equal to NaN."""
-    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
-        return len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.shape == b.shape and all(close(x, y, tolerance) for x, y in zip(a.tolist(), b.tolist(), strict=True))
+        a, b = a.tolist(), b.tolist()
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(close(x, y, relative, absolute) for x, y in zip(a, b, strict=True))
     if isinstance(a, float | np.floating) and isinstance(b, float | np.floating):
         if math.isnan(a) or math.isnan(b):
             return math.isnan(a) and math.isnan(b)
-        return bool(a == b) or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
+        return bool(a == b) or math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
     return bool(a == b)
 
 
 def converted(old: Binding, new: Binding, slots: Array) -> Array:
     """Return the states of one binding as those of another, whose types are wider. O(n), in plain Python; rare."""
-    before = replace(old, plain=True).kernels(())
-    after = replace(new, plain=True).kernels(())
+    before = old.uncompiled.kernels(())
+    after = new.uncompiled.kernels(())
     changes = [_conversion(old, new, after, k) for k in range(len(new.parts))]
     masks = [m - len(new.columns) for m in sorted({p.mask for p in new.parts if p.mask is not None})]
     result = new.slots(len(slots))
@@ -86,8 +85,7 @@ def converted(old: Binding, new: Binding, slots: Array) -> Array:
         for k, part in enumerate(old.parts):
             empty = part.mask is not None and getattr(state, f"r{part.mask}") == 0
             parts.append(_nothing(after, new, k) if empty else changes[k](getattr(state, f"p{k}")))
-        # A state that was not counting held at least one row; how many matters only to what is folded anew anyway.
-        rows = [getattr(state, f"r{len(old.columns) + m}", 1) for m in masks]
+        rows = [getattr(state, f"r{len(old.columns) + m}") for m in masks]
         after.store(result, i, after._S(*parts, *rows))
     return result
 
@@ -99,6 +97,8 @@ def _nothing(module: ModuleType, binding: Binding, k: int) -> Any:
 
 def _conversion(old: Binding, new: Binding, after: ModuleType, k: int) -> Any:
     a, b = old.parts[k], new.parts[k]
+    if any(old.types[c] == NULL for c in a.columns):
+        return lambda state: state  # only nulls so far: every state is empty
     if a.functions == b.functions or a.functions.get("combine") == b.functions.get("combine"):
         return (lambda s: s) if b.fields is None else getattr(after, f"_p{k}_state")
     widen = getattr(after, f"_p{k}_widen", None)
@@ -114,7 +114,7 @@ def _conversion(old: Binding, new: Binding, after: ModuleType, k: int) -> Any:
 def counting(binding: Binding, structure: tuple[Any, ...], counter: list[int]) -> ModuleType:
     """Return the plain module of a structure in which every combine and invert is counted."""
     common = (drive.insert_rows, drive.evict_rows, drive.answer, drive.slide_rows)
-    module = cache.load_fresh(replace(binding, plain=True).generate((*structure, *common)))
+    module = cache.load_fresh(binding.uncompiled.generate((*structure, *common)))
     for word in ("combine", "invert"):
         if hasattr(module, word):
             setattr(module, word, _counted(getattr(module, word), counter))

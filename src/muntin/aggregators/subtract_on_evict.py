@@ -1,14 +1,16 @@
 """SubtractOnEvict: one running aggregate; a row that leaves is taken out again by `invert`.
 
 Two combines a slide and nothing faster, where `invert` exists and is exact. Floats round, and an infinity cannot be
-taken out at all; so the running aggregate is folded anew from the rows whenever it has stopped being finite, or has
-shrunk so far below the largest value it has held that lost digits could show. Results then never drift, at the price of
-O(n) for those evictions.
+taken out at all; so the running aggregate is folded anew from the rows whenever one of its floats is no longer finite,
+or has fallen to a millionth of the largest size it has had, where lost digits could show. Results then never drift, at
+the price of O(n) for those evictions.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
+
+import numpy as np
 
 from muntin.aggregators.recalculate import answer_range, fold
 from muntin.aggregators.ring import RingAggregator
@@ -21,62 +23,64 @@ from muntin.kernels.vocabulary import (
     combine,
     emit,
     emit_empty,
-
+    has_lost_digits,
     invert,
-    is_sound,
     kernel,
     lift,
     load,
-    magnitude,
+    raise_peaks,
     store,
 )
 from muntin.types import Array
 
-SHRUNK = 2.0**-20
-"""How far below its peak the aggregate may fall before it is folded anew: 33 of a double's 53 bits are then still good,
-and all of them where the state carries its rounding error, as sums do."""
 
 @kernel
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
-    slots, times, marks, running, peak = window
+    slots, times, marks, running, peaks = window
     at = marks[1] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
     if marks[1] > marks[0]:
         state = combine(load(running, 0), state)
     store(running, 0, state)
-    peak[0] = max(peak[0], magnitude(state))
+    raise_peaks(peaks, state)
     marks[1] += 1
+
 
 @kernel
 def pop(window: Any) -> None:
     """Remove the oldest state."""
-    slots, _, marks, running, peak = window
+    slots, _, marks, running, peaks = window
     oldest = marks[0]
     marks[0] = oldest + 1
     if marks[0] == marks[1]:
-        peak[0] = 0.0
+        peaks[:] = 0.0
         return
     state = invert(load(running, 0), load(slots, oldest & (len(slots) - 1)))
-    if not is_sound(state) or magnitude(state) < peak[0] * 2.0**-20:
+    if has_lost_digits(peaks, state):
         state = fold(slots, marks[0], marks[1])
-        peak[0] = magnitude(state)
+        peaks[:] = 0.0
+        raise_peaks(peaks, state)
     store(running, 0, state)
+
 
 @kernel
 def total(window: Any) -> State:
     """Return the running aggregate."""
     return load(window[3], 0)
 
+
 @kernel
 def fold_anew(window: Any) -> None:
     """Fold the running aggregate from the rows."""
-    slots, _, marks, running, peak = window
+    slots, _, marks, running, peaks = window
     if marks[1] > marks[0]:
         state = fold(slots, marks[0], marks[1])
         store(running, 0, state)
-        peak[0] = magnitude(state)
+        peaks[:] = 0.0
+        raise_peaks(peaks, state)
+
 
 @kernel
 def slide_windows(
@@ -105,6 +109,7 @@ def slide_windows(
         else:
             emit_empty(outputs, i)
 
+
 class SubtractOnEvict(RingAggregator):
     """In order; invertible aggregations only; one combine an insert, one invert an eviction, none a query.
 
@@ -121,11 +126,10 @@ class SubtractOnEvict(RingAggregator):
     needs_invert: ClassVar[bool] = True
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
-        import numpy as np
-
-        return (self._binding.slots(1), np.zeros(1))
+        return (self._binding.slots(1), np.zeros(self._binding.float_fields))
 
     def _after_conversion(self) -> None:
+        self._window = (*self._window[:4], np.zeros(self._binding.float_fields))
         self._module.fold_anew(self._window)
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
@@ -139,4 +143,3 @@ class SubtractOnEvict(RingAggregator):
                 states.close(running, states.fold(self._window[0], front, end)),
                 "the running aggregate is not that of the rows in the window",
             )
-

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-
 from muntin.aggregators.ring import RingAggregator
 from muntin.errors import UnsupportedOperationError
 from muntin.kernels.vocabulary import (
@@ -284,5 +283,3 @@ class TwoStacks(RingAggregator):
                 states.close(back, states.fold(self._window[0], middle, end)),
                 "the back's aggregate is not that of the rows in the back",
             )
-
-

@@ -13,7 +13,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.aggregators import order_statistics, recalculate, subtract_on_evict, two_stacks
 from muntin.aggregators.choose import RULES, Facts, choose
-from muntin.columns import Column, mask_of, read_column, row_count, select
+from muntin.columns import Column, boxed, mask_of, read_column, row_count, select
 from muntin.engines.containers import container_of
 from muntin.errors import (
     AggregationOverflowError,
@@ -50,8 +50,8 @@ def slide(
     last, null where no row falls into it.
 
     `values` is one array, or a mapping or table of several columns; `aggregation` is one, or a mapping of names to
-    several, which are fused into one pass. NumPy, Arrow and pandas come out as they went in. In NumPy a null is NaN, NaT
-    or None, and integers that hold one are a masked array. `partial=False` leaves out the windows that begin before
+    several, which are fused into one pass. NumPy, Arrow and pandas come out as they went in. In NumPy a null is NaN,
+    NaT or None, and integers that hold one are a masked array. `partial=False` leaves out the windows that begin before
     the first row or end after the last. `aggregator` forces an algorithm, `threads` cuts the array into overlapping
     pieces. `return_windows` also returns the windows' bounds: (result, starts, ends), in rows or in times.
 
@@ -195,12 +195,11 @@ class _Run:
 
     def _inputs(self, binding: Binding) -> tuple[tuple[Array, ...], Array]:
         columns = [self.columns[name] for name in binding.columns]
-        masks = [
-            mask_of([columns[p] for p in positions], skip_nan, self.rows) for positions, skip_nan in binding.masks
-        ]
+        masks = [mask_of([columns[p] for p in positions], skip_nan, self.rows) for positions, skip_nan in binding.masks]
         uses_time = any(part.uses_time for part in binding.parts)
         times = self.span.times(self.rows) if uses_time else np.zeros(1, np.int64)
-        return (*(column.values for column in columns), *masks), times
+        values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(columns)]
+        return (*values, *masks), times
 
     def _windows(self, binding: Binding, outputs: tuple[Array, ...], kernel: Any, slots: int) -> None:
         inputs, times = self._inputs(binding)
@@ -229,12 +228,12 @@ class _Run:
             self._in_pieces(piece, width - 1, self.rows, width, binding)
 
     def _sorted(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
-        inputs, _ = self._inputs(binding)
-        values = inputs[0]
+        column = self.columns[binding.columns[0]]
+        values = column.values
         first, last = self.span.rows()
         if binding.masks:
             # Ranks are of the rows that count; the windows' bounds move with what is left out.
-            kept = inputs[1]
+            kept = mask_of([column], binding.masks[0][1], self.rows)
             before = np.concatenate(([0], np.cumsum(kept)))
             values, first, last = np.ascontiguousarray(values[kept]), before[first], before[last]
             binding = bind(
@@ -251,9 +250,7 @@ class _Run:
             binding,
         )
 
-    def _in_pieces(
-        self, piece: Callable[[int, int], None], start: int, stop: int, unit: int, binding: Binding
-    ) -> None:
+    def _in_pieces(self, piece: Callable[[int, int], None], start: int, stop: int, unit: int, binding: Binding) -> None:
         """Run [start, stop) in as many pieces as there are threads, each a whole number of units long."""
         pieces = max(1, min(self.threads, (stop - start) // unit)) if binding.compiled or self.threads > 1 else 1
         size = -(-(stop - start) // pieces)

@@ -124,7 +124,9 @@ def _logical_record(values: Array, result: Result) -> Array:
             fields.append((name, f"{letter}8[{kind.logical.unit}]"))
         else:
             fields.append((name, kind.physical.str))
-    return values.view(np.dtype(fields, align=True)) if values.dtype != OBJECT and not values.dtype.hasobject else values
+    return (
+        values.view(np.dtype(fields, align=True)) if values.dtype != OBJECT and not values.dtype.hasobject else values
+    )
 
 
 class _Pandas:

@@ -205,7 +205,7 @@ class _WrapReturns(ast.NodeTransformer):
     def __init__(self, cast: str) -> None:
         self.cast = cast
 
-    def visit_Return(self, node: ast.Return) -> ast.Return:  # noqa: N802  # the visitor protocol of ast
+    def visit_Return(self, node: ast.Return) -> ast.Return:  # the visitor protocol of ast
         assert node.value is not None
         node.value = self._wrap(node.value)
         return node
@@ -222,13 +222,13 @@ class _SortedAccess(ast.NodeTransformer):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:  # noqa: N802  # the visitor protocol of ast
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:  # the visitor protocol of ast
         self.generic_visit(node)
         if isinstance(node.value, ast.Name) and node.value.id == self.name:
             return ast.Call(ast.Name("nth", ast.Load()), [node.value, node.slice], [])
         return node
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802  # the visitor protocol of ast
+    def visit_Call(self, node: ast.Call) -> ast.expr:  # the visitor protocol of ast
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "len" and ast.unparse(node.args[0]) == self.name:
             node.func.id = "size"
@@ -353,19 +353,22 @@ class _Algebra:
         return self._build("hold", "state", body)
 
     def _floats(self) -> str:
-        """Write `is_sound` and `magnitude`, which look at every float of a state."""
-        sound, size = ["sound = True"], ["size = 0.0"]
+        """Write the words that watch the floats of a state for lost digits, each beside its own peak."""
+        raising, shrinking = ["pass"], ["pass"]
+        for at, value in enumerate(self._float_values()):
+            raising.append(f"peaks[{at}] = max(peaks[{at}], {value})")
+            # Written so that NaN, which compares with nothing, counts as lost; an infinite peak does so too.
+            shrinking.append(f"if not {value} >= peaks[{at}] * 2.0**-20 or peaks[{at}] == np.inf:\n        return True")
+        return _function("raise_peaks", "peaks, state", raising) + _function(
+            "has_lost_digits", "peaks, state", [*shrinking, "return False"]
+        )
+
+    def _float_values(self) -> Iterable[str]:
         for k, part in enumerate(self.parts):
             for field in part.fields or ():
-                if field.dtype.kind != "f":
-                    continue
-                value = f"state.p{k}" if part.scalar else f"state.p{k}.{field.name}"
-                array = field.length is not None
-                sound.append(f"sound = sound and {f'np.isfinite({value}).all()' if array else f'np.isfinite({value})'}")
-                size.append(f"size = max(size, {f'np.abs({value}).max()' if array else f'abs({value})'})")
-        return _function("is_sound", "state", [*sound, "return sound"]) + _function(
-            "magnitude", "state", [*size, "return size"]
-        )
+                if field.dtype.kind == "f":
+                    value = f"state.p{k}" if part.scalar else f"state.p{k}.{field.name}"
+                    yield f"abs({value})" if field.length is None else f"np.abs({value}).max()"
 
     def _emit(self) -> str:
         lines, slot = ["j = U(row)"], 0

@@ -28,7 +28,7 @@ def infer_result(part: Part) -> tuple[list[np.dtype[Any]], int | None]:
             names, length = json.loads(path.read_text())
             _known[digest] = (list(names), length)
         except (OSError, ValueError):
-            _known[digest] = _infer(part, text)
+            _known[digest] = _infer(part)
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 cache.write_atomically(path, json.dumps(_known[digest]).encode())
@@ -38,7 +38,7 @@ def infer_result(part: Part) -> tuple[list[np.dtype[Any]], int | None]:
     return [np.dtype(name) for name in names], length
 
 
-def _infer(part: Part, text: str) -> tuple[list[str], int | None]:
+def _infer(part: Part) -> tuple[list[str], int | None]:
     from numba import types
     from numba.core.errors import NumbaError
     from numba.np.numpy_support import as_dtype

@@ -22,14 +22,11 @@ def hash64(value: Any) -> int:
         value = value.encode()
     if isinstance(value, bytes):
         return int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "little")
-    if isinstance(value, float | np.floating) and value != np.floor(value):
-        bits = int(np.float64(value).view(np.uint64))
-    elif isinstance(value, float | np.floating) and not abs(value) < 2**63:
-        bits = int(np.float64(value).view(np.uint64))
-    elif isinstance(value, int | float | np.number | np.bool_):
-        bits = int(value) & _MASK
-    else:
+    if not isinstance(value, int | float | np.number | np.bool_):
         return hash64(repr(value))
+    number: Any = value
+    whole = isinstance(number, int | np.integer | np.bool_) or (number == np.floor(number) and abs(number) < 2**63)
+    bits = int(number) & _MASK if whole else int(np.float64(number).view(np.uint64))
     return _mix(bits)
 
 

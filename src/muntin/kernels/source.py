@@ -73,12 +73,12 @@ class ModuleName:
 
 
 def capture(function: Callable[..., Any], where: str) -> Function:
-    """Read a function's source and the outer values it uses. `where` names it in errors.
+    r"""Read a function's source and the outer values it uses. `where` names it in errors.
 
     >>> def double(x):
     ...     return 2 * x
     >>> capture(double, "double").text
-    'def double(x):\\n    return 2 * x'
+    'def double(x):\n    return 2 * x'
     """
     if getattr(function, "__name__", "") == "<lambda>":
         raise DefinitionError(f"{where} is a lambda; write it with def, so that its source can be read")
@@ -230,6 +230,6 @@ class _Rename(ast.NodeTransformer):
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
 
-    def visit_Name(self, node: ast.Name) -> ast.Name:  # noqa: N802  # the visitor protocol of ast
+    def visit_Name(self, node: ast.Name) -> ast.Name:  # the visitor protocol of ast
         node.id = self.names.get(node.id, node.id)
         return node

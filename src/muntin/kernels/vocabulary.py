@@ -72,14 +72,14 @@ def hold(state: State) -> State:
     raise _declared("hold")
 
 
-def is_sound(state: State) -> bool:
-    """Say whether every float in the state is finite."""
-    raise _declared("is_sound")
+def raise_peaks(peaks: Any, state: State) -> None:
+    """Note the largest size that each float of the state has had."""
+    raise _declared("raise_peaks")
 
 
-def magnitude(state: State) -> float:
-    """Return the largest absolute float in the state, 0 where it has none."""
-    raise _declared("magnitude")
+def has_lost_digits(peaks: Any, state: State) -> bool:
+    """Say whether a float is no longer finite, or has fallen so far below its peak that rounding could show."""
+    raise _declared("has_lost_digits")
 
 
 def emit(outputs: Outputs, row: int, state: State) -> None:

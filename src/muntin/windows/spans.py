@@ -160,8 +160,9 @@ def _bounds_kernels() -> Any:
 
 
 def _logical(stamps: Array, kind: ColumnType) -> Any:
-    array = logical_array(stamps, None, kind) if kind.family == "temporal" else stamps
-    return array.to_numpy(zero_copy_only=False) if kind.family == "temporal" else array
+    if kind.family != "temporal":
+        return stamps
+    return logical_array(stamps, None, kind).to_numpy(zero_copy_only=False)
 
 
 def _positive(value: Any, name: str, shown: Any = None) -> int:

@@ -1,0 +1,49 @@
+# Every target makes what it needs: the virtual environment .venv, and in it the packages of one extra of pyproject.toml.
+# A stamp in .venv records that an extra is installed; it is made anew when pyproject.toml changes.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export NO_MKDOCS_2_WARNING := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench docs clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-6s %s\n", $$1, $$2 }'
+
+run: $(VENV)/.installed-pandas ## See it at work: sliding windows over an array of 10 million rows
+	$(BIN)/python examples/arrays.py
+
+test: $(VENV)/.installed-test ## Run all tests and doctests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-lint ## Check style, formatting, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-bench ## Measure against bottleneck, polars, pandas, numbagg and DuckDB
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.installed-docs ## Run the code of the documentation, and build it into site/
+	$(BIN)/python tools/check_docs.py
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "The documentation is in site/index.html"
+
+clean: ## Delete the virtual environment and everything built
+	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
+	  || { echo "muntin needs Python 3.11 to 3.13, and $(PYTHON) is $$($(PYTHON) --version 2>&1): try make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One rule for all extras. Two pips at once would break the environment, so that `make -j` is not for here.
+.NOTPARALLEL:
+$(VENV)/.installed-%: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@

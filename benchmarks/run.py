@@ -1,0 +1,59 @@
+"""Runs the benchmarks: `python benchmarks/run.py [NAME ...] [--quick] [--json] [--write-readme] [--list]`.
+
+Without a name all run, in the order of the list, about five minutes. Exits with 0 whether or not targets are reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+
+from harness import Figure, as_json, environment, show, show_summary, write_readme
+
+EXPERIMENTS = (
+    "slide_extremes",
+    "slide_moments",
+    "slide_by_time",
+    "own_aggregation",
+    "fused",
+    "threads",
+    "median",
+    "cold_start",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(EXPERIMENTS)}")
+    parser.add_argument("--json", action="store_true", help="results as JSON on stdout; the tables go to stderr")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows and few rounds: a smoke test")
+    parser.add_argument("--write-readme", action="store_true", help="put the table of this run into README.md")
+    parser.add_argument("--list", action="store_true", help="list the experiments and stop")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in EXPERIMENTS]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
+    if options.list:
+        for name in EXPERIMENTS:
+            print(f"{name:<16} {(importlib.import_module(name).__doc__ or '').splitlines()[0]}")
+        return
+    out = sys.stderr if options.json else sys.stdout
+    figures: list[Figure] = []
+    for name in options.names or EXPERIMENTS:
+        for figure in importlib.import_module(name).run(options.quick):
+            show(figure, out)
+            figures.append(figure)
+    show_summary(figures, out)
+    print("\n" + ", ".join(f"{name} {value}" for name, value in environment().items()), file=out)
+    if options.json:
+        print(json.dumps(as_json(figures), indent=2))
+    if options.write_readme:
+        write_readme(figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Every built-in aggregation by every aggregator, against folding the window from scratch.
+
+Two kinds of reference are needed: recomputation shows that an answer is right, and running the same steps compiled and
+uncompiled shows that the two forms of a kernel agree. `check()` runs after every step of the plain form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from cases import CASES, Case
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from muntin import aggregators
+from muntin.aggregators.states import close
+from muntin.testing.oracle import recompute
+
+IN_ORDER = [aggregators.Recalculate, aggregators.SubtractOnEvict, aggregators.TwoStacks]
+RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+def steps(values: Any) -> Any:
+    """Random sequences of operations, the times a few apart, some equal."""
+    insert = st.tuples(st.just("insert"), st.integers(0, 2), values)
+    bulk = st.tuples(st.just("bulk_insert"), st.lists(st.tuples(st.integers(0, 2), values), max_size=6))
+    evict = st.tuples(st.just("evict"))
+    bulk_evict = st.tuples(st.just("bulk_evict"), st.integers(0, 6))
+    reload = st.tuples(st.just("reload"))
+    return st.lists(st.one_of(insert, insert, insert, bulk, evict, evict, bulk_evict, reload), max_size=25)
+
+
+class Driver:
+    """Runs steps on an aggregator and on a plain list side by side."""
+
+    def __init__(self, kind: type, aggregation: Any, check: bool, **options: Any) -> None:
+        self.kind, self.aggregation, self.check, self.options = kind, aggregation, check, options
+        self.window: Any = kind(aggregation, **options)
+        self.rows: list[tuple[int, Any]] = []
+        self.now = 0
+
+    def step(self, name: str, *arguments: Any) -> None:
+        getattr(self, name)(*arguments)
+        assert len(self.window) == len(self.rows)
+        assert self.window.oldest == (self.rows[0][0] if self.rows else None)
+        assert self.window.youngest == (self.rows[-1][0] if self.rows else None)
+        assert same(self.window.query(), recompute(self.aggregation, self.rows))
+        if self.check:
+            self.window.check()
+
+    def insert(self, pause: int, value: Any) -> None:
+        self.now += pause
+        self.window.insert(self.now, value)
+        self.rows.append((self.now, value))
+
+    def bulk_insert(self, pairs: list[tuple[int, Any]]) -> None:
+        times = []
+        for pause, _ in pairs:
+            self.now += pause
+            times.append(self.now)
+        self.window.bulk_insert(times, [value for _, value in pairs])
+        self.rows += [(time, value) for time, (_, value) in zip(times, pairs, strict=True)]
+
+    def evict(self) -> None:
+        if self.rows:
+            self.window.evict()
+            del self.rows[0]
+        else:
+            with pytest.raises(IndexError):
+                self.window.evict()
+
+    def bulk_evict(self, ahead: int) -> None:
+        until = (self.rows[0][0] if self.rows else self.now) + ahead - 1
+        self.window.bulk_evict(until)
+        self.rows = [row for row in self.rows if row[0] > until]
+
+    def reload(self) -> None:
+        self.window = self.kind.restore(self.window.snapshot(), self.aggregation, **self.options)
+
+
+def same(answer: Any, expected: Any) -> bool:
+    """Compare an answer with the oracle's; arrays and records by their parts."""
+    if hasattr(expected, "tolist"):
+        expected = expected.tolist()
+    if hasattr(answer, "tolist"):
+        answer = answer.tolist()
+    if isinstance(expected, tuple):
+        expected = tuple(x.item() if hasattr(x, "item") else x for x in expected)
+    return close(answer, expected, 1e-7, 1e-7)
+
+
+def works(kind: type, case: Case) -> bool:
+    """Say whether this aggregator takes this aggregation; that it refuses the others is a test of its own."""
+    return case.aggregation.invertible or not kind.needs_invert  # type: ignore[attr-defined]
+
+
+PAIRS = [(kind, case) for kind in IN_ORDER for case in CASES if works(kind, case)]
+NAMES = [f"{kind.__name__}-{case}" for kind, case in PAIRS]
+
+
+@pytest.mark.parametrize(("kind", "case"), PAIRS, ids=NAMES)
+def test_plain(kind: type, case: Case) -> None:
+    @given(steps(case.values))
+    @settings(RELAXED, max_examples=25)
+    def run(sequence: list[tuple[Any, ...]]) -> None:
+        driver = Driver(kind, case.aggregation, check=True, compiled=False)
+        for step in sequence:
+            driver.step(*step)
+
+    run()
+
+
+@pytest.mark.parametrize(("kind", "case"), PAIRS, ids=NAMES)
+def test_compiled(kind: type, case: Case) -> None:
+    @given(steps(case.values))
+    @settings(RELAXED, max_examples=15)
+    def run(sequence: list[tuple[Any, ...]]) -> None:
+        driver = Driver(kind, case.aggregation, check=False)
+        for step in sequence:
+            driver.step(*step)
+        driver.window.check()
+
+    run()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_aggregators_agree(case: Case) -> None:
+    @given(steps(case.values))
+    @settings(RELAXED, max_examples=10)
+    def run(sequence: list[tuple[Any, ...]]) -> None:
+        drivers = [Driver(kind, case.aggregation, False, compiled=False) for kind in IN_ORDER if works(kind, case)]
+        for step in sequence:
+            for driver in drivers:
+                driver.step(*step)
+            answers = [driver.window.query() for driver in drivers]
+            assert all(same(answer, answers[0]) for answer in answers)
+
+    run()

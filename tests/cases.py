@@ -1,0 +1,88 @@
+"""Every built-in aggregation, with columns, and the values that suit it: what the tests loop over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from muntin import agg
+
+NUMBERS = st.one_of(st.none(), st.integers(-50, 50).map(float), st.sampled_from([0.0, 0.5, -3.25, 1e6, -1e6]))
+INTEGERS = st.one_of(st.none(), st.integers(-(2**40), 2**40))
+BOOLEANS = st.one_of(st.none(), st.booleans())
+STRINGS = st.one_of(st.none(), st.text("abc", max_size=3))
+POSITIVE = st.one_of(st.none(), st.sampled_from([0.0, 0.5, 1.0, 2.0, 8.0, 100.0, -1.0]))
+
+
+def pairs(x: Any, y: Any) -> Any:
+    """Values of two columns."""
+    return st.tuples(x, y)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One aggregation and the values to try it on."""
+
+    name: str
+    aggregation: Any
+    values: Any
+
+    def __str__(self) -> str:
+        return self.name
+
+
+CASES = [
+    Case("all", agg.all("v"), BOOLEANS),
+    Case("any", agg.any("v"), BOOLEANS),
+    Case("arg_max", agg.arg_max("a", "b"), pairs(NUMBERS, NUMBERS)),
+    Case("arg_max_text", agg.arg_max("a", "b"), pairs(NUMBERS, STRINGS)),
+    Case("arg_min", agg.arg_min("a", "b"), pairs(INTEGERS, INTEGERS)),
+    Case("bit_and", agg.bit_and("v"), INTEGERS),
+    Case("bit_or", agg.bit_or("v"), INTEGERS),
+    Case("bit_xor", agg.bit_xor("v"), INTEGERS),
+    Case("bloom", agg.bloom("v", bits=64, hashes=2), NUMBERS),
+    Case("bloom_text", agg.bloom("v", bits=64), STRINGS),
+    Case("collect", agg.collect("v"), NUMBERS),
+    Case("collect_distinct", agg.collect_distinct("v"), INTEGERS),
+    Case("concat", agg.concat("v"), STRINGS),
+    Case("concat_separated", agg.concat("v", "-"), STRINGS),
+    Case("correlation", agg.correlation("a", "b"), pairs(NUMBERS, NUMBERS)),
+    Case("count", agg.count(), NUMBERS),
+    Case("count_values", agg.count("v"), NUMBERS),
+    Case("covariance", agg.covariance("a", "b"), pairs(NUMBERS, NUMBERS)),
+    Case("first", agg.first("v"), NUMBERS),
+    Case("geometric_mean", agg.geometric_mean("v"), POSITIVE),
+    Case("hyperloglog", agg.hyperloglog("v", precision=4), INTEGERS),
+    Case("kurtosis", agg.kurtosis("v"), NUMBERS),
+    Case("last", agg.last("v"), NUMBERS),
+    Case("last_text", agg.last("v"), STRINGS),
+    Case("linear_regression", agg.linear_regression("a", "b"), pairs(NUMBERS, NUMBERS)),
+    Case("longest_increasing_run", agg.longest_increasing_run("v"), NUMBERS),
+    Case("m4", agg.m4("v"), NUMBERS),
+    Case("max", agg.max("v"), NUMBERS),
+    Case("max_integer", agg.max("v"), INTEGERS),
+    Case("max_text", agg.max("v"), STRINGS),
+    Case("max_count", agg.max_count("v"), NUMBERS),
+    Case("mean", agg.mean("v"), NUMBERS),
+    Case("mean_integer", agg.mean("v"), INTEGERS),
+    Case("median", agg.median("v"), NUMBERS),
+    Case("min", agg.min("v"), NUMBERS),
+    Case("min_count", agg.min_count("v"), INTEGERS),
+    Case("moment_sketch", agg.moment_sketch("v", 0.5), POSITIVE),
+    Case("product", agg.product("v"), POSITIVE),
+    Case("quantile", agg.quantile("v", 0.9), NUMBERS),
+    Case("range", agg.range("v"), NUMBERS),
+    Case("range_integer", agg.range("v"), INTEGERS),
+    Case("skewness", agg.skewness("v"), NUMBERS),
+    Case("std", agg.std("v"), NUMBERS),
+    Case("std_pop", agg.std_pop("v"), NUMBERS),
+    Case("sum", agg.sum("v"), NUMBERS),
+    Case("sum_integer", agg.sum("v"), INTEGERS),
+    Case("top_k", agg.top_k("v", 3), NUMBERS),
+    Case("var", agg.var("v"), NUMBERS),
+    Case("var_pop", agg.var_pop("v"), NUMBERS),
+]
+
+NOT_AGGREGATIONS = {"Aggregation", "Factory", "bloom_contains", "by_type", "define", "hash64"}

@@ -1,0 +1,75 @@
+"""Runs the Python of the documentation, so that what it shows is what happens.
+
+    python tools/check_docs.py [FILE ...]
+
+The ```python blocks of a page run from top to bottom in one namespace. Where a line is an expression with a comment
+behind it, the comment is what its value must look like:
+
+    agg.max("v").commutative  # True
+
+A block that begins with the line `# raises NameOfError` must raise that error. Without files: README.md and docs/.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RAISES = re.compile(r"# raises (\w+)")
+
+
+def run_page(path: Path) -> list[str]:
+    """Run the blocks of one page; return what was not as it says."""
+    text = path.read_text()
+    space: dict[str, Any] = {"__name__": "__page__"}
+    wrong: list[str] = []
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start()) + 2
+        where = f"{path.relative_to(ROOT)}:{line}"
+        expected = RAISES.match(block[1])
+        try:
+            wrong += run_block(block[1], where, space)
+        except Exception as error:
+            if expected is None or type(error).__name__ != expected[1]:
+                wrong.append(f"{where}: {type(error).__name__}: {error}")
+        else:
+            if expected is not None:
+                wrong.append(f"{where}: nothing raised {expected[1]}")
+    return wrong
+
+
+def run_block(code: str, where: str, space: dict[str, Any]) -> list[str]:
+    """Run one block, comparing expressions with the comments behind them."""
+    filename = f"<{where}>"
+    lines = code.splitlines(keepends=True)
+    linecache.cache[filename] = (len(code), None, lines, filename)  # definitions read their own source
+    wrong = []
+    for node in ast.parse(code).body:
+        last = lines[(node.end_lineno or 1) - 1]
+        _, mark, comment = last[node.end_col_offset or 0 :].partition("#")
+        if isinstance(node, ast.Expr) and mark and not last.startswith("#"):
+            value = eval(compile(ast.Expression(node.value), filename, "eval"), space)
+            if repr(value) != comment.strip():
+                wrong.append(f"{where} + {node.lineno - 1}: says {comment.strip()}, is {value!r}")
+        else:
+            exec(compile(ast.Module([node], []), filename, "exec"), space)
+    return wrong
+
+
+def main(names: list[str]) -> int:
+    """Run the pages; say what is wrong."""
+    pages = [Path(name).resolve() for name in names] or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    wrong = [problem for page in pages for problem in run_page(page)]
+    for problem in wrong:
+        print(problem, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

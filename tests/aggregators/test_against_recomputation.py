@@ -101,7 +101,7 @@ NAMES = [f"{kind.__name__}-{case}" for kind, case in PAIRS]
 
 @pytest.mark.parametrize(("kind", "case"), PAIRS, ids=NAMES)
 def test_plain(kind: type, case: Case) -> None:
-    @given(steps(case.values))
+    @given(steps(case.nullable))
     @settings(RELAXED, max_examples=25)
     def run(sequence: list[tuple[Any, ...]]) -> None:
         driver = Driver(kind, case.aggregation, check=True, compiled=False)
@@ -113,7 +113,7 @@ def test_plain(kind: type, case: Case) -> None:
 
 @pytest.mark.parametrize(("kind", "case"), PAIRS, ids=NAMES)
 def test_compiled(kind: type, case: Case) -> None:
-    @given(steps(case.values))
+    @given(steps(case.nullable))
     @settings(RELAXED, max_examples=15)
     def run(sequence: list[tuple[Any, ...]]) -> None:
         driver = Driver(kind, case.aggregation, check=False)
@@ -126,7 +126,7 @@ def test_compiled(kind: type, case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_aggregators_agree(case: Case) -> None:
-    @given(steps(case.values))
+    @given(steps(case.nullable))
     @settings(RELAXED, max_examples=10)
     def run(sequence: list[tuple[Any, ...]]) -> None:
         drivers = [Driver(kind, case.aggregation, False, compiled=False) for kind in IN_ORDER if works(kind, case)]

@@ -27,6 +27,7 @@ from muntin.kernels.vocabulary import (
     emit,
     emit_empty,
     hold,
+    index,
     kernel,
     lift,
     load,
@@ -216,6 +217,66 @@ def slide_blocks(
                 back = combine(back, lift(columns, times, after + k))
                 emit(outputs, after + k - shift, combine(load(slots, k + 1), back))
         block += width
+
+
+@kernel
+def slide_trailing(
+    slots: Slots,
+    columns: Columns,
+    times: Ints,
+    width: int,
+    floor: int,
+    start: int,
+    stop: int,
+    shift: int,
+    outputs: Outputs,
+) -> None:
+    """Run the windows (time - width, time] that end with the rows [start, stop); rows of equal time come later.
+
+    The window that ends with row i is row i - shift of the output; `floor` is the least time from which `width` can be
+    taken. Where a window begins is found on the way: how many rows leave at each step is random, so four are compared
+    at once without a branch. Its latency hides behind that of the combines; a pass of its own took half as long again.
+    """
+    begin = 0
+    after = start
+    if times[start] < floor:
+        after = 0
+    while begin < after:  # the first row inside the first window
+        row = (begin + after) // 2
+        if times[row] <= times[start] - width:
+            begin = row + 1
+        else:
+            after = row
+    base = begin
+    middle = begin
+    state = lift(columns, times, start)
+    for row in range(start, stop):
+        if times[index(row)] >= floor:
+            limit = times[index(row)] - width
+            if begin + 3 < len(times):
+                begin += (
+                    (times[index(begin)] <= limit) * 1
+                    + (times[index(begin + 1)] <= limit) * 1
+                    + (times[index(begin + 2)] <= limit) * 1
+                    + (times[index(begin + 3)] <= limit) * 1
+                )
+            while times[index(begin)] <= limit:
+                begin += 1
+        if begin >= middle:
+            base = begin
+            middle = row + 1
+            back = lift(columns, times, row)
+            store(slots, row - base, back)
+            for at in range(row - 1, base - 1, -1):
+                back = combine(lift(columns, times, at), back)
+                store(slots, at - base, back)
+            emit(outputs, row - shift, back)
+        else:
+            if row == middle:
+                state = lift(columns, times, row)
+            else:
+                state = combine(state, lift(columns, times, row))
+            emit(outputs, row - shift, combine(load(slots, begin - base), state))
 
 
 @kernel

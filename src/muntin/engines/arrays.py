@@ -180,6 +180,8 @@ class _Run:
             self._refuse(name, binding)
         if name == "two_stacks" and self.span.width is not None:
             return self._blocks(binding, outputs, self.span.width)
+        if name == "two_stacks" and self.span.duration is not None:
+            return self._trailing(binding, outputs, self.span.duration)
         kernels = {
             "two_stacks": (two_stacks.slide_windows, self.span.longest),
             "recalculate": (recalculate.slide_windows, 0),
@@ -226,6 +228,27 @@ class _Run:
                 module.slide_blocks(binding.slots(width + 1), inputs, times, width, start, stop, shift, outputs)
 
             self._in_pieces(piece, width - 1, self.rows, width, binding)
+
+    def _trailing(self, binding: Binding, outputs: tuple[Array, ...], duration: int) -> None:
+        """Run windows of one duration that end with every row."""
+        inputs, _ = self._inputs(binding)
+        times = self.span.times(self.rows)
+        module = binding.kernels((two_stacks.slide_trailing,), "slide_trailing")
+        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+
+        def piece(start: int, stop: int) -> None:
+            # As many slots as a window may have rows; pages that no window reaches are never touched.
+            slots = binding.slots(self.rows)
+            module.slide_trailing(slots, inputs, times, duration, self.span.floor, start, stop, shift, outputs)
+
+        self._in_pieces(piece, shift, self.rows, 1, binding)
+        if self.span.ties:
+            # All rows of one time share a window: the one that ended with the last of them.
+            ended = np.flatnonzero(np.append(times[shift + 1 :] != times[shift:-1], True))
+            peers = np.repeat(ended, np.diff(ended, prepend=-1))
+            for array in outputs:
+                if len(array):
+                    array[:] = array[peers]
 
     def _sorted(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         column = self.columns[binding.columns[0]]

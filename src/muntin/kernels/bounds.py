@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from muntin.kernels.vocabulary import Ints, kernel
+from muntin.kernels.vocabulary import Ints, index, kernel
 
 
 @kernel
-def first_descent(times: Ints) -> int:
-    """Return the first row whose time is before that of the row above it, -1 if there is none."""
+def count_disorder(times: Ints) -> tuple[int, int]:
+    """Return how many times are before the one above them, and how many are equal to it."""
+    descents = 0
+    ties = 0
     for row in range(1, len(times)):
-        if times[row] < times[row - 1]:
-            return row
-    return -1
+        descents += times[index(row)] < times[index(row - 1)]
+        ties += times[index(row)] == times[index(row - 1)]
+    return descents, ties
 
 
 @kernel

@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 jit = njit(nogil=True, error_model="numpy")
 entry = njit(nogil=True, error_model="numpy", cache=CACHE)
-U = np.uintp
+index = np.uintp
 '''
 
 PLAIN_HEADER = """\
@@ -32,7 +32,7 @@ from collections import namedtuple
 import numpy as np
 def jit(function): return function
 entry = jit
-U = int
+index = int
 """
 
 
@@ -274,7 +274,7 @@ class _Algebra:
         return f"@jit\ndef {name}({arguments}):\n{lines}    return _S({', '.join(self.members)})\n"
 
     def _lift(self) -> str:
-        body = ["j = U(row)", *(f"r{m} = 1 if columns[{m}][j] else 0" for m in self.masks)]
+        body = ["j = index(row)", *(f"r{m} = 1 if columns[{m}][j] else 0" for m in self.masks)]
         for k, part in enumerate(self.parts):
             values = [f"columns[{c}][j]" for c in part.columns] + (["times[j]"] if part.uses_time else [])
             call = f"_p{k}_lift({', '.join(values)})" if "lift" in part.functions else f"_p{k}_state({values[0]})"
@@ -318,26 +318,26 @@ class _Algebra:
 
     def _load(self) -> str:
         if not self.fixed:
-            return "@jit\ndef load(slots, index):\n    return slots[index]\n"
-        body = ["j = U(index)", *(f"r{m} = slots[j]['r{m}']" for m in self.masks)]
+            return "@jit\ndef load(slots, at):\n    return slots[at]\n"
+        body = ["j = index(at)", *(f"r{m} = slots[j]['r{m}']" for m in self.masks)]
         for k, part in enumerate(self.parts):
             reads = [
                 f"slots[j]['p{k}_{field.name}']" + ("[:]" if field.length is not None else "")
                 for field in part.fields or ()
             ]
             body.append(f"p{k} = {reads[0]}" if part.scalar else f"p{k} = _P{k}({', '.join(reads)})")
-        return self._build("load", "slots, index", body)
+        return self._build("load", "slots, at", body)
 
     def _store(self) -> str:
         if not self.fixed:
-            return "@jit\ndef store(slots, index, state):\n    slots[index] = state\n"
-        lines = ["j = U(index)", *(f"slots[j]['r{m}'] = state.r{m}" for m in self.masks)]
+            return "@jit\ndef store(slots, at, state):\n    slots[at] = state\n"
+        lines = ["j = index(at)", *(f"slots[j]['r{m}'] = state.r{m}" for m in self.masks)]
         for k, part in enumerate(self.parts):
             for field in part.fields or ():
                 value = f"state.p{k}" if part.scalar else f"state.p{k}.{field.name}"
                 whole = "[:]" if field.length is not None else ""
                 lines.append(f"slots[j]['p{k}_{field.name}']{whole} = {value}")
-        return _function("store", "slots, index, state", lines)
+        return _function("store", "slots, at, state", lines)
 
     def _hold(self) -> str:
         body = [f"r{m} = state.r{m}" for m in self.masks]
@@ -371,7 +371,7 @@ class _Algebra:
                     yield f"abs({value})" if field.length is None else f"np.abs({value}).max()"
 
     def _emit(self) -> str:
-        lines, slot = ["j = U(row)"], 0
+        lines, slot = ["j = index(row)"], 0
         for k, part in enumerate(self.parts):
             write = [f"x{k} = _p{k}_lower(state.p{k})"]
             assign = _assignments(part.output, f"outputs[{slot}][j]", f"y{k}")
@@ -388,7 +388,7 @@ class _Algebra:
         return _function("emit", "outputs, row, state", lines)
 
     def _emit_empty(self) -> str:
-        lines, slot = ["j = U(row)"], 0
+        lines, slot = ["j = index(row)"], 0
         for part in self.parts:
             if self.gaps or part.mask is not None:
                 lines.append(_nothing(part, slot))

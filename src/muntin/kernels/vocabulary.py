@@ -37,6 +37,11 @@ def _declared(name: str) -> NotImplementedError:
     return NotImplementedError(f"{name} has a meaning only inside a generated kernel")
 
 
+def index(position: int) -> int:
+    """Return a position that is known not to be negative: the compiler then does not ask."""
+    raise _declared("index")
+
+
 def lift(columns: Columns, times: Ints, row: int) -> State:
     """Return the state of the window that holds just this row. `times` is read only if an aggregation asks for it."""
     raise _declared("lift")
@@ -57,12 +62,12 @@ def identity() -> State:
     raise _declared("identity")
 
 
-def load(slots: Slots, index: int) -> State:
+def load(slots: Slots, at: int) -> State:
     """Read a state. A view where it holds arrays."""
     raise _declared("load")
 
 
-def store(slots: Slots, index: int, state: State) -> None:
+def store(slots: Slots, at: int, state: State) -> None:
     """Write a state, copying what it holds."""
     raise _declared("store")
 

@@ -13,7 +13,7 @@ from muntin.columns import Column
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, OutOfOrderError
 from muntin.kernels import cache as kernel_cache
-from muntin.kernels.bounds import first_descent, trailing_bounds
+from muntin.kernels.bounds import count_disorder, trailing_bounds
 from muntin.kernels.generate import standalone
 from muntin.types import Array, ColumnType, logical_array
 
@@ -36,6 +36,12 @@ class Span:
     """Whether a window may hold no row."""
     width: int | None = None
     """The rows of every full window, where there is one for each row."""
+    duration: int | None = None
+    """The length in time of every window, where there is one for each row."""
+    floor: int = _LEAST
+    """The least time from which that length can be taken."""
+    ties: bool = False
+    """Whether rows of equal time share a window."""
     time_type: ColumnType | None = None
     _rows: Callable[[], tuple[Array, Array]] = field(default=lambda: (np.zeros(0, "i8"), np.zeros(0, "i8")))
     _times: Array | None = None
@@ -79,33 +85,44 @@ def spans_by_rows(rows: int, width: Any, slide: Any, partial: bool) -> Span:
 
 def spans_by_time(times: Column, width: Any, slide: Any, offset: Any, partial: bool) -> Span:
     """Return the windows of a duration: trailing each row, or one every `slide`."""
-    stamps = _sorted_times(times)
+    stamps, ties = _sorted_times(times)
     length = _positive(in_unit_of(width, times.type, "range"), "range", width)
     if slide is None:
-        return _trailing(stamps, length, times.type, partial)
+        return _trailing(stamps, length, times.type, partial, ties)
     step = _positive(in_unit_of(slide, times.type, "slide"), "slide", slide)
     return _hopping(stamps, length, step, in_unit_of(offset, times.type, "offset"), times.type, partial)
 
 
-def _trailing(stamps: Array, length: int, kind: ColumnType, partial: bool) -> Span:
-    floor = _LEAST + min(length, 2**63 - 1)
-    first, last = np.empty(len(stamps), np.int64), np.empty(len(stamps), np.int64)
-    # A range longer than int64 reaches back to the first row from anywhere.
-    _bounds_kernels().trailing_bounds(stamps, min(length, 2**63 - 1), floor, first, last)
-    ends = stamps
+def _trailing(stamps: Array, wanted: int, kind: ColumnType, partial: bool, ties: bool) -> Span:
+    lifetime = int(stamps[-1]) - int(stamps[0]) if len(stamps) else 0
+    length = min(wanted, lifetime + 1)  # no row is older than that
+    if length >= 2**63:
+        raise InvalidArgumentError(f"the times span {lifetime}, and the range as much: more than int64 can hold")
+    floor = _LEAST + length
+    skipped = 0
     if not partial and len(stamps):
-        full = int(np.searchsorted(stamps, stamps[0] + (length - 1), "left"))
-        first, last, ends = first[full:], last[full:], stamps[full:]
-    longest = int((last - first).max()) if len(first) else 0
+        full = int(stamps[0]) + wanted - 1
+        skipped = int(np.searchsorted(stamps, full, "left")) if full < 2**63 else len(stamps)
+    ends = stamps[skipped:]
+
+    @cache
+    def rows() -> tuple[Array, Array]:
+        first, last = np.empty(len(stamps), np.int64), np.empty(len(stamps), np.int64)
+        _bounds_kernels().trailing_bounds(stamps, length, floor, first, last)
+        return first[skipped:], last[skipped:]
+
     return Span(
-        count=len(first),
-        longest=longest,
-        overlap=float((last - first).mean()) if len(first) else 0.0,
+        count=len(ends),
+        longest=len(stamps),
+        overlap=len(stamps) * length / (lifetime + 1),
         trailing=partial,
+        duration=length,
+        floor=floor,
+        ties=ties,
         time_type=kind,
-        _rows=lambda: (first, last),
+        _rows=rows,
         _times=stamps,
-        _bounds=lambda: (_logical(ends - length, kind), _logical(ends, kind)),
+        _bounds=lambda: (_logical(ends - wanted, kind), _logical(ends, kind)),
     )
 
 
@@ -139,7 +156,8 @@ def _hopping(stamps: Array, length: int, step: int, offset: int, kind: ColumnTyp
     )
 
 
-def _sorted_times(times: Column) -> Array:
+def _sorted_times(times: Column) -> tuple[Array, bool]:
+    """Return the times, and whether some are equal; refuse them if they descend."""
     if times.type.family not in ("integer", "temporal"):
         raise InvalidArgumentError(f"times are {times.type}; they must be integers, dates or timestamps")
     if times.valid is not None:
@@ -147,16 +165,17 @@ def _sorted_times(times: Column) -> Array:
     if times.values.dtype == np.uint64 and len(times.values) and times.values.max() >= 2**63:
         raise InvalidArgumentError(f"the time {times.values.max()} does not fit int64")
     stamps = np.ascontiguousarray(times.values.astype(np.int64, copy=False))
-    row = int(_bounds_kernels().first_descent(stamps))
-    if row >= 0:
+    descents, ties = _bounds_kernels().count_disorder(stamps)
+    if descents:
+        row = int(np.argmax(stamps[1:] < stamps[:-1])) + 1
         here, above = _logical(stamps[row - 1 : row + 1], times.type)[::-1]
         raise OutOfOrderError(f"times must be sorted: row {row} has {here}, after {above} in row {row - 1}")
-    return stamps
+    return stamps, bool(ties)
 
 
 @cache
 def _bounds_kernels() -> Any:
-    return kernel_cache.load(standalone(first_descent, trailing_bounds), compiled=True)
+    return kernel_cache.load(standalone(count_disorder, trailing_bounds), compiled=True)
 
 
 def _logical(stamps: Array, kind: ColumnType) -> Any:

@@ -87,13 +87,13 @@ class _integer_sum:
 @define(state={"total": "f8", "error": "f8"}, result="f8", commutative=True, kind="distributive")
 class _float_sum:
     def lift(v):
-        return (v, 0.0)
+        return (v, -0.0)  # adding -0.0 changes nothing, and the compiler knows it
 
     def combine(a, b):
         total = a.total + b.total
         part = total - a.total
         error = (a.total - (total - part)) + (b.total - part)
-        return (total, a.error + b.error + error)
+        return (total, a.error + (b.error + error))
 
     def invert(a, b):
         total = a.total - b.total
@@ -165,13 +165,13 @@ class _integer_mean:
 @define(state={"n": "f8", "total": "f8", "error": "f8"}, result="f8", commutative=True)
 class _float_mean:
     def lift(v):
-        return (1.0, v, 0.0)
+        return (1.0, v, -0.0)
 
     def combine(a, b):
         total = a.total + b.total
         part = total - a.total
         error = (a.total - (total - part)) + (b.total - part)
-        return (a.n + b.n, total, a.error + b.error + error)
+        return (a.n + b.n, total, a.error + (b.error + error))
 
     def invert(a, b):
         total = a.total - b.total
@@ -257,13 +257,13 @@ class geometric_mean:
             return (1, 1, 0, 0.0, 0.0)
         if x < 0.0:
             return (1, 0, 1, 0.0, 0.0)
-        return (1, 0, 0, math.log(x), 0.0)
+        return (1, 0, 0, math.log(x), -0.0)
 
     def combine(a, b):
         total = a.total + b.total
         part = total - a.total
         error = (a.total - (total - part)) + (b.total - part)
-        return (a.n + b.n, a.zeros + b.zeros, a.negatives + b.negatives, total, a.error + b.error + error)
+        return (a.n + b.n, a.zeros + b.zeros, a.negatives + b.negatives, total, a.error + (b.error + error))
 
     def invert(a, b):
         total = a.total - b.total

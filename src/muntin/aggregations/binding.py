@@ -20,7 +20,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.define import Definition, can_say_none
 from muntin.errors import DefinitionError
 from muntin.kernels import cache
-from muntin.kernels.generate import Field, Generated, Output, Part, generate
+from muntin.kernels.generate import NULL_BITS, Field, Generated, Output, Part, generate
 from muntin.kernels.infer import infer_result
 from muntin.types import ANY, INT64, OBJECT, Array, ColumnType, column_type, numpy_type
 
@@ -84,6 +84,12 @@ class Binding:
         return self.fixed and not self.float_fields
 
     @property
+    def narrow(self) -> bool:
+        """Whether a state is a single number, and a combine so short that its latency is what counts."""
+        names = self.dtype.names or ()
+        return len(names) == 1 and self.dtype[names[0]].shape == ()
+
+    @property
     def float_fields(self) -> int:
         """How many floats, or arrays of them, a state holds."""
         return sum(field.dtype.kind == "f" for part in self.parts for field in part.fields or ())
@@ -120,18 +126,31 @@ class Binding:
         """Return the arrays that `emit` writes, two for each aggregation: its values, and where they are not null."""
         arrays: list[Array] = []
         for part, result in zip(self.parts, self.results, strict=True):
-            null = part.output.nullable or (part.empty is None and (self.gaps or part.mask is not None))
+            null = self._may_be_null(part) and not part.output.floating
             arrays.append(np.zeros(rows, result.dtype) if null else np.empty(rows, result.dtype))
             arrays.append(np.ones(rows if null else 0, np.bool_))
         return tuple(arrays)
+
+    def _may_be_null(self, part: Part) -> bool:
+        return part.output.nullable or (part.empty is None and (self.gaps or part.mask is not None))
+
+    def raw_results(self, outputs: tuple[Array, ...]) -> list[tuple[Array, Array | None]]:
+        """Return the values of each aggregation and where they are not null, None where none can be."""
+        pairs: list[tuple[Array, Array | None]] = []
+        for part, values, valid in zip(self.parts, outputs[::2], outputs[1::2], strict=True):
+            if not self._may_be_null(part):
+                pairs.append((values, None))
+            else:
+                pairs.append((values, values.view(np.uint64) != NULL_BITS if part.output.floating else valid))
+        return pairs
 
     def kernels(
         self, functions: tuple[Callable[..., Any], ...], *entries: str, sorted_store: bool = False
     ) -> ModuleType:
         """Return the module in which these kernels run this binding."""
-        key = (functions, entries, sorted_store)
+        compiled = (self.compiled or (sorted_store and not self.plain)) and not cache.is_uncompiled()
+        key = (functions, entries, sorted_store, compiled)
         if key not in self._modules:
-            compiled = self.compiled or (sorted_store and not self.plain)
             generated = self.generate(functions, *entries, sorted_store=sorted_store)
             self._modules[key] = cache.load(generated, compiled=compiled)
         return self._modules[key]
@@ -311,7 +330,9 @@ class _PartBuilder:
         """Return the part for a kernel, reading its columns at these positions."""
         if output is None:
             nullable = "lower" in self.functions and can_say_none(self.functions["lower"])
-            output = Output(self.result.names, self.result.length, nullable)
+            single = not self.result.names and self.result.length is None
+            floating = single and self.result.types[0].physical == np.dtype("f8")
+            output = Output(self.result.names, self.result.length, nullable, floating)
         return Part(
             functions=self.functions,
             constants=self.constants,

@@ -1,4 +1,4 @@
-"""Moments: variance and its kin, by merging means and centred sums (Chan; Pebay), never by sums of squares.
+"""Moments: variance and its kin, by merging centred sums (Youngs and Cramer; Chan; Pebay), never sums of squares.
 
 The centred form keeps the digits that `E[x^2] - E[x]^2` loses when the mean is large beside the spread. Names and edge
 cases are Spark SQL's: `std` and `var` are of the sample and null for one row, the kurtosis is the excess over 3.
@@ -13,7 +13,7 @@ from muntin.aggregations.define import define
 _MOMENTS = {"n": "f8", "mean": "f8", "m2": "f8"}
 
 
-@define(state=_MOMENTS, result="f8", commutative=True)
+@define(state={"n": "f8", "total": "f8", "m2": "f8"}, result="f8", commutative=True)
 class var:
     """The sample variance; null for one row. O(1) combine, invertible.
 
@@ -23,20 +23,20 @@ class var:
     """
 
     def lift(v):
-        return (1.0, float(v), 0.0)
+        return (1.0, float(v), -0.0)
 
     def combine(a, b):
+        # Youngs and Cramer: as stable as merging means, with one division, and none on the chain from sum to sum.
         n = a.n + b.n
-        share = b.n / n if n > 0.0 else 0.0
-        delta = b.mean - a.mean
-        return (n, a.mean + delta * share, a.m2 + b.m2 + delta * delta * a.n * share)
+        apart = b.total * a.n - a.total * b.n
+        return (n, a.total + b.total, a.m2 + (b.m2 + apart * apart / max(a.n * b.n * n, 1.0)))
 
     def invert(a, b):
         n = a.n - b.n
-        mean = a.mean + (a.mean - b.mean) * b.n / n if n > 0.0 else 0.0
-        delta = b.mean - mean
-        m2 = a.m2 - b.m2 - delta * delta * n * b.n / a.n
-        return (n, mean, m2 if m2 > 0.0 or m2 != m2 else 0.0)
+        total = a.total - b.total
+        apart = b.total * n - total * b.n
+        m2 = a.m2 - (b.m2 + apart * apart / max(n * b.n * a.n, 1.0))
+        return (n, total, m2 if m2 > 0.0 or m2 != m2 else 0.0)
 
     def neutral():
         return (0.0, 0.0, 0.0)

@@ -15,11 +15,11 @@ from muntin.types import Array, logical_value
 def read_answer(binding: Binding, outputs: tuple[Array, ...], empty: bool) -> dict[str, Any]:
     """Return the answers in row 0 of the outputs, by name."""
     answers: dict[str, Any] = {}
-    for k, (name, part, result) in enumerate(zip(binding.names, binding.parts, binding.results, strict=True)):
-        values, valid = outputs[2 * k], outputs[2 * k + 1]
+    raw = binding.raw_results(outputs)
+    for name, part, result, (values, valid) in zip(binding.names, binding.parts, binding.results, raw, strict=True):
         if empty:
             answers[name] = part.empty
-        elif len(valid) and not valid[0]:
+        elif valid is not None and not valid[0]:
             answers[name] = None
         else:
             answers[name] = _value(values[0], result)

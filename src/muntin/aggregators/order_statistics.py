@@ -2,8 +2,8 @@
 
 The rows are cut into blocks at least as long as the longest window, so that a window lies in two neighbouring blocks.
 Each block is sorted once; two neighbours are merged in one pass, and a row's place in the merged order is its rank.
-The window is then a set of ranks: a bitmap with a Fenwick tree over its words. A row enters or leaves in O(log n), and
-the k-th smallest value is found in O(log n).
+The window is then a set of ranks: a bitmap, with a Fenwick tree over groups of 64 words. A row enters or leaves in
+O(log n), and the k-th smallest value is found in O(log n), with at most 64 words to count.
 
 Rejected: a skip list (what pandas has: five times slower), and one pointer to the median in a linked list of sorted
 blocks (faster still, but it answers only one fixed rank, and `lower` may ask for any).
@@ -16,75 +16,87 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregations.binding import Binding
-from muntin.kernels.runtime import lowest_bit
-from muntin.kernels.vocabulary import Ints, Outputs, emit, emit_empty, kernel, spread
+from muntin.kernels.runtime import count_bits, lowest_bit, single_bit, without_lowest_bit
+from muntin.kernels.vocabulary import Ints, Outputs, emit, emit_empty, index, kernel, spread
 from muntin.types import Array
+
+# A sorted window is a view (values by rank, memory). The memory holds the number of rows, the number of groups, the
+# Fenwick tree over the groups (from 1 on, so that tree[g] is memory[1 + g]), and after it the bitmap, 64 ranks a word.
+# One array, because numba counts references to each that a function touches, which costs more than the look-up.
 
 
 @kernel
 def size(view: Any) -> Any:
     """Return the number of rows in the window."""
-    return view[3][0]
+    return view[1][0]
 
 
 @kernel
-def nth(view: Any, index: int) -> Any:
-    """Return the value that has `index` smaller ones before it in the window."""
-    values, words, tree, state = view
-    word = 0
-    step = state[1]
-    while step > 0:
-        if word + step < len(tree) and tree[word + step] <= index:
-            word += step
-            index -= tree[word]
+def nth(view: Any, rank: int) -> Any:
+    """Return the value that has `rank` smaller ones before it in the window."""
+    memory = view[1]
+    groups = memory[1]
+    group = 0
+    step = 1
+    while 2 * step <= groups:
+        step *= 2
+    while step > 0 and groups > 1:
+        if group + step <= groups and memory[1 + group + step] <= rank:
+            group += step
+            rank -= memory[1 + group]
         step >>= 1
-    bits = words[word]
-    for _ in range(index):
-        bits &= bits - np.uint64(1)
-    return values[(word << 6) + lowest_bit(bits)]
+    word = 2 + groups + (group << 6)
+    inside = count_bits(memory[index(word)])
+    while inside <= rank:
+        rank -= inside
+        word += 1
+        inside = count_bits(memory[index(word)])
+    bits = memory[index(word)]
+    for _ in range(rank):
+        bits = without_lowest_bit(bits)
+    return view[0][index(((word - 2 - groups) << 6) + lowest_bit(bits))]
 
 
 @kernel
-def toggle(view: Any, rank: int, change: int) -> None:
+def toggle(memory: Ints, rank: int, change: int) -> None:
     """Let a rank in (change 1) or out (change -1)."""
-    _, words, tree, state = view
-    word = rank >> 6
-    words[word] ^= np.uint64(1) << np.uint64(rank & 63)
-    state[0] += change
-    at = word + 1
-    while at < len(tree):
-        tree[at] += change
-        at += at & -at
+    groups = memory[1]
+    memory[index(2 + groups + (rank >> 6))] ^= single_bit(rank & 63)
+    memory[0] += change
+    group = (rank >> 12) + 1
+    while group <= groups:
+        memory[index(1 + group)] += change
+        group += group & -group
 
 
 @kernel
 def merge_blocks(values: Any, order: Ints, left: int, block: int, ranks: Ints, merged: Any) -> None:
-    """Rank the rows of two neighbouring sorted blocks; NaN is the greatest."""
+    """Rank the rows of two neighbouring blocks, whose values and places are sorted; NaN is the greatest.
+
+    Which block the next value comes from is random, so the loop chooses without a branch: twice as fast.
+    """
     i = left
     j = left + block
     middle = min(j, len(values))
     stop = min(j + block, len(values))
     at = 0
     while i < middle and j < stop:
-        a = values[left + order[i]]
-        b = values[left + block + order[j]]
-        if b < a or (a != a and b == b):
-            ranks[block + order[j]] = at
-            merged[at] = b
-            j += 1
-        else:
-            ranks[order[i]] = at
-            merged[at] = a
-            i += 1
+        a = values[index(i)]
+        b = values[index(j)]
+        right = (b < a) | ((a != a) & (b == b))
+        ranks[index(order[index(j if right else i)] + (block if right else 0))] = at
+        merged[index(at)] = b if right else a
+        j += 1 if right else 0
+        i += 0 if right else 1
         at += 1
     while i < middle:
         ranks[order[i]] = at
-        merged[at] = values[left + order[i]]
+        merged[at] = values[i]
         i += 1
         at += 1
     while j < stop:
-        ranks[block + order[j]] = at
-        merged[at] = values[left + block + order[j]]
+        ranks[order[j] + block] = at
+        merged[at] = values[j]
         j += 1
         at += 1
 
@@ -103,7 +115,8 @@ def slide_sorted(
     ranks: Ints,
 ) -> None:
     """Run the windows [first, last) of rows, both bounds ascending, none longer than a block."""
-    merged, words, tree, state = view
+    merged, memory = view
+    whole = spread(view)
     left = -1
     begin = 0
     end = 0
@@ -113,20 +126,19 @@ def slide_sorted(
             continue
         needed = first[i] // block * block
         if needed != left:
-            words[:] = np.uint64(0)
-            tree[:] = 0
-            state[0] = 0
+            memory[0] = 0
+            memory[2:] = 0
             left = needed
             merge_blocks(values, order, left, block, ranks, merged)
             begin = first[i]
             end = first[i]
         while end < last[i]:
-            toggle(view, ranks[end - left], 1)
+            toggle(memory, ranks[end - left], 1)
             end += 1
         while begin < first[i]:
-            toggle(view, ranks[begin - left], -1)
+            toggle(memory, ranks[begin - left], -1)
             begin += 1
-        emit(outputs, i, spread(view))
+        emit(outputs, i, whole)
 
 
 def run_sorted(
@@ -138,17 +150,15 @@ def run_sorted(
     longest = int((last[start:stop] - first[start:stop]).max())
     block = max(64, min(len(values), -(-longest // 64) * 64))
     order = _sorted_blocks(values, block)
+    ordered = values[order + np.arange(len(values)) // block * block]
     domain = 2 * block
-    words = domain >> 6
-    view = (
-        np.zeros(domain, values.dtype),
-        np.zeros(words, np.uint64),
-        np.zeros(words + 1, np.int64),
-        np.array([0, 1 << (words.bit_length() - 1)], np.int64),
-    )
+    groups = -(-domain // 4096)
+    memory = np.zeros(2 + groups + (groups << 6), np.int64)
+    memory[1] = groups
+    view = (np.zeros(domain, values.dtype), memory)
     kernels = (size, nth, toggle, merge_blocks, slide_sorted)
     module = binding.kernels(kernels, "slide_sorted", sorted_store=True)
-    module.slide_sorted(values, order, block, first, last, start, stop, outputs, view, np.zeros(domain, np.int64))
+    module.slide_sorted(ordered, order, block, first, last, start, stop, outputs, view, np.zeros(domain, np.int64))
 
 
 def _sorted_blocks(values: Array, block: int) -> Array:

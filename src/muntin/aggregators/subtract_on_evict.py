@@ -110,6 +110,24 @@ def slide_windows(
             emit_empty(outputs, i)
 
 
+@kernel
+def slide_width(columns: Columns, times: Ints, width: int, start: int, stop: int, shift: int, outputs: Outputs) -> None:
+    """Run the windows of `width` rows, fewer at the start, that end with the rows [start, stop). For exact states only.
+
+    The window that ends with row i is row i - shift of the output.
+    """
+    begin = max(0, start - width + 1)
+    state = lift(columns, times, begin)
+    for row in range(begin + 1, start + 1):
+        state = combine(state, lift(columns, times, row))
+    emit(outputs, start - shift, state)
+    for row in range(start + 1, stop):
+        state = combine(state, lift(columns, times, row))
+        if row >= width:
+            state = invert(state, lift(columns, times, row - width))
+        emit(outputs, row - shift, state)
+
+
 class SubtractOnEvict(RingAggregator):
     """In order; invertible aggregations only; one combine an insert, one invert an eviction, none a query.
 

@@ -176,30 +176,55 @@ def slide_blocks(
 ) -> None:
     """Run the windows of `width` rows that end with the rows [start, stop), one for each row; start >= width - 1.
 
-    The window that ends with row i is row i - shift of the output.
-
-    With windows of one length the back is turned over every `width` rows, so the flips are known: blocks of `width`
-    rows, suffixes of one and prefixes of the next. Two rows are taken at a time: combining them first leaves one step
-    in two on the chain from state to state, whose latency bounds the loop. That is half a combine a row more, and
-    a third to a half less time; unrolling by four, or running several blocks side by side, gained nothing more.
+    The window that ends with row i is row i - shift of the output. With windows of one length the back is turned over
+    every `width` rows, so the flips are known: blocks of `width` rows, suffixes of one and prefixes of the next.
     """
     block = start - width + 1
     while block + width - 1 < stop:
         # The suffixes of rows [block, block + width); slot k holds rows [block + k, block + width).
-        head = lift(columns, times, block + width - 1)
+        front = lift(columns, times, block + width - 1)
+        for k in range(width - 1, 0, -1):
+            store(slots, k, front)
+            front = combine(lift(columns, times, block + k - 1), front)
+        emit(outputs, block + width - 1 - shift, front)
+        # The windows that end in the next block: a suffix here, a prefix there.
+        after = block + width
+        ends = min(width - 1, stop - after)
+        if ends > 0:
+            back = lift(columns, times, after)
+            emit(outputs, after - shift, combine(load(slots, 1), back))
+            for k in range(1, ends):
+                back = combine(back, lift(columns, times, after + k))
+                emit(outputs, after + k - shift, combine(load(slots, k + 1), back))
+        block += width
+
+
+@kernel
+def slide_blocks_paired(
+    slots: Slots, columns: Columns, times: Ints, width: int, start: int, stop: int, shift: int, outputs: Outputs
+) -> None:
+    """Run the windows of `slide_blocks`, two rows at a time.
+
+    Combining two rows first leaves one step in two on the chain from state to state, whose latency bounds the loop
+    where a combine is a single instruction, as for max. That is one combine a row more, and a third less time or half;
+    unrolling by four, or running several blocks side by side, gained nothing more. Larger combines do not gain: the
+    processor overlaps the parts that are not on the chain by itself.
+    """
+    block = start - width + 1
+    while block + width - 1 < stop:
+        front = lift(columns, times, block + width - 1)
         k = width - 1
         while k > 1:
             one = lift(columns, times, block + k - 1)
             two = lift(columns, times, block + k - 2)
-            store(slots, k, head)
-            store(slots, k - 1, combine(one, head))
-            head = combine(combine(two, one), head)
+            store(slots, k, front)
+            store(slots, k - 1, combine(one, front))
+            front = combine(combine(two, one), front)
             k -= 2
         if k == 1:
-            store(slots, 1, head)
-            head = combine(lift(columns, times, block), head)
-        emit(outputs, block + width - 1 - shift, head)
-        # The windows that end in the next block: a suffix here, a prefix there.
+            store(slots, 1, front)
+            front = combine(lift(columns, times, block), front)
+        emit(outputs, block + width - 1 - shift, front)
         after = block + width
         ends = min(width - 1, stop - after)
         if ends > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -126,6 +126,7 @@ class _Run:
     span: Span
     aggregator: str
     threads: int
+    seen_nan: dict[str, bool] = field(default_factory=dict)
 
     def all(self, aggregations: Mapping[str, Aggregation]) -> dict[str, Any]:
         """Return the results by name. What compiles together runs together; the rest runs by itself."""
@@ -149,8 +150,20 @@ class _Run:
         nullable = skips or any(column.valid is not None for column in used.values())
         types = {name: column.type for name, column in used.items()}
         time = self.span.time_type or INT64
-        has_nan = _asks_for_nan(aggregations) and any(_has_nan(column) for column in used.values())
+        has_nan = _asks_for_nan(aggregations) and any(self._has_nan(name) for name in used)
         return bind(aggregations, types, time=time, nullable=nullable, gaps=self.span.gaps, has_nan=has_nan)
+
+    def _has_nan(self, name: str) -> bool:
+        """Say whether a column holds NaN. A pass over it, in pieces like the windows, and only once."""
+        if name not in self.seen_nan:
+            values = self.columns[name].values
+            found = [values.dtype == OBJECT]
+            if values.dtype.kind == "f" and len(values):
+                _in_pieces(
+                    lambda a, b: found.append(bool(np.isnan(values[a:b].min()))), 0, len(values), 1, self.threads
+                )
+            self.seen_nan[name] = any(found)
+        return self.seen_nan[name]
 
     def _sortable(self, binding: Binding) -> bool:
         """Say whether the values can be ranked as they are: numbers, not lifted into something else."""
@@ -165,8 +178,9 @@ class _Run:
                 self._dispatch(binding, outputs)
             except OverflowError as error:
                 raise AggregationOverflowError(f"{', '.join(map(str, binding.aggregations))}: {error}") from error
-        pairs = zip(binding.names, binding.results, outputs[::2], outputs[1::2], strict=True)
-        return {name: (values, valid if len(valid) else None, result) for name, result, values, valid in pairs}
+        raw = binding.raw_results(outputs)
+        triples = zip(binding.names, binding.results, raw, strict=True)
+        return {name: (values, valid, result) for name, result, (values, valid) in triples}
 
     def _dispatch(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         name = self.aggregator
@@ -180,6 +194,8 @@ class _Run:
             self._refuse(name, binding)
         if name == "two_stacks" and self.span.width is not None:
             return self._blocks(binding, outputs, self.span.width)
+        if name == "subtract_on_evict" and self.span.width is not None and binding.exact:
+            return self._width(binding, outputs, self.span.width)
         if name == "two_stacks" and self.span.duration is not None:
             return self._trailing(binding, outputs, self.span.duration)
         kernels = {
@@ -213,21 +229,34 @@ class _Run:
             room = binding.slots(min(stop - start, slots) + 1 if slots else 0)
             module.slide_windows(room, inputs, times, first, last, start, stop, outputs)
 
-        self._in_pieces(piece, 0, self.span.count, 1, binding)
+        _in_pieces(piece, 0, self.span.count, 1, self.threads)
 
     def _blocks(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
         """Run windows of one length that end with every row."""
         inputs, times = self._inputs(binding)
-        module = binding.kernels((two_stacks.slide_blocks, two_stacks.slide_prefixes), "slide_blocks", "slide_prefixes")
+        blocks = two_stacks.slide_blocks_paired if binding.narrow else two_stacks.slide_blocks
+        module = binding.kernels((blocks, two_stacks.slide_prefixes), blocks.__name__, "slide_prefixes")
+        run = getattr(module, blocks.__name__)
         shift = self.rows - self.span.count  # the windows before were not full, and not asked for
         if not shift and width > 1:
             module.slide_prefixes(inputs, times, min(width - 1, self.rows), outputs)
         if self.rows >= width:
 
             def piece(start: int, stop: int) -> None:
-                module.slide_blocks(binding.slots(width + 1), inputs, times, width, start, stop, shift, outputs)
+                run(binding.slots(width + 1), inputs, times, width, start, stop, shift, outputs)
 
-            self._in_pieces(piece, width - 1, self.rows, width, binding)
+            _in_pieces(piece, width - 1, self.rows, width, self.threads)
+
+    def _width(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+        """Run windows of one length that end with every row, taking rows out by invert."""
+        inputs, times = self._inputs(binding)
+        module = binding.kernels((subtract_on_evict.slide_width,), "slide_width")
+        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+
+        def piece(start: int, stop: int) -> None:
+            module.slide_width(inputs, times, width, start, stop, shift, outputs)
+
+        _in_pieces(piece, shift, self.rows, 1, self.threads)
 
     def _trailing(self, binding: Binding, outputs: tuple[Array, ...], duration: int) -> None:
         """Run windows of one duration that end with every row."""
@@ -241,7 +270,7 @@ class _Run:
             slots = binding.slots(self.rows)
             module.slide_trailing(slots, inputs, times, duration, self.span.floor, start, stop, shift, outputs)
 
-        self._in_pieces(piece, shift, self.rows, 1, binding)
+        _in_pieces(piece, shift, self.rows, 1, self.threads)
         if self.span.ties:
             # All rows of one time share a window: the one that ended with the last of them.
             ended = np.flatnonzero(np.append(times[shift + 1 :] != times[shift:-1], True))
@@ -265,29 +294,28 @@ class _Run:
                 nullable=False,
                 gaps=True,
             )
-        self._in_pieces(
-            lambda start, stop: order_statistics.run_sorted(binding, values, first, last, outputs, start, stop),
-            0,
-            self.span.count,
-            1,
-            binding,
-        )
 
-    def _in_pieces(self, piece: Callable[[int, int], None], start: int, stop: int, unit: int, binding: Binding) -> None:
-        """Run [start, stop) in as many pieces as there are threads, each a whole number of units long."""
-        pieces = max(1, min(self.threads, (stop - start) // unit)) if binding.compiled or self.threads > 1 else 1
-        size = -(-(stop - start) // pieces)
-        size = -(-size // unit) * unit
-        cuts = [(at, min(at + size, stop)) for at in _counted(start, stop, size)]
-        if len(cuts) == 1:
-            piece(*cuts[0])
-            return
-        with ThreadPoolExecutor(len(cuts)) as pool:
-            for future in [pool.submit(piece, *cut) for cut in cuts]:
-                future.result()
+        def piece(start: int, stop: int) -> None:
+            order_statistics.run_sorted(binding, values, first, last, outputs, start, stop)
+
+        _in_pieces(piece, 0, self.span.count, 1, self.threads)
 
 
 _counted = range
+
+
+def _in_pieces(piece: Callable[[int, int], object], start: int, stop: int, unit: int, threads: int) -> None:
+    """Run [start, stop) in as many pieces as there are threads, each a whole number of units long."""
+    pieces = max(1, min(threads, (stop - start) // unit))
+    size = -(-(stop - start) // pieces)
+    size = -(-size // unit) * unit
+    cuts = [(at, min(at + size, stop)) for at in _counted(start, stop, size)]
+    if len(cuts) == 1:
+        piece(*cuts[0])
+        return
+    with ThreadPoolExecutor(len(cuts)) as pool:
+        for future in [pool.submit(piece, *cut) for cut in cuts]:
+            future.result()
 
 
 def _asks_for_nan(aggregations: Mapping[str, Aggregation]) -> bool:
@@ -298,9 +326,3 @@ def _asks_for_nan(aggregations: Mapping[str, Aggregation]) -> bool:
         for function in definition.functions.values()
     )
     return any("has_nan" in function.keywords for function in functions)
-
-
-def _has_nan(column: Column) -> bool:
-    if column.values.dtype.kind != "f":
-        return column.values.dtype == OBJECT
-    return bool(len(column.values)) and bool(np.isnan(column.values.min()))

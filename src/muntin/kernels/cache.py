@@ -109,6 +109,30 @@ def _writable(folder: Path) -> bool:
 # ---------------------------------------------------------------- loading
 
 
+_forced: list[bool] = []
+
+
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """Run kernels as plain Python inside this block: for the debugger, and to test the twins. For one thread only.
+
+    >>> from muntin import agg, slide
+    >>> with uncompiled():
+    ...     slide([1, 5, 2], agg.max("v"), range=2).tolist()
+    [1, 5, 5]
+    """
+    _forced.append(True)
+    try:
+        yield
+    finally:
+        _forced.pop()
+
+
+def is_uncompiled() -> bool:
+    """Say whether kernels are to run as plain Python here."""
+    return bool(_forced)
+
+
 def load(generated: Generated, *, compiled: bool) -> types.ModuleType:
     """Return the module of a generated text, its kernels ready to call. O(1) after the first time in a process."""
     with _lock:

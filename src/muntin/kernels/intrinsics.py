@@ -92,3 +92,35 @@ def _definite(value: Any) -> Any:
         return _unwrapped(value)
 
     return unwrapped
+
+
+@intrinsic
+def _population(typing: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@overload(runtime.count_bits)
+def _count_bits(bits: Any) -> Any:
+    def population(bits: Any) -> Any:
+        return np.int64(_population(np.uint64(bits)))
+
+    return population
+
+
+@overload(runtime.without_lowest_bit)
+def _without_lowest_bit(bits: Any) -> Any:
+    def cleared(bits: Any) -> Any:
+        return bits & (bits - 1)
+
+    return cleared
+
+
+@overload(runtime.single_bit)
+def _single_bit(place: Any) -> Any:
+    def shifted(place: Any) -> Any:
+        return 1 << place
+
+    return shifted

@@ -64,7 +64,36 @@ def lowest_bit(bits: Any) -> int:
     >>> lowest_bit(12)
     2
     """
-    return (int(bits) & -int(bits)).bit_length() - 1
+    low = int(bits) & _MASK
+    return (low & -low).bit_length() - 1
+
+
+def count_bits(bits: Any) -> int:
+    """Return how many bits are set.
+
+    >>> count_bits(12)
+    2
+    """
+    return (int(bits) & _MASK).bit_count()
+
+
+def without_lowest_bit(bits: Any) -> int:
+    """Return the bits without the lowest one that is set.
+
+    >>> without_lowest_bit(12)
+    8
+    """
+    low = int(bits) & _MASK
+    return low & (low - 1)
+
+
+def single_bit(place: int) -> int:
+    """Return the int64 in which just this bit is set; for place 63 that is the least of all.
+
+    >>> single_bit(3)
+    8
+    """
+    return 1 << place if place < 63 else -(1 << 63)
 
 
 def definite(value: Any) -> Any:

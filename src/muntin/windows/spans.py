@@ -71,15 +71,20 @@ def spans_by_rows(rows: int, width: Any, slide: Any, partial: bool) -> Span:
     width = _positive(width, "range")
     slide = 1 if slide is None else _positive(slide, "slide")
     first_end = width if not partial else (width - 1) % slide + 1
-    ends = np.arange(first_end, rows + 1, slide, dtype=np.int64)
     each = slide == 1
+
+    @cache
+    def bounds() -> tuple[Array, Array]:
+        ends = np.arange(first_end, rows + 1, slide, dtype=np.int64)
+        return np.maximum(ends - width, 0), ends
+
     return Span(
-        count=len(ends),
+        count=max(0, (rows - first_end) // slide + 1),
         longest=min(width, rows),
         overlap=width / slide,
         trailing=each and partial,
         width=width if each else None,
-        _rows=lambda: (np.maximum(ends - width, 0), ends),
+        _rows=bounds,
     )
 
 

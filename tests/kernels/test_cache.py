@@ -1,0 +1,164 @@
+"""The cache of compiled kernels: it hits in a new process, survives neighbours and accidents, and is never needed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import muntin
+from muntin.kernels import cache
+
+# One kernel of an aggregation that no other test has, and a report of how its machine code was come by.
+PROGRAM = """
+import sys, numpy as np, muntin
+from muntin import agg
+@agg.define(state="f8")
+class own:
+    def lift(v):
+        return v * {factor}
+    def combine(a, b):
+        return a + b
+print(float(muntin.slide(np.array([1.0, 2.0, 3.0]), own("v"), range=3)[-1]))
+module = next(m for name, m in sys.modules.items() if name.startswith("muntin_kernel_") and hasattr(m, "slide_blocks"))
+stats = module.slide_blocks.stats if hasattr(module.slide_blocks, "stats") else None
+print(sum(stats.cache_hits.values()) if stats else 0, sum(stats.cache_misses.values()) if stats else 0)
+"""
+
+
+def program(folder: Path, factor: float = 1.0) -> subprocess.Popen[str]:
+    file = folder.parent / f"program_{factor}.py"
+    file.write_text(PROGRAM.format(factor=factor))
+    environment = {**os.environ, "MUNTIN_CACHE_DIR": str(folder)}
+    return subprocess.Popen(
+        [sys.executable, str(file)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[float, int, int]:
+    """Return the answer, and how often the cache hit and missed."""
+    out, error = process.communicate(timeout=300)
+    assert process.returncode == 0, error
+    answer, counts = out.splitlines()
+    hits, misses = counts.split()
+    return float(answer), int(hits), int(misses)
+
+
+def test_a_new_process_finds_the_kernel(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    assert finish(program(folder)) == (6.0, 0, 1)
+    assert finish(program(folder)) == (6.0, 1, 0)
+
+
+def test_eight_processes_warm_it_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    outcomes = [finish(process) for process in [program(folder) for _ in range(8)]]
+    assert [answer for answer, _, _ in outcomes] == [6.0] * 8
+    assert sum(misses for _, _, misses in outcomes) == 1, "it was compiled more than once"
+    assert finish(program(folder)) == (6.0, 1, 0)
+
+
+@pytest.mark.parametrize("delay", [0.8, 1.4, 2.0])
+def test_killed_while_writing(tmp_path: Path, delay: float) -> None:
+    folder = tmp_path / "cache"
+    victim = program(folder)
+    time.sleep(delay)
+    victim.send_signal(signal.SIGKILL)
+    victim.communicate()
+    assert finish(program(folder))[0] == 6.0
+    assert finish(program(folder)) == (6.0, 1, 0)
+
+
+def test_damaged_files_are_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    finish(program(folder))
+    files = [file for file in folder.rglob("*") if file.suffix in (".nbi", ".nbc")]
+    assert files
+    for file in files:
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    assert finish(program(folder))[0] == 6.0
+    assert finish(program(folder)) == (6.0, 1, 0)
+
+
+def test_a_damaged_module_is_written_again(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    finish(program(folder))
+    for file in folder.rglob("muntin_kernel_*.py"):
+        file.write_text("raise SystemExit('damaged')")
+    assert finish(program(folder))[0] == 6.0
+
+
+@pytest.mark.parametrize("where", ["/proc/no/such/place", "a file"])
+def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path, where: str) -> None:
+    # The tests may run as root, whom no permission stops; these two places stop root too.
+    folder = Path(where) if where.startswith("/") else tmp_path / "file" / "below"
+    (tmp_path / "file").write_text("")
+    source = tmp_path / "source.py"
+    source.write_text(PROGRAM.format(factor=1.0).split("module =")[0])
+    done = subprocess.run(
+        [sys.executable, str(source)],
+        env={**os.environ, "MUNTIN_CACHE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "6.0"
+
+
+def test_the_folder_is_named_by_what_decides_the_machine_code() -> None:
+    import numba
+
+    name = cache.cache_folder().name
+    assert muntin.__version__ in name
+    assert f"numba{numba.__version__}" in name
+    assert f"py{sys.version_info.major}{sys.version_info.minor}" in name
+
+
+def test_another_cpu_has_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    import llvmlite.binding
+
+    here = cache.cache_folder()
+    monkeypatch.setattr(llvmlite.binding, "get_host_cpu_name", lambda: "another")
+    cache._machine.cache_clear()
+    try:
+        assert cache.cache_folder() != here
+    finally:
+        monkeypatch.undo()
+        cache._machine.cache_clear()
+
+
+def test_info_and_clearing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cache"
+    finish(program(folder))
+    monkeypatch.setenv("MUNTIN_CACHE_DIR", str(folder))
+    info = muntin.cache_info()
+    assert info.folder.parent == folder
+    assert info.writable
+    assert info.modules >= 1
+    assert info.bytes > 1000
+    muntin.clear_cache()
+    assert muntin.cache_info().modules == 0
+    assert finish(program(folder)) == (6.0, 0, 1)
+
+
+def test_long_compilations_are_announced_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cache, "_PATIENCE", 0.01)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with cache.progress():
+        time.sleep(0.2)
+    assert "compiling a kernel" in capsys.readouterr().err
+
+
+def test_short_ones_and_pipes_are_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    with cache.progress():
+        pass
+    assert capsys.readouterr().err == ""

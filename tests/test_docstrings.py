@@ -24,7 +24,17 @@ def test_built_in(name: str) -> None:
 def test_aggregator(name: str) -> None:
     kind = getattr(aggregators, name)
     assert kind.__doc__
-    for method in ("insert", "bulk_insert", "evict", "bulk_evict", "query", "range_query", "snapshot", "restore", "check"):
+    for method in (
+        "insert",
+        "bulk_insert",
+        "evict",
+        "bulk_evict",
+        "query",
+        "range_query",
+        "snapshot",
+        "restore",
+        "check",
+    ):
         assert getattr(kind, method).__doc__, f"{name}.{method} has no docstring"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.errors import InvalidArgumentError
-from muntin.types import INT64, ColumnType
+from muntin.types import ColumnType
 
 _NANOSECONDS = {
     "nanosecond": 1,
@@ -73,7 +73,7 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
         raise InvalidArgumentError(
             f"{what} is {duration!r}; give a duration like '10 minutes', a timedelta or an integer"
         )
-    if time == INT64 or time.family == "integer":
+    if time.family not in ("temporal", "duration"):
         raise InvalidArgumentError(
             f"{what} is {duration!r}, but the times are integers: give it as an integer in their unit"
         )

@@ -222,7 +222,8 @@ def _bind(
     parts, results = [], []
     for aggregation in aggregations.values():
         kinds = tuple(types[c] for c in aggregation.columns)
-        builder = _PartBuilder(aggregation, kinds, time, has_nan or identity)  # NaN is the neutral element of min
+        # Where a neutral element is used, NaN comes: it is that of min.
+        builder = _PartBuilder(aggregation, kinds, time, has_nan or identity or nullable)
         positions = tuple(columns.index(c) for c in aggregation.columns)
         mask = None
         if (nullable and positions) or (identity and not builder.has_neutral):

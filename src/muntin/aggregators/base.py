@@ -71,7 +71,7 @@ class Aggregator(ABC):
         count_combines: bool = False,
         compiled: bool = True,
     ) -> None:
-        self._single = isinstance(aggregation, Aggregation)
+        self._single = not isinstance(aggregation, Mapping)
         self._aggregations: dict[str, Aggregation] = _named(aggregation)
         for each in self._aggregations.values():
             if self.needs_invert and not each.invertible:
@@ -235,10 +235,7 @@ class Aggregator(ABC):
             identity=self.needs_identity,
             plain=self._plain,
         )
-        common = (drive.insert_rows, drive.evict_rows, drive.answer, drive.slide_rows)
-        kernels = self._binding.kernels(
-            (*self.structure, *common), "insert_rows", "evict_rows", "answer", "slide_rows", *self.entries
-        )
+        kernels = self._kernels(self._binding)
         self._module: Any = kernels if self._counter is None else counting(self._binding, self.structure, self._counter)
         self._cells: tuple[Array, ...] = (
             *(
@@ -250,6 +247,11 @@ class Aggregator(ABC):
         self._time_cell = np.zeros(1, np.int64)
         if not hasattr(self, "_window"):
             self._allocate()
+
+    @classmethod
+    def _kernels(cls, binding: Binding) -> Any:
+        common = [kernel.__name__ for kernel in drive.COMMON]
+        return binding.kernels((*cls.structure, *drive.COMMON), *common, *cls.entries)
 
     def _convert(self) -> None:
         """Bind anew after a type has widened, and carry the states over."""
@@ -406,7 +408,7 @@ class Aggregator(ABC):
 
 
 def _named(aggregation: Aggregation | Mapping[str, Aggregation]) -> dict[str, Aggregation]:
-    named = {_SINGLE: aggregation} if isinstance(aggregation, Aggregation) else dict(aggregation)
+    named = dict(aggregation) if isinstance(aggregation, Mapping) else {_SINGLE: aggregation}
     for name, each in named.items():
         if not isinstance(each, Aggregation):
             raise InvalidArgumentError(f"an aggregation is needed, such as agg.max('v'); {name!r} is {each!r}")

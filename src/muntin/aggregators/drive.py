@@ -42,24 +42,31 @@ def answer(window: Any, outputs: Outputs) -> None:
 
 
 @kernel
-def slide_rows(window: Any, columns: Columns, times: Ints, first: Ints, last: Ints, outputs: Outputs) -> None:
-    """Run the windows [first, last) of rows, both bounds ascending, through the structure."""
-    begin = first[0] if len(first) > 0 else 0
+def slide_rows(
+    window: Any, columns: Columns, times: Ints, first: Ints, last: Ints, start: int, stop: int, outputs: Outputs
+) -> None:
+    """Run the windows [first, last) of rows, both bounds ascending, through the structure, which is empty."""
+    begin = first[start]
     end = begin
-    for i in range(len(first)):
-        if first[i] >= end:  # the window has no row of the one before: what lies between is never seen
-            for _ in range(end - begin):
+    for i in range(start, stop):
+        # All rows up to the window's end come in, and all before its begin go: one at a time, so that the structure
+        # never holds more rows than the longest window and one.
+        while end < last[i]:
+            push(window, times[end], lift(columns, times, end))
+            end += 1
+            if begin < first[i]:
                 pop(window)
-            begin = first[i]
-            end = first[i]
-        for row in range(end, last[i]):
-            push(window, times[row], lift(columns, times, row))
-        if last[i] > end:
-            end = last[i]
-        for _ in range(first[i] - begin):
+                begin += 1
+        while begin < first[i] and begin < end:
             pop(window)
-        begin = first[i]
+            begin += 1
+        if begin < first[i]:
+            begin = first[i]
+            end = begin
         if end > begin:
             emit(outputs, i, total(window))
         else:
             emit_empty(outputs, i)
+
+
+COMMON = (insert_rows, evict_rows, answer, slide_rows)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from muntin.aggregations.binding import Binding
 from muntin.aggregators.base import Aggregator
 from muntin.aggregators.states import States
 from muntin.errors import OutOfOrderError
@@ -60,6 +61,13 @@ class RingAggregator(Aggregator):
     def youngest(self) -> Any:
         """The time of the youngest row, None if the window is empty. O(1)."""
         return self._logical_time(self._time_at(int(self._marks[END]) - 1)) if len(self) else None
+
+    @classmethod
+    def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
+        """Return the kernels of this structure and an empty window with room for so many rows, for `slide`."""
+        window = cls.__new__(cls)
+        window._binding = binding
+        return cls._kernels(binding), window._empty(1 << max(0, rows - 1).bit_length())
 
     # ------------------------------------------------------------ what a structure may override
 

@@ -98,7 +98,7 @@ def _nothing(module: ModuleType, binding: Binding, k: int) -> Any:
 def _conversion(old: Binding, new: Binding, after: ModuleType, k: int) -> Any:
     a, b = old.parts[k], new.parts[k]
     if any(old.types[c] == NULL for c in a.columns):
-        return lambda state: state  # only nulls so far: every state is empty
+        return lambda _: _nothing(after, new, k)  # only nulls so far: every state is empty
     if a.functions == b.functions or a.functions.get("combine") == b.functions.get("combine"):
         return (lambda s: s) if b.fields is None else getattr(after, f"_p{k}_state")
     widen = getattr(after, f"_p{k}_widen", None)
@@ -113,8 +113,7 @@ def _conversion(old: Binding, new: Binding, after: ModuleType, k: int) -> Any:
 
 def counting(binding: Binding, structure: tuple[Any, ...], counter: list[int]) -> ModuleType:
     """Return the plain module of a structure in which every combine and invert is counted."""
-    common = (drive.insert_rows, drive.evict_rows, drive.answer, drive.slide_rows)
-    module = cache.load_fresh(binding.uncompiled.generate((*structure, *common)))
+    module = cache.load_fresh(binding.uncompiled.generate((*structure, *drive.COMMON)))
     for word in ("combine", "invert"):
         if hasattr(module, word):
             setattr(module, word, _counted(getattr(module, word), counter))

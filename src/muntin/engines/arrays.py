@@ -11,8 +11,9 @@ import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
-from muntin.aggregators import order_statistics, recalculate, subtract_on_evict, two_stacks
+from muntin.aggregators import SubtractOnEvict, order_statistics, recalculate, subtract_on_evict, two_stacks
 from muntin.aggregators.choose import RULES, Facts, choose
+from muntin.aggregators.ring import RingAggregator
 from muntin.columns import Column, boxed, mask_of, read_column, row_count, select
 from muntin.engines.containers import container_of
 from muntin.errors import (
@@ -65,7 +66,7 @@ def slide(
     ...     "2024-01-01T00:01:10"], "M8[s]")).tolist()
     [1, 6, 7]
     """
-    aggregations = {_ONE: aggregation} if isinstance(aggregation, Aggregation) else dict(aggregation)
+    aggregations = dict(aggregation) if isinstance(aggregation, Mapping) else {_ONE: aggregation}
     _validate(aggregations, aggregator, threads)
     columns = _read(values, aggregations)
     rows = row_count(values)
@@ -194,14 +195,16 @@ class _Run:
             self._refuse(name, binding)
         if name == "two_stacks" and self.span.width is not None:
             return self._blocks(binding, outputs, self.span.width)
-        if name == "subtract_on_evict" and self.span.width is not None and binding.exact:
+        if name == "subtract_on_evict" and not binding.exact:
+            return self._driven(SubtractOnEvict, binding, outputs)
+        if name == "subtract_on_evict" and self.span.width is not None:
             return self._width(binding, outputs, self.span.width)
         if name == "two_stacks" and self.span.duration is not None:
             return self._trailing(binding, outputs, self.span.duration)
         kernels = {
-            "two_stacks": (two_stacks.slide_windows, self.span.longest),
-            "recalculate": (recalculate.slide_windows, 0),
-            "subtract_on_evict": (subtract_on_evict.slide_windows, 0),
+            "two_stacks": (two_stacks.slide_windows, True),
+            "recalculate": (recalculate.slide_windows, False),
+            "subtract_on_evict": (subtract_on_evict.slide_windows, False),
         }
         return self._windows(binding, outputs, *kernels[name])
 
@@ -219,15 +222,27 @@ class _Run:
         values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(columns)]
         return (*values, *masks), times
 
-    def _windows(self, binding: Binding, outputs: tuple[Array, ...], kernel: Any, slots: int) -> None:
+    def _windows(self, binding: Binding, outputs: tuple[Array, ...], kernel: Any, needs_slots: bool) -> None:
         inputs, times = self._inputs(binding)
         first, last = self.span.rows()
         module = binding.kernels((kernel,), "slide_windows")
 
         def piece(start: int, stop: int) -> None:
-            # The front's aggregates are one for each window that begins in it: never more than rows or windows.
-            room = binding.slots(min(stop - start, slots) + 1 if slots else 0)
+            # The front holds an aggregate for each window that begins in it; pages that none reaches are never touched.
+            room = binding.slots(stop - start if needs_slots else 0)
             module.slide_windows(room, inputs, times, first, last, start, stop, outputs)
+
+        _in_pieces(piece, 0, self.span.count, 1, self.threads)
+
+    def _driven(self, kind: type[RingAggregator], binding: Binding, outputs: tuple[Array, ...]) -> None:
+        """Run the windows through an aggregator's own kernels, row by row."""
+        inputs, times = self._inputs(binding)
+        first, last = self.span.rows()
+        times = times if len(times) == self.rows else np.zeros(self.rows, np.int64)
+
+        def piece(start: int, stop: int) -> None:
+            module, window = kind.over(binding, int((last[start:stop] - first[start:stop]).max()) + 1)
+            module.slide_rows(window, inputs, times, first, last, start, stop, outputs)
 
         _in_pieces(piece, 0, self.span.count, 1, self.threads)
 

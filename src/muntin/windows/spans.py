@@ -163,6 +163,8 @@ def _hopping(stamps: Array, length: int, step: int, offset: int, kind: ColumnTyp
 
 def _sorted_times(times: Column) -> tuple[Array, bool]:
     """Return the times, and whether some are equal; refuse them if they descend."""
+    if not len(times.values):
+        return np.zeros(0, np.int64), False
     if times.type.family not in ("integer", "temporal"):
         raise InvalidArgumentError(f"times are {times.type}; they must be integers, dates or timestamps")
     if times.valid is not None:

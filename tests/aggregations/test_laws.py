@@ -115,15 +115,14 @@ def test_a_counter_example_among_given_values() -> None:
 
 
 def test_values_that_nothing_takes() -> None:
+    @agg.define(state="object")
+    class of_sets:
+        def lift(v):
+            return v | {1}
+
+        def combine(a, b):
+            return a | b
+
     with pytest.raises(LawError, match="give some with values="):
-
-        @agg.define(state="object")
-        class of_sets:
-            def lift(v):
-                return v | {1}
-
-            def combine(a, b):
-                return a | b
-
         laws.check(of_sets("v"))
     laws.check(of_sets("v"), [{1}, {2}, {3}])

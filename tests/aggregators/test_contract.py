@@ -76,7 +76,7 @@ class TestErrors:
         window: Any = kind(agg.sum("v"))
         window.insert(1, 1)
         before = window.snapshot()
-        with pytest.raises(ColumnTypeError, match="'v'.*'word'"):
+        with pytest.raises(ColumnTypeError, match=r"'v'.*'word'"):
             window.insert(2, "word")
         with pytest.raises(ColumnTypeError, match="does not fit"):
             window.insert(2, 2**70)
@@ -87,7 +87,7 @@ class TestErrors:
             kind(agg.covariance("a", "b")).insert(1, 5)
 
     def test_no_aggregation(self, kind: type) -> None:
-        with pytest.raises(InvalidArgumentError, match="such as agg.max"):
+        with pytest.raises(InvalidArgumentError, match=r"such as agg\.max"):
             kind(max)
         with pytest.raises(InvalidArgumentError, match="at least one"):
             kind({})
@@ -110,7 +110,7 @@ class TestErrors:
 
 
 def test_invert_is_needed_at_construction() -> None:
-    with pytest.raises(NotInvertibleError, match="agg.max"):
+    with pytest.raises(NotInvertibleError, match=r"agg\.max"):
         aggregators.SubtractOnEvict(agg.max("v"))
     for case in CASES:
         if not case.aggregation.invertible:

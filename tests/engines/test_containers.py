@@ -11,8 +11,16 @@ import pyarrow as pa
 import pytest
 
 from muntin import agg, slide
-from muntin.errors import AggregationOverflowError, ColumnError, ColumnTypeError, InvalidArgumentError, OutOfOrderError
-from muntin.errors import NotInvertibleError
+from muntin.errors import (
+    AggregationOverflowError,
+    ColumnError,
+    ColumnTypeError,
+    InvalidArgumentError,
+    NotInvertibleError,
+    OutOfOrderError,
+)
+
+STAMP = np.array([0], "M8[s]")
 
 
 def test_numpy() -> None:
@@ -145,7 +153,11 @@ def test_times_by_name() -> None:
 @pytest.mark.parametrize(
     ("error", "match", "call"),
     [
-        (ColumnError, "no column 'x'; the columns are 'a', 'b'", lambda: slide({"a": [1], "b": [2]}, agg.max("x"), range=1)),
+        (
+            ColumnError,
+            "no column 'x'; the columns are 'a', 'b'",
+            lambda: slide({"a": [1], "b": [2]}, agg.max("x"), range=1),
+        ),
         (ColumnError, "'a', 'b' are needed", lambda: slide([1], agg.arg_max("a", "b"), range=1)),
         (ColumnTypeError, "mean of column 'v'.*string", lambda: slide(["a"], agg.mean("v"), range=1)),
         (InvalidArgumentError, "range is 0", lambda: slide([1], agg.max("v"), range=0)),
@@ -154,23 +166,47 @@ def test_times_by_name() -> None:
         (InvalidArgumentError, "range is 1.5", lambda: slide([1], agg.max("v"), range=1.5)),
         (InvalidArgumentError, "give times= too", lambda: slide([1], agg.max("v"), range="1 hour")),
         (InvalidArgumentError, "times are integers", lambda: slide([1], agg.max("v"), range="1 hour", times=[1])),
-        (InvalidArgumentError, "'fortnight' is no unit", lambda: slide([1], agg.max("v"), range="1 fortnight", times=np.array([0], "M8[s]"))),
-        (InvalidArgumentError, "months", lambda: slide([1], agg.max("v"), range="1 month", times=np.array([0], "M8[s]"))),
-        (InvalidArgumentError, "no whole number", lambda: slide([1], agg.max("v"), range="1500 ms".replace("ms", "milliseconds"), times=np.array([0], "M8[s]"))),
+        (
+            InvalidArgumentError,
+            "'fortnight' is no unit",
+            lambda: slide([1], agg.max("v"), range="1 fortnight", times=STAMP),
+        ),
+        (InvalidArgumentError, "months", lambda: slide([1], agg.max("v"), range="1 month", times=STAMP)),
+        (
+            InvalidArgumentError,
+            "no whole number",
+            lambda: slide([1], agg.max("v"), range="1500 milliseconds", times=STAMP),
+        ),
         (InvalidArgumentError, "2 times for 1 rows", lambda: slide([1], agg.max("v"), range=1, times=[1, 2])),
-        (InvalidArgumentError, "the time of row 1 is null", lambda: slide([1, 2], agg.max("v"), range=1, times=pa.array([1, None]))),
+        (
+            InvalidArgumentError,
+            "the time of row 1 is null",
+            lambda: slide([1, 2], agg.max("v"), range=1, times=pa.array([1, None])),
+        ),
         (InvalidArgumentError, "times are double", lambda: slide([1], agg.max("v"), range=1, times=[1.5])),
-        (OutOfOrderError, "row 2 has 4, after 5 in row 1", lambda: slide([1, 2, 3], agg.max("v"), range=1, times=[1, 5, 4])),
+        (
+            OutOfOrderError,
+            "row 2 has 4, after 5 in row 1",
+            lambda: slide([1, 2, 3], agg.max("v"), range=1, times=[1, 5, 4]),
+        ),
         (InvalidArgumentError, "no aggregator 'magic'", lambda: slide([1], agg.max("v"), range=1, aggregator="magic")),
         (InvalidArgumentError, "threads is 0", lambda: slide([1], agg.max("v"), range=1, threads=0)),
         (InvalidArgumentError, "such as agg.max", lambda: slide([1], max, range=1)),
         (InvalidArgumentError, "at least one aggregation", lambda: slide([1], {}, range=1)),
-        (InvalidArgumentError, "column 'b' has 2 rows", lambda: slide({"a": [1], "b": [1, 2]}, agg.arg_max("a", "b"), range=1)),
-        (NotInvertibleError, "agg.max", lambda: slide([1, 2, 3], agg.max("v"), range=2, aggregator="subtract_on_evict")),
+        (
+            InvalidArgumentError,
+            "column 'b' has 2 rows",
+            lambda: slide({"a": [1], "b": [1, 2]}, agg.arg_max("a", "b"), range=1),
+        ),
+        (
+            NotInvertibleError,
+            "agg.max",
+            lambda: slide([1, 2, 3], agg.max("v"), range=2, aggregator="subtract_on_evict"),
+        ),
         (AggregationOverflowError, "does not fit int64", lambda: slide([2**62, 2**62], agg.sum("v"), range=2)),
         (AggregationOverflowError, "range of a window", lambda: slide([2**63 - 1, -(2**63)], agg.range("v"), range=2)),
     ],
-)  # fmt: skip
+)
 def test_errors(error: type[Exception], match: str, call) -> None:
     with pytest.raises(error, match=match):
         call()

@@ -1,4 +1,4 @@
-"""`muntin.slide` against folding each window from scratch: by count, by time, hopping; plain and compiled; cut for threads.
+"""`muntin.slide` against folding each window from scratch: by count, by time, hopping; plain, compiled and in threads.
 
 The windows here are written out row by row, independently of the code that finds them.
 """
@@ -71,11 +71,14 @@ def plain(result: Any) -> list[Any]:
 def check(result: Any, wanted: list[Any]) -> None:
     got = plain(result)
     assert len(got) == len(wanted)
-    for i, (a, b) in enumerate(zip(got, wanted, strict=True)):
-        b = b.tolist() if hasattr(b, "tolist") else b
-        b = tuple(x.item() if hasattr(x, "item") else x for x in b) if isinstance(b, tuple) else b
+    for i, (a, b) in enumerate(zip(got, map(as_python, wanted), strict=True)):
         null = isinstance(a, float) and a != a and b is None  # NumPy's null among floats
         assert null or close(a, b, 1e-7, 1e-7), f"window {i}: {a} instead of {b}"
+
+
+def as_python(value: Any) -> Any:
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return tuple(x.item() if hasattr(x, "item") else x for x in value) if isinstance(value, tuple) else value
 
 
 def run_all(case: Case, rows: list[Any], times: list[int], shape: tuple[int, int, bool], threads: int = 1) -> None:

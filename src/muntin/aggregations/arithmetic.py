@@ -62,56 +62,6 @@ def count(column: str | None = None, *, skip_nan: bool = False) -> Aggregation:
     return count_rows() if column is None else count_values(column, skip_nan=skip_nan)
 
 
-@define(state={"high": "i8", "low": "i8"}, result="i8", commutative=True, kind="distributive")
-class _integer_sum:
-    def lift(v):
-        return (int(v) >> 32, int(v) & LIMB)
-
-    def combine(a, b):
-        low = a.low + b.low
-        return (a.high + b.high + (low >> 32), low & LIMB)
-
-    def invert(a, b):
-        low = a.low - b.low
-        return (a.high - b.high + (low >> 32), low & LIMB)
-
-    def neutral():
-        return (0, 0)
-
-    def lower(s):
-        if s.high < -2147483648 or s.high > 2147483647:
-            raise OverflowError("the sum of a window does not fit int64")
-        return (s.high << 32) + s.low
-
-
-@define(state={"total": "f8", "error": "f8"}, result="f8", commutative=True, kind="distributive")
-class _float_sum:
-    def lift(v):
-        return (v, -0.0)  # adding -0.0 changes nothing, and the compiler knows it
-
-    def combine(a, b):
-        total = a.total + b.total
-        part = total - a.total
-        error = (a.total - (total - part)) + (b.total - part)
-        return (total, a.error + (b.error + error))
-
-    def invert(a, b):
-        total = a.total - b.total
-        part = total - a.total
-        error = (a.total - (total - part)) - (b.total + part)
-        return (total, a.error - b.error + error)
-
-    def neutral():
-        return (0.0, 0.0)
-
-    def widen(s):
-        return (s.high * 4294967296.0 + s.low, 0.0)
-
-    def lower(s):
-        # Where the sum is infinite or NaN the error is NaN, and means nothing.
-        return s.total + s.error if math.isfinite(s.error) else s.total
-
-
 @define(state="v", result="object", commutative=True, kind="distributive")
 class _decimal_sum:
     def lift(v):
@@ -122,24 +72,6 @@ class _decimal_sum:
 
     def invert(a, b):
         return DECIMALS.subtract(a, b)
-
-
-sum = by_type(
-    "sum",
-    """Sum a column: int64 for integers and booleans, float64 for floats, exact for decimals.
-
-    An integer sum that does not fit int64 is an error. O(1) combine, invertible.
-
-    >>> from muntin import slide, agg
-    >>> slide([1, 2, 3], agg.sum("v"), range=2).tolist()
-    [1, 3, 5]
-    """,
-    integer=_integer_sum,
-    boolean=_integer_sum,
-    floating=_float_sum,
-    duration=_integer_sum.returning("v"),
-    decimal=_decimal_sum,
-)
 
 
 @define(state={"n": "i8", "high": "i8", "low": "i8"}, result="f8", commutative=True)
@@ -216,6 +148,38 @@ mean = by_type(
     integer=_integer_mean,
     boolean=_integer_mean,
     decimal=_decimal_mean,
+)
+
+
+def _lower_integer_sum(s):
+    if s.high < -2147483648 or s.high > 2147483647:
+        raise OverflowError("the sum of a window does not fit int64")
+    return (s.high << 32) + s.low
+
+
+def _lower_float_sum(s):
+    # Where the sum is infinite or NaN the error is NaN, and means nothing.
+    return s.total + s.error if math.isfinite(s.error) else s.total
+
+
+# Sums have the state of means, count included: in one query both need it only once, and alone it costs next to nothing.
+_integer_sum = _integer_mean.lowered_by("sum", _lower_integer_sum).returning("i8")
+_float_sum = _float_mean.lowered_by("sum", _lower_float_sum)
+sum = by_type(
+    "sum",
+    """Sum a column: int64 for integers and booleans, float64 for floats, exact for decimals.
+
+    An integer sum that does not fit int64 is an error. O(1) combine, invertible.
+
+    >>> from muntin import slide, agg
+    >>> slide([1, 2, 3], agg.sum("v"), range=2).tolist()
+    [1, 3, 5]
+    """,
+    integer=_integer_sum,
+    boolean=_integer_sum,
+    floating=_float_sum,
+    duration=_integer_sum.returning("v"),
+    decimal=_decimal_sum,
 )
 
 

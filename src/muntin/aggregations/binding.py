@@ -20,8 +20,9 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.define import Definition, can_say_none
 from muntin.errors import DefinitionError
 from muntin.kernels import cache
-from muntin.kernels.generate import NULL_BITS, Field, Generated, Output, Part, generate
+from muntin.kernels.generate import NULL_BITS, Field, Generated, Output, Part, generate, owners
 from muntin.kernels.infer import infer_result
+from muntin.memory import room
 from muntin.types import ANY, INT64, OBJECT, Array, ColumnType, column_type, numpy_type
 
 
@@ -58,6 +59,11 @@ class Binding:
     plain: bool
     _modules: dict[Any, ModuleType] = field(default_factory=dict, compare=False, repr=False)
 
+    @cached_property
+    def states(self) -> tuple[tuple[int, Part], ...]:
+        """The parts that have a state of their own, with their numbers; the others share one of these."""
+        return tuple((k, self.parts[k]) for k in sorted(set(owners(self.parts))))
+
     @property
     def nullable(self) -> bool:
         """Whether rows can be skipped."""
@@ -92,7 +98,7 @@ class Binding:
     @property
     def float_fields(self) -> int:
         """How many floats, or arrays of them, a state holds."""
-        return sum(field.dtype.kind == "f" for part in self.parts for field in part.fields or ())
+        return sum(field.dtype.kind == "f" for _, part in self.states for field in part.fields or ())
 
     def boxed(self, column: int) -> bool:
         """Whether `lift` gets this column's values as Python objects: a list of dates should hold dates."""
@@ -105,7 +111,7 @@ class Binding:
         if not self.fixed:
             return OBJECT
         fields: list[Any] = []
-        for k, part in enumerate(self.parts):
+        for k, part in self.states:
             for f in part.fields or ():
                 shape = () if f.length is None else ((f.length,),)
                 fields.append((f"p{k}_{f.name}", f.dtype, *shape))
@@ -127,7 +133,7 @@ class Binding:
         arrays: list[Array] = []
         for part, result in zip(self.parts, self.results, strict=True):
             null = self._may_be_null(part) and not part.output.floating
-            arrays.append(np.zeros(rows, result.dtype) if null else np.empty(rows, result.dtype))
+            arrays.append(np.zeros(rows, result.dtype) if null else room(rows, result.dtype))
             arrays.append(np.ones(rows if null else 0, np.bool_))
         return tuple(arrays)
 

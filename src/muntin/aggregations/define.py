@@ -190,7 +190,7 @@ class Factory:
         changed = {family: replace(chosen, result=result) for family, chosen in self.definitions.items()}
         return replace(self, definitions=changed)
 
-    def lowered_by(self, name: str, lower: Callable[..., Any], doc: str) -> Factory:
+    def lowered_by(self, name: str, lower: Callable[..., Any], doc: str = "") -> Factory:
         """Return the aggregation of the same state with another answer."""
         changed = {
             family: replace(

@@ -12,6 +12,7 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregators import drive
 from muntin.errors import ColumnTypeError
 from muntin.kernels import cache
+from muntin.kernels.generate import Part
 from muntin.types import NULL, Array
 
 
@@ -44,12 +45,14 @@ class States:
             return array
         for i, state in enumerate(array):
             if state is not None:
-                array[i] = self._module._S(*(self._member(k, value) for k, value in enumerate(state)))
+                states = [
+                    self._record(k, part, value) for (k, part), value in zip(self.binding.states, state, strict=False)
+                ]
+                array[i] = self._module._S(*states, *state[len(states) :])
         return array
 
-    def _member(self, k: int, value: Any) -> Any:
-        parts = self.binding.parts
-        record = k < len(parts) and parts[k].fields is not None and not parts[k].scalar and value is not None
+    def _record(self, k: int, part: Part, value: Any) -> Any:
+        record = part.fields is not None and not part.scalar and value is not None
         return getattr(self._module, f"_p{k}_state")(value) if record else value
 
     def close(self, a: Any, b: Any) -> bool:
@@ -74,7 +77,7 @@ def converted(old: Binding, new: Binding, slots: Array) -> Array:
     """Return the states of one binding as those of another, whose types are wider. O(n), in plain Python; rare."""
     before = old.uncompiled.kernels(())
     after = new.uncompiled.kernels(())
-    changes = [_conversion(old, new, after, k) for k in range(len(new.parts))]
+    changes = {k: _conversion(old, new, after, k) for k, _ in old.states}
     masks = [m - len(new.columns) for m in sorted({p.mask for p in new.parts if p.mask is not None})]
     result = new.slots(len(slots))
     for i in range(len(slots)):
@@ -82,7 +85,7 @@ def converted(old: Binding, new: Binding, slots: Array) -> Array:
             continue
         state = before.load(slots, i)
         parts = []
-        for k, part in enumerate(old.parts):
+        for k, part in old.states:
             empty = part.mask is not None and getattr(state, f"r{part.mask}") == 0
             parts.append(_nothing(after, new, k) if empty else changes[k](getattr(state, f"p{k}")))
         rows = [getattr(state, f"r{len(old.columns) + m}") for m in masks]

@@ -90,9 +90,23 @@ class Part:
         return "neutral" in self.functions
 
     @property
+    def algebra(self) -> Any:
+        """Everything but `lower`: parts that agree in it share one state."""
+        functions = {name: function for name, function in self.functions.items() if name != "lower"}
+        constants = {name: self.constants.get(name) for f in functions.values() for name in f.keywords}
+        texts = tuple((name, function.text, repr(function.outer)) for name, function in functions.items())
+        return texts, repr(constants), self.columns, self.mask, self.fields, self.scalar, self.sorted
+
+    @property
     def uses_time(self) -> bool:
         """Whether `lift` asks for the row's event time."""
         return "lift" in self.functions and "time" in self.functions["lift"].keywords
+
+
+def owners(parts: Sequence[Part]) -> tuple[int, ...]:
+    """Return for each part the first one whose state it shares: std and var need only one between them."""
+    first: dict[Any, int] = {}
+    return tuple(first.setdefault(part.algebra, k) for k, part in enumerate(parts))
 
 
 @dataclass(frozen=True)
@@ -118,8 +132,10 @@ def generate(
     """
     emitter = Emitter()
     out = emitter.lines
-    for k, part in enumerate(parts):
-        _write_part(emitter, k, part, sorted_store)
+    for k, (part, owner) in enumerate(zip(parts, owners(parts), strict=True)):
+        if owner == k:
+            _write_state(emitter, k, part, sorted_store)
+        _write_lower(emitter, k, part)
     out.append(f"from {RUNTIME} import count_bits, definite, lowest_bit, single_bit, without_lowest_bit\n")
     writer = _Algebra(parts, gaps)
     out.append(writer.text())
@@ -149,7 +165,7 @@ def _kernel_text(kernel: Callable[..., Any], entries: tuple[str, ...]) -> str:
 # ---------------------------------------------------------------- one part: the user's functions, under private names
 
 
-def _write_part(emitter: Emitter, k: int, part: Part, sorted_store: bool) -> None:
+def _write_state(emitter: Emitter, k: int, part: Part, sorted_store: bool) -> None:
     emitter.lines.append(_state_text(k, part))
     wrap = _WrapReturns(f"_p{k}_state")
     for name in ("lift", "combine", "invert", "neutral", "widen"):
@@ -158,6 +174,9 @@ def _write_part(emitter: Emitter, k: int, part: Part, sorted_store: bool) -> Non
     if part.sorted and not sorted_store:
         emitter.lines.append("from muntin.kernels.runtime import nth, size\n")
         emitter.lines.append(f"from muntin.kernels.runtime import merge_sorted as _p{k}_combine\n")
+
+
+def _write_lower(emitter: Emitter, k: int, part: Part) -> None:
     if "lower" in part.functions:
         lower = part.functions["lower"]
         change = _LowerChanges(lower.arguments[0] if part.sorted else None, part.output.floating)
@@ -269,8 +288,10 @@ class _Algebra:
         self.parts = parts
         self.gaps = gaps
         self.fixed = all(part.fixed for part in parts)
+        self.owners = owners(parts)
+        self.states = [(k, part) for k, part in enumerate(parts) if self.owners[k] == k]
         self.masks = sorted({part.mask for part in parts if part.mask is not None})
-        self.members = [f"p{k}" for k in range(len(parts))] + [f"r{m}" for m in self.masks]
+        self.members = [f"p{k}" for k, _ in self.states] + [f"r{m}" for m in self.masks]
 
     def text(self) -> str:
         """Write every word that these parts can give a meaning to."""
@@ -295,7 +316,7 @@ class _Algebra:
 
     def _lift(self) -> str:
         body = ["j = index(row)", *(f"r{m} = 1 if columns[{m}][j] else 0" for m in self.masks)]
-        for k, part in enumerate(self.parts):
+        for k, part in self.states:
             values = [f"columns[{c}][j]" for c in part.columns] + (["times[j]"] if part.uses_time else [])
             call = f"_p{k}_lift({', '.join(values)})" if "lift" in part.functions else f"_p{k}_state({values[0]})"
             if part.mask is None:
@@ -306,7 +327,7 @@ class _Algebra:
 
     def _combine(self) -> str:
         body = [f"r{m} = older.r{m} + newer.r{m}" for m in self.masks]
-        for k, part in enumerate(self.parts):
+        for k, part in self.states:
             call = f"_p{k}_combine(older.p{k}, newer.p{k})"
             if part.mask is None or part.has_neutral:
                 body.append(f"p{k} = {call}")
@@ -320,7 +341,7 @@ class _Algebra:
 
     def _invert(self) -> str:
         body = [f"r{m} = whole.r{m} - part.r{m}" for m in self.masks]
-        for k, part in enumerate(self.parts):
+        for k, part in self.states:
             call = f"p{k} = _p{k}_invert(whole.p{k}, part.p{k})"
             if part.mask is None:
                 body.append(call)
@@ -334,13 +355,13 @@ class _Algebra:
 
     def _identity(self) -> str:
         body = [f"r{m} = 0" for m in self.masks]
-        return self._build("identity", "", body + [f"p{k} = {_none(k, part)}" for k, part in enumerate(self.parts)])
+        return self._build("identity", "", body + [f"p{k} = {_none(k, part)}" for k, part in self.states])
 
     def _load(self) -> str:
         if not self.fixed:
             return "@jit\ndef load(slots, at):\n    return slots[at]\n"
         body = ["j = index(at)", *(f"r{m} = slots[j]['r{m}']" for m in self.masks)]
-        for k, part in enumerate(self.parts):
+        for k, part in self.states:
             reads = [
                 f"slots[j]['p{k}_{field.name}']" + ("[:]" if field.length is not None else "")
                 for field in part.fields or ()
@@ -352,7 +373,7 @@ class _Algebra:
         if not self.fixed:
             return "@jit\ndef store(slots, at, state):\n    slots[at] = state\n"
         lines = ["j = index(at)", *(f"slots[j]['r{m}'] = state.r{m}" for m in self.masks)]
-        for k, part in enumerate(self.parts):
+        for k, part in self.states:
             for field in part.fields or ():
                 value = f"state.p{k}" if part.scalar else f"state.p{k}.{field.name}"
                 whole = "[:]" if field.length is not None else ""
@@ -361,7 +382,7 @@ class _Algebra:
 
     def _hold(self) -> str:
         body = [f"r{m} = state.r{m}" for m in self.masks]
-        for k, part in enumerate(self.parts):
+        for k, part in self.states:
             arrays = [field for field in part.fields or () if field.length is not None]
             if not arrays:
                 body.append(f"p{k} = state.p{k}")
@@ -384,7 +405,7 @@ class _Algebra:
         )
 
     def _float_values(self) -> Iterable[str]:
-        for k, part in enumerate(self.parts):
+        for k, part in self.states:
             for field in part.fields or ():
                 if field.dtype.kind == "f":
                     value = f"state.p{k}" if part.scalar else f"state.p{k}.{field.name}"
@@ -393,7 +414,7 @@ class _Algebra:
     def _emit(self) -> str:
         lines, slot = ["j = index(row)"], 0
         for k, part in enumerate(self.parts):
-            write = [f"x{k} = _p{k}_lower(state.p{k})"]
+            write = [f"x{k} = _p{k}_lower(state.p{self.owners[k]})"]
             assign = _assignments(part.output, f"outputs[{slot}][j]", f"y{k}")
             if part.output.nullable and not part.output.floating:
                 write += [f"if x{k} is None:", f"    outputs[{slot + 1}][j] = False"]

@@ -21,6 +21,9 @@ from muntin.errors import (
 )
 
 STAMP = np.array([0], "M8[s]")
+TABLE = {"a": [1], "b": [2]}
+UNEVEN = {"a": [1], "b": [1, 2]}
+MAX = agg.max("v")
 
 
 def test_numpy() -> None:
@@ -169,25 +172,25 @@ def test_times_by_name() -> None:
         (
             InvalidArgumentError,
             "'fortnight' is no unit",
-            lambda: slide([1], agg.max("v"), range="1 fortnight", times=STAMP),
+            lambda: slide([1], MAX, range="1 fortnight", times=STAMP),
         ),
         (InvalidArgumentError, "months", lambda: slide([1], agg.max("v"), range="1 month", times=STAMP)),
         (
             InvalidArgumentError,
             "no whole number",
-            lambda: slide([1], agg.max("v"), range="1500 milliseconds", times=STAMP),
+            lambda: slide([1], MAX, range="1500 milliseconds", times=STAMP),
         ),
         (InvalidArgumentError, "2 times for 1 rows", lambda: slide([1], agg.max("v"), range=1, times=[1, 2])),
         (
             InvalidArgumentError,
             "the time of row 1 is null",
-            lambda: slide([1, 2], agg.max("v"), range=1, times=pa.array([1, None])),
+            lambda: slide([1, 2], MAX, range=1, times=pa.array([1, None])),
         ),
         (InvalidArgumentError, "times are double", lambda: slide([1], agg.max("v"), range=1, times=[1.5])),
         (
             OutOfOrderError,
             "row 2 has 4, after 5 in row 1",
-            lambda: slide([1, 2, 3], agg.max("v"), range=1, times=[1, 5, 4]),
+            lambda: slide([1, 2, 3], MAX, range=1, times=[1, 5, 4]),
         ),
         (InvalidArgumentError, "no aggregator 'magic'", lambda: slide([1], agg.max("v"), range=1, aggregator="magic")),
         (InvalidArgumentError, "threads is 0", lambda: slide([1], agg.max("v"), range=1, threads=0)),
@@ -196,12 +199,12 @@ def test_times_by_name() -> None:
         (
             InvalidArgumentError,
             "column 'b' has 2 rows",
-            lambda: slide({"a": [1], "b": [1, 2]}, agg.arg_max("a", "b"), range=1),
+            lambda: slide(UNEVEN, agg.arg_max("a", "b"), range=1),
         ),
         (
             NotInvertibleError,
             "agg.max",
-            lambda: slide([1, 2, 3], agg.max("v"), range=2, aggregator="subtract_on_evict"),
+            lambda: slide([1, 2, 3], MAX, range=2, aggregator="subtract_on_evict"),
         ),
         (AggregationOverflowError, "does not fit int64", lambda: slide([2**62, 2**62], agg.sum("v"), range=2)),
         (AggregationOverflowError, "range of a window", lambda: slide([2**63 - 1, -(2**63)], agg.range("v"), range=2)),

@@ -74,7 +74,7 @@ def room(rows: int, dtype: np.dtype[Any]) -> Array:
         return np.empty(rows, dtype)
     block = _pool.take(size)
     # Every view of the array keeps this owner alive, however it was made; when it dies no one can see the block.
-    owner = (ctypes.c_char * size).from_buffer(memoryview(block))
+    owner = (ctypes.c_char * size).from_buffer(block.data)
     weakref.finalize(owner, _pool.give, block)
     flat: Array = np.frombuffer(memoryview(owner), dtype.base)
     return flat.reshape(rows, *dtype.shape)

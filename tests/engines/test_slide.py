@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from cases import CASES, Case
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from muntin import agg, slide
 from muntin.aggregators.states import close
+from muntin.columns import read_column
 from muntin.kernels.cache import uncompiled
 from muntin.testing.oracle import recompute
 
@@ -204,6 +207,20 @@ def test_windows_are_returned_on_request() -> None:
     assert result.tolist() == [1, 2]
     assert starts.tolist() == np.array(["2024-01-01T00:00", "2024-01-01T00:01"], "M8[s]").tolist()
     assert ends.tolist() == np.array(["2024-01-01T00:01", "2024-01-01T00:02"], "M8[s]").tolist()
+
+
+def test_aggregators_go_by_the_names_of_their_classes() -> None:
+    for name in ("TwoStacks", "two_stacks", "Recalculate", "SubtractOnEvict"):
+        assert slide([1, 2, 3], agg.sum("v"), range=2, aggregator=name).tolist() == [1, 3, 5]
+
+
+def test_numbers_are_read_where_they_are() -> None:
+    values = np.arange(1000.0)
+    assert np.shares_memory(read_column(values, "v").values, values)
+    arrow = pa.array(values)
+    assert np.shares_memory(read_column(arrow, "v").values, arrow.to_numpy())
+    series = pd.Series(values)
+    assert np.shares_memory(read_column(series, "v").values, series.to_numpy())
 
 
 def test_gaps_are_null_and_counts_zero() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -77,7 +78,7 @@ def slide(
         if times is None
         else spans_by_time(_time_column(times, rows), range, slide, offset, partial)
     )
-    run = _Run(columns, rows, span, aggregator, threads)
+    run = _Run(columns, rows, span, _snake_case(aggregator), threads)
     results = run.all(aggregations)
     container = container_of(values)
     out = container.one(results[_ONE]) if isinstance(aggregation, Aggregation) else container.many(results)
@@ -92,10 +93,15 @@ def _validate(aggregations: Mapping[str, Aggregation], aggregator: str, threads:
             raise InvalidArgumentError(f"an aggregation is needed, such as agg.max('v'); {name!r} is {each!r}")
     if not aggregations:
         raise InvalidArgumentError("at least one aggregation is needed")
-    if aggregator != "auto" and aggregator not in AGGREGATORS:
+    if _snake_case(aggregator) not in ("auto", *AGGREGATORS):
         raise InvalidArgumentError(f"there is no aggregator {aggregator!r}; there are auto, {', '.join(AGGREGATORS)}")
     if not isinstance(threads, int) or threads < 1:
         raise InvalidArgumentError(f"threads is {threads!r}; it must be a positive integer")
+
+
+def _snake_case(name: str) -> str:
+    """Return the name of an aggregator's class as `slide` has it: TwoStacks is two_stacks."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(name)).lower()
 
 
 def _read(values: Any, aggregations: Mapping[str, Aggregation]) -> dict[str, Column]:

@@ -163,8 +163,8 @@ def _lower_float_sum(s):
 
 
 # Sums have the state of means, count included: in one query both need it only once, and alone it costs next to nothing.
-_integer_sum = _integer_mean.lowered_by("sum", _lower_integer_sum).returning("i8")
-_float_sum = _float_mean.lowered_by("sum", _lower_float_sum)
+_integer_sum = _integer_mean.lowered_by("sum", _lower_integer_sum, kind="distributive").returning("i8")
+_float_sum = _float_mean.lowered_by("sum", _lower_float_sum, kind="distributive")
 sum = by_type(
     "sum",
     """Sum a column: int64 for integers and booleans, float64 for floats, exact for decimals.

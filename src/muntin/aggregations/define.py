@@ -190,11 +190,15 @@ class Factory:
         changed = {family: replace(chosen, result=result) for family, chosen in self.definitions.items()}
         return replace(self, definitions=changed)
 
-    def lowered_by(self, name: str, lower: Callable[..., Any], doc: str = "") -> Factory:
-        """Return the aggregation of the same state with another answer."""
+    def lowered_by(self, name: str, lower: Callable[..., Any], doc: str = "", *, kind: Kind = "algebraic") -> Factory:
+        """Return the aggregation of the same state with another answer; in one query the two share it."""
         changed = {
             family: replace(
-                chosen, name=name, doc=doc, functions={**chosen.functions, "lower": capture(lower, f"{name}.lower")}
+                chosen,
+                name=name,
+                doc=doc,
+                kind=kind,
+                functions={**chosen.functions, "lower": capture(lower, f"{name}.lower")},
             )
             for family, chosen in self.definitions.items()
         }

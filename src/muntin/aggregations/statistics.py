@@ -50,11 +50,11 @@ def _lower_std(s):
 
 
 def _lower_var_pop(s):
-    return s.m2 / s.n
+    return s.m2 / s.n + 0.0  # of one row m2 is -0.0
 
 
 def _lower_std_pop(s):
-    return math.sqrt(s.m2 / s.n)
+    return math.sqrt(s.m2 / s.n + 0.0)
 
 
 std = var.lowered_by(

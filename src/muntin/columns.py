@@ -14,6 +14,9 @@ from muntin.errors import ColumnError, ColumnTypeError
 from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, logical_array, numpy_type
 
 
+NAT = -(2**63)
+
+
 @dataclass(frozen=True)
 class Column:
     """The physical values of a column, and where they are not null (None: everywhere)."""
@@ -23,8 +26,10 @@ class Column:
     type: ColumnType
 
 
-def read_column(values: Any, name: str) -> Column:
+def read_column(values: Any, name: str, *, find_nat: bool = True) -> Column:
     """Read any array as a column. No copy of contiguous numbers without nulls.
+
+    `find_nat=False` leaves it to the caller to see that a NumPy time is NaT, the least integer.
 
     >>> read_column(pa.array([1, None]), "v").valid.tolist()
     [True, False]
@@ -40,10 +45,10 @@ def read_column(values: Any, name: str) -> Column:
         hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")
     ):
         return _read_arrow(pa.chunked_array(values))
-    return _read_numpy(values, name)
+    return _read_numpy(values, name, find_nat)
 
 
-def _read_numpy(values: Any, name: str) -> Column:
+def _read_numpy(values: Any, name: str, find_nat: bool = True) -> Column:
     if isinstance(values, np.ma.MaskedArray):
         inner = _read_numpy(values.data, name)
         valid = ~np.ma.getmaskarray(values)
@@ -59,10 +64,11 @@ def _read_numpy(values: Any, name: str) -> Column:
         return Column(values.astype(OBJECT), None, kind)
     if values.dtype.kind in "mM":
         assert kind.logical is not None
-        null = np.isnat(values)
         unit = np.dtype(f"{values.dtype.kind}8[{'D' if kind.physical.itemsize == 4 else kind.logical.unit}]")
         physical = values.astype(unit, copy=False).view("i8").astype(kind.physical, copy=False)
-        return Column(_contiguous(physical), ~null if null.any() else None, kind)
+        # NaT is the least integer; looking for that takes a third of the time of np.isnat.
+        null = find_nat and len(values) > 0 and values.view("i8").min() == NAT
+        return Column(_contiguous(physical), ~np.isnat(values) if null else None, kind)
     return Column(_contiguous(values.astype(kind.physical, copy=False)), None, kind)
 
 

@@ -21,6 +21,7 @@ from muntin.errors import (
 )
 
 STAMP = np.array([0], "M8[s]")
+NATS = np.array(["2024-01-01", "NaT"], "M8[s]")
 TABLE = {"a": [1], "b": [2]}
 UNEVEN = {"a": [1], "b": [1, 2]}
 MAX = agg.max("v")
@@ -186,6 +187,8 @@ def test_times_by_name() -> None:
             "the time of row 1 is null",
             lambda: slide([1, 2], MAX, range=1, times=pa.array([1, None])),
         ),
+        (InvalidArgumentError, "the time of row 1 is null", lambda: slide([1, 2], MAX, range=1, times=NATS)),
+        (InvalidArgumentError, "the time of row 0 is null", lambda: slide([1, 2], MAX, range=1, times=NATS[::-1])),
         (InvalidArgumentError, "times are double", lambda: slide([1], agg.max("v"), range=1, times=[1.5])),
         (
             OutOfOrderError,

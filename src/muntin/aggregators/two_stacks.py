@@ -245,6 +245,32 @@ def slide_blocks_paired(
 
 
 @kernel
+def leaving(times: Ints, begin: int, limit: int) -> int:
+    """Return how many of the six rows from `begin` on have a time of at most `limit`: six comparisons, no branch.
+
+    Written out, because the compiler makes a loop into vectors here, whose sum comes later than six flags.
+    """
+    return (
+        (times[index(begin)] <= limit) * 1
+        + (times[index(begin + 1)] <= limit) * 1
+        + (times[index(begin + 2)] <= limit) * 1
+        + (times[index(begin + 3)] <= limit) * 1
+        + (times[index(begin + 4)] <= limit) * 1
+        + (times[index(begin + 5)] <= limit) * 1
+    )
+
+
+@kernel
+def first_after(times: Ints, begin: int, limit: int) -> int:
+    """Return the first row from `begin` on whose time is above `limit`; there is one."""
+    if begin + 6 <= len(times):
+        begin += leaving(times, begin, limit)
+    while times[index(begin)] <= limit:
+        begin += 1
+    return begin
+
+
+@kernel
 def slide_trailing(
     slots: Slots,
     columns: Columns,
@@ -259,13 +285,12 @@ def slide_trailing(
     """Run the windows (time - width, time] that end with the rows [start, stop); rows of equal time come later.
 
     The window that ends with row i is row i - shift of the output; `floor` is the least time from which `width` can be
-    taken. Where a window begins is found on the way: how many rows leave at each step is random, so four are compared
-    at once without a branch. Its latency hides behind that of the combines; a pass of its own took half as long again.
+    taken. Where a window begins is found on the way; a pass of its own took half as long again. How many rows leave at
+    each step is random, so it is counted without a branch, for two rows at once from the same place: the wait for one
+    count is what bounds the loop.
     """
     begin = 0
-    after = start
-    if times[start] < floor:
-        after = 0
+    after = start if times[start] >= floor else 0
     while begin < after:  # the first row inside the first window
         row = (begin + after) // 2
         if times[row] <= times[start] - width:
@@ -275,18 +300,10 @@ def slide_trailing(
     base = begin
     middle = begin
     state = lift(columns, times, start)
-    for row in range(start, stop):
+    row = start
+    while row < stop:
         if times[index(row)] >= floor:
-            limit = times[index(row)] - width
-            if begin + 3 < len(times):
-                begin += (
-                    (times[index(begin)] <= limit) * 1
-                    + (times[index(begin + 1)] <= limit) * 1
-                    + (times[index(begin + 2)] <= limit) * 1
-                    + (times[index(begin + 3)] <= limit) * 1
-                )
-            while times[index(begin)] <= limit:
-                begin += 1
+            begin = first_after(times, begin, times[index(row)] - width)
         if begin >= middle:
             base = begin
             middle = row + 1
@@ -296,12 +313,25 @@ def slide_trailing(
                 back = combine(lift(columns, times, at), back)
                 store(slots, at - base, back)
             emit(outputs, row - shift, back)
+            row += 1
+            continue
+        if row == middle:
+            state = lift(columns, times, row)
         else:
-            if row == middle:
-                state = lift(columns, times, row)
-            else:
-                state = combine(state, lift(columns, times, row))
-            emit(outputs, row - shift, combine(load(slots, begin - base), state))
+            state = combine(state, lift(columns, times, row))
+        emit(outputs, row - shift, combine(load(slots, begin - base), state))
+        row += 1
+        while row + 1 < stop and begin + 6 <= len(times) and times[index(row)] >= floor:
+            one = first_after(times, begin, times[index(row)] - width)
+            two = first_after(times, begin, times[index(row + 1)] - width)
+            if two >= middle:
+                break
+            state = combine(state, lift(columns, times, row))
+            emit(outputs, row - shift, combine(load(slots, one - base), state))
+            state = combine(state, lift(columns, times, row + 1))
+            emit(outputs, row + 1 - shift, combine(load(slots, two - base), state))
+            begin = two
+            row += 2
 
 
 @kernel

@@ -115,7 +115,7 @@ def _read(values: Any, aggregations: Mapping[str, Aggregation]) -> dict[str, Col
 
 
 def _time_column(times: Any, rows: int) -> Column:
-    column = read_column(times, "times")
+    column = read_column(times, "times", find_nat=False)
     if len(column.values) != rows:
         raise InvalidArgumentError(f"there are {len(column.values)} times for {rows} rows")
     return column
@@ -283,7 +283,8 @@ class _Run:
         """Run windows of one duration that end with every row."""
         inputs, _ = self._inputs(binding)
         times = self.span.times(self.rows)
-        module = binding.kernels((two_stacks.slide_trailing,), "slide_trailing")
+        kernels = (two_stacks.leaving, two_stacks.first_after, two_stacks.slide_trailing)
+        module = binding.kernels(kernels, "slide_trailing")
         shift = self.rows - self.span.count  # the windows before were not full, and not asked for
 
         def piece(start: int, stop: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.columns import Column
+from muntin.columns import NAT, Column
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, OutOfOrderError
 from muntin.kernels import cache as kernel_cache
@@ -173,6 +173,8 @@ def _sorted_times(times: Column) -> tuple[Array, bool]:
         raise InvalidArgumentError(f"the time {times.values.max()} does not fit int64")
     stamps = np.ascontiguousarray(times.values.astype(np.int64, copy=False))
     descents, ties = _bounds_kernels().count_disorder(stamps)
+    if times.type.family == "temporal" and (stamps[0] == NAT or (descents and stamps.min() == NAT)):
+        raise InvalidArgumentError(f"the time of row {int(np.argmin(stamps))} is null; every row needs a time")
     if descents:
         row = int(np.argmax(stamps[1:] < stamps[:-1])) + 1
         here, above = _logical(stamps[row - 1 : row + 1], times.type)[::-1]

@@ -13,7 +13,6 @@ import pyarrow as pa
 from muntin.errors import ColumnError, ColumnTypeError
 from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, logical_array, numpy_type
 
-
 NAT = -(2**63)
 
 
@@ -68,20 +67,18 @@ def _read_numpy(values: Any, name: str, find_nat: bool = True) -> Column:
         physical = values.astype(unit, copy=False).view("i8").astype(kind.physical, copy=False)
         # NaT is the least integer; looking for that takes a third of the time of np.isnat.
         null = find_nat and len(values) > 0 and values.view("i8").min() == NAT
-        return Column(_contiguous(physical), ~np.isnat(values) if null else None, kind)
-    return Column(_contiguous(values.astype(kind.physical, copy=False)), None, kind)
+        return Column(read_only(physical), ~np.isnat(values) if null else None, kind)
+    return Column(read_only(values.astype(kind.physical, copy=False)), None, kind)
 
 
 def _read_list(values: list[Any]) -> Array:
     """Make an array of a list; what is not plain numbers stays the objects it was."""
     if values and all(isinstance(v, int | float | bool | np.number | np.bool_ | np.datetime64) for v in values):
         array = np.array(values)
-        if array.dtype != OBJECT:
+        whole = all(isinstance(v, int | np.integer) for v in values)
+        if array.dtype != OBJECT and not (whole and array.dtype.kind == "f"):  # no integer type holds all of them
             return array
-    objects = np.empty(len(values), OBJECT)
-    for i, value in enumerate(values):
-        objects[i] = value
-    return objects
+    return _objects(values)
 
 
 def _read_objects(values: Array) -> Column:
@@ -122,22 +119,26 @@ def _read_arrow(values: pa.Array | pa.ChunkedArray) -> Column:
         values = values.cast(pa.float32())
     if values.null_count:
         values = values.fill_null(False if kind.family == "boolean" else 0)
-    return Column(_contiguous(values.to_numpy(zero_copy_only=False)), valid, kind)
+    return Column(read_only(values.to_numpy(zero_copy_only=False)), valid, kind)
 
 
 def _objects(cells: list[Any]) -> Array:
     array = np.empty(len(cells), OBJECT)
-    array[:] = cells
+    for i, cell in enumerate(cells):
+        array[i] = cell
     return array
 
 
 def _read_pandas(values: Any, name: str) -> Column:
     if isinstance(values.dtype, np.dtype) and values.dtype != OBJECT:
         return _read_numpy(values.to_numpy(), name)
+    if values.dtype == OBJECT:
+        missing = values.isna().to_numpy()
+        return _read_objects(_objects([None if m else v for v, m in zip(values.to_numpy(), missing, strict=True)]))
     return _read_arrow(pa.array(values, from_pandas=True))
 
 
-def _contiguous(values: Array) -> Array:
+def read_only(values: Array) -> Array:
     """Return a read-only C-contiguous view or copy: kernels are compiled once for that, not for every layout."""
     values = np.ascontiguousarray(values).view()
     values.flags.writeable = False
@@ -189,6 +190,17 @@ def mask_of(columns: list[Column], skip_nan: bool, rows: int) -> Array:
         elif skip_nan and column.values.dtype == OBJECT:
             mask &= np.array([value == value for value in column.values], np.bool_)
     return mask
+
+
+def recast(column: Column, kind: ColumnType, name: str) -> Column:
+    """Return a column as another, wider or declared, type; refuse it if a value does not fit."""
+    if column.type == kind or kind.physical == OBJECT or column.type == NULL:
+        return column
+    try:
+        wanted = logical_array(column.values, column.valid, column.type).cast(kind.logical)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ColumnTypeError(f"column {name!r} holds {kind}: {error}") from error
+    return _read_arrow(wanted)
 
 
 def boxed(column: Column) -> Array:

@@ -23,6 +23,7 @@ _NANOSECONDS = {
     "week": 604_800_000_000_000,
 }
 _UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+_NUMPY_UNITS = {**_UNITS, "m": "minute", "h": "hour", "D": "day", "W": "week"}
 _TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
 
 
@@ -61,14 +62,16 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
     >>> in_unit_of("2 minutes", column_type(pa.timestamp("s")), "range")
     120
     """
-    if isinstance(duration, int | np.integer) and not isinstance(duration, bool):
+    if isinstance(duration, int | np.integer) and not isinstance(duration, bool | np.timedelta64):
         return int(duration)
     if isinstance(duration, str):
         nanoseconds = parse_duration(duration)
     elif isinstance(duration, datetime.timedelta):
         nanoseconds = (duration.days * 86_400_000_000 + duration.seconds * 1_000_000 + duration.microseconds) * 1_000
-    elif isinstance(duration, np.timedelta64):
-        nanoseconds = int(duration.astype("m8[ns]").astype(np.int64))
+        nanoseconds += getattr(duration, "nanoseconds", 0)  # those of pandas
+    elif isinstance(duration, np.timedelta64) and np.datetime_data(duration.dtype)[0] in _NUMPY_UNITS:
+        unit_name, count = np.datetime_data(duration.dtype)
+        nanoseconds = int(duration.astype(np.int64)) * count * _NANOSECONDS[_NUMPY_UNITS[unit_name]]
     else:
         raise InvalidArgumentError(
             f"{what} is {duration!r}; give a duration like '10 minutes', a timedelta or an integer"

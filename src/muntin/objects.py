@@ -6,7 +6,9 @@ import datetime
 import decimal
 import io
 import pickle
+import re
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ import numpy as np
 from muntin.errors import SnapshotError
 
 _LENGTH = struct.Struct("<Q")
+_RECORD = re.compile(r"_S|_P\d+")
+"""The names of the records that generated modules define; any other named tuple is the user's own."""
 
 
 def encode_objects(values: list[Any]) -> bytes:
@@ -45,14 +49,18 @@ def _write(out: io.BytesIO, value: Any) -> None:
     elif kind in _TEXTS:
         tag, to_text, _ = _TEXTS[kind]
         _text(out, tag, to_text(value))
-    elif kind in _SEQUENCES or (isinstance(value, tuple) and hasattr(value, "_fields")):
+    elif kind in _SEQUENCES or (isinstance(value, tuple) and _RECORD.fullmatch(kind.__name__)):
         # A state's record is written as a plain tuple; whoever reads it knows the record it belongs to.
         out.write(_SEQUENCES.get(kind, b"t") + _LENGTH.pack(len(value)))
         for item in value:
             _write(out, item)
     elif isinstance(value, np.generic) and value.dtype != object:
         _text(out, b"g", value.dtype.str.encode() + b" " + value.tobytes())
-    elif isinstance(value, np.ndarray) and value.dtype != object and value.dtype.names is None and value.ndim == 1:
+    elif isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1:
+        out.write(b"o" + _LENGTH.pack(len(value)))
+        for item in value:
+            _write(out, item)
+    elif isinstance(value, np.ndarray) and value.dtype.names is None and value.ndim == 1:
         _text(out, b"a", value.dtype.str.encode() + b" " + value.tobytes())
     else:
         _text(out, b"p", pickle.dumps(value))
@@ -79,6 +87,18 @@ def _read(data: io.BytesIO, allow_pickle: bool) -> Any:
     return pickle.loads(text)
 
 
+def _object_array(items: Iterable[Any]) -> Any:
+    cells = list(items)
+    array = np.empty(len(cells), object)
+    for i, cell in enumerate(cells):
+        array[i] = cell
+    return array
+
+
+def _microseconds(value: datetime.timedelta) -> bytes:
+    return str(value // datetime.timedelta(microseconds=1)).encode()
+
+
 _TEXTS: dict[type, tuple[bytes, Any, Any]] = {
     int: (b"i", lambda v: str(v).encode(), int),
     float: (b"f", lambda v: struct.pack("<d", v), lambda t: struct.unpack("<d", t)[0]),
@@ -86,8 +106,10 @@ _TEXTS: dict[type, tuple[bytes, Any, Any]] = {
     bytes: (b"b", bytes, bytes),
     decimal.Decimal: (b"d", lambda v: str(v).encode(), lambda t: decimal.Decimal(t.decode())),
     datetime.datetime: (b"m", lambda v: v.isoformat().encode(), lambda t: datetime.datetime.fromisoformat(t.decode())),
+    datetime.time: (b"c", lambda v: v.isoformat().encode(), lambda t: datetime.time.fromisoformat(t.decode())),
+    datetime.timedelta: (b"u", _microseconds, lambda t: datetime.timedelta(microseconds=int(t))),
     datetime.date: (b"y", lambda v: v.isoformat().encode(), lambda t: datetime.date.fromisoformat(t.decode())),
 }
 _SEQUENCES: dict[type, bytes] = {list: b"l", tuple: b"t", set: b"e", frozenset: b"z"}
 _READERS = {tag: read for tag, _, read in _TEXTS.values()}
-_MAKERS: dict[bytes, Any] = {b"l": list, b"t": tuple, b"e": set, b"z": frozenset}
+_MAKERS: dict[bytes, Any] = {b"l": list, b"t": tuple, b"e": set, b"z": frozenset, b"o": _object_array}

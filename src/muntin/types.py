@@ -90,6 +90,8 @@ def numpy_type(dtype: npt.DTypeLike) -> ColumnType:
         unit = np.datetime_data(np.zeros(0, dtype).dtype)[0]
         if dtype.kind == "M" and unit == "D":
             return column_type(pa.date32())
+        if unit in ("ps", "fs", "as", "generic"):
+            raise ColumnTypeError(f"times in units of {unit} cannot be held; use ns or coarser")
         unit = unit if unit in _ARROW_UNITS else "s"
         return column_type(pa.timestamp(unit) if dtype.kind == "M" else pa.duration(unit))
     if dtype.kind == "U":
@@ -124,6 +126,16 @@ def value_type(value: object) -> ColumnType:
     return ANY
 
 
+def assignable(kind: ColumnType, declared: ColumnType) -> bool:
+    """Say whether values of one type may go into a column that was declared as another, each checked by itself."""
+    if kind in (NULL, declared) or declared == ANY:
+        return True
+    rank = {"boolean": 0, "integer": 1, "floating": 2}
+    if kind.family in rank and declared.family in rank:
+        return rank[kind.family] <= rank[declared.family]
+    return kind.family == declared.family
+
+
 def wider(old: ColumnType, new: ColumnType) -> ColumnType | None:
     """Return the type that holds values of both, or None where there is none."""
     if old == new or new == NULL:
@@ -132,11 +144,11 @@ def wider(old: ColumnType, new: ColumnType) -> ColumnType | None:
         return new
     numeric = {"boolean", "integer", "floating"}
     if old.family in numeric and new.family in numeric:
-        # Only widening to int64 and float64 ever happens: values come in as Python numbers here.
         both = np.promote_types(old.physical, new.physical)
-        return numpy_type(both)
+        lossy = both.kind == "f" and "floating" not in (old.family, new.family)  # int64 and uint64 have no common type
+        return None if lossy else numpy_type(both)
     if old.family == new.family == "decimal":
-        return ANY if old.logical is None else _wider_decimal(old, new)
+        return _wider_decimal(old, new)
     if old.family == new.family == "other":
         return ANY
     return None
@@ -163,6 +175,8 @@ def physical_value(value: Any, kind: ColumnType, column: str) -> Any:
             return _numpy_ticks(value, kind)
         if kind.family in ("temporal", "duration"):
             return pa.scalar(value, type=kind.logical).cast(_integer_of(kind)).as_py()
+        if kind.family == "floating":
+            return float(value)
         if kind.family == "integer":
             info = np.iinfo(kind.physical)
             if not info.min <= value <= info.max:
@@ -173,6 +187,23 @@ def physical_value(value: Any, kind: ColumnType, column: str) -> Any:
             f"build the aggregator with dtype= the type you need"
         ) from error
     return value
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value as this library knows it: every kind of missing value is None, a pandas stamp is NumPy's."""
+    if hasattr(value, "to_datetime64"):
+        value = value.to_datetime64()
+    missing = type(value).__name__ == "NAType" or (
+        isinstance(value, np.datetime64 | np.timedelta64) and np.isnat(value)
+    )
+    return None if missing else value
+
+
+def boxed_value(value: Any) -> Any:
+    """Return a value as the Python object that a list of such values would hold."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return pa.scalar(value).as_py()
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _numpy_ticks(value: Any, kind: ColumnType) -> int:
@@ -192,6 +223,8 @@ def _integer_of(kind: ColumnType) -> pa.DataType:
 def logical_array(values: Array, valid: Array | None, kind: ColumnType) -> pa.Array:
     """Return an Arrow array of a physical one; `valid` is False where it is null."""
     mask = None if valid is None else ~valid
+    if kind == NULL:
+        return pa.nulls(len(values))
     if kind.physical == OBJECT:
         cells = values.tolist() if valid is None else [v if ok else None for v, ok in zip(values, valid, strict=True)]
         return pa.array(cells, type=kind.logical)

@@ -147,11 +147,13 @@ def test_info_and_clearing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     finish(program(folder))
     monkeypatch.setenv("MUNTIN_CACHE_DIR", str(folder))
     info = muntin.cache_info()
-    assert info.folder.parent == folder
+    assert info.folder.parent == folder / "muntin"
+    (folder / "precious.txt").write_text("not muntin's")
     assert info.writable
     assert info.modules >= 1
     assert info.bytes > 1000
     muntin.clear_cache()
+    assert (folder / "precious.txt").exists()
     assert muntin.cache_info().modules == 0
     assert finish(program(folder)) == (6.0, 0, 1)
 

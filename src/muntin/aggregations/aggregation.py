@@ -9,13 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from muntin.errors import NotInvertibleError, UnsupportedOperationError
+from muntin.kernels.source import stable_text
 from muntin.types import value_type
 
 if TYPE_CHECKING:
     from muntin.aggregations.define import Definition, Factory
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Aggregation:
     """An aggregation over named columns: `lift`, `combine`, `lower`, a neutral element, perhaps `invert`, and facts.
 
@@ -31,7 +32,7 @@ class Aggregation:
     columns: tuple[str, ...]
     parameters: tuple[tuple[str, Any], ...] = ()
     skip_nan: bool = False
-    _algebras: dict[Any, Any] = field(default_factory=dict, compare=False, hash=False)
+    _algebras: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -51,7 +52,7 @@ class Aggregation:
     @property
     def invertible(self) -> bool:
         """Whether `invert` can remove a part from a whole."""
-        return self.definition.invertible
+        return all(d.invertible for d in self.factory.definitions.values())
 
     @property
     def selective(self) -> bool:
@@ -67,7 +68,7 @@ class Aggregation:
     def fingerprint(self) -> str:
         """A hash of everything that decides what a state means; snapshots carry it."""
         texts = [f"{family}:{d.fingerprint}" for family, d in sorted(self.factory.definitions.items())]
-        text = f"{texts}{self.parameters}{self.skip_nan}"
+        text = f"{texts}{stable_text(self.parameters)}{self.skip_nan}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def lift(self, *values: Any, time: int = 0) -> Any:
@@ -114,6 +115,14 @@ class Aggregation:
 
             self._algebras[type(state)] = plain_algebra(self, tuple(FLOAT64 for _ in self.columns))
         return self._algebras[type(state)]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by meaning and columns."""
+        return isinstance(other, Aggregation) and (self.fingerprint, self.columns) == (other.fingerprint, other.columns)
+
+    def __hash__(self) -> int:
+        """Hash by meaning and columns."""
+        return hash((self.fingerprint, self.columns))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be made again."""

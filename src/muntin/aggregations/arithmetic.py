@@ -11,7 +11,7 @@ import decimal
 import math
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregations.define import by_type, define
+from muntin.aggregations.define import by_type, define, numeric
 
 LIMB = 0xFFFFFFFF
 DECIMALS = decimal.Context(prec=76)
@@ -62,7 +62,7 @@ def count(column: str | None = None, *, skip_nan: bool = False) -> Aggregation:
     return count_rows() if column is None else count_values(column, skip_nan=skip_nan)
 
 
-@define(state="v", result="object", commutative=True, kind="distributive")
+@define(state="v", result="decimal", commutative=True, kind="distributive")
 class _decimal_sum:
     def lift(v):
         return v
@@ -184,7 +184,7 @@ sum = by_type(
 
 
 @define(state="f8", result="f8", commutative=True)
-class product:
+class _product:
     """The product, in float64 as in Spark SQL. O(1) combine; not invertible (a zero cannot be divided out).
 
     >>> from muntin import slide, agg
@@ -205,7 +205,7 @@ class product:
 @define(
     state={"n": "i8", "zeros": "i8", "negatives": "i8", "total": "f8", "error": "f8"}, result="f8", commutative=True
 )
-class geometric_mean:
+class _geometric_mean:
     """The geometric mean, by logarithms. O(1) combine, invertible.
 
     A window that holds a negative value has no geometric mean: NaN. One that holds a zero, and no negative value, is 0.
@@ -245,3 +245,7 @@ class geometric_mean:
             return 0.0
         total = s.total + s.error if math.isfinite(s.error) else s.total
         return math.exp(total / s.n)
+
+
+product = numeric("product", _product)
+geometric_mean = numeric("geometric_mean", _geometric_mean)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -65,11 +66,6 @@ class Binding:
         return tuple((k, self.parts[k]) for k in sorted(set(owners(self.parts))))
 
     @property
-    def nullable(self) -> bool:
-        """Whether rows can be skipped."""
-        return bool(self.masks)
-
-    @property
     def fixed(self) -> bool:
         """Whether the state is a record of numbers, and kernels are compiled."""
         return all(part.fixed for part in self.parts)
@@ -122,7 +118,8 @@ class Binding:
     def fingerprint(self) -> str:
         """A hash of what a slot's bytes mean."""
         prints = [aggregation.fingerprint for aggregation in self.aggregations]
-        return hashlib.sha256(f"{prints}{self.names}".encode()).hexdigest()
+        columns = [aggregation.columns for aggregation in self.aggregations]
+        return hashlib.sha256(f"{prints}{self.names}{columns}".encode()).hexdigest()
 
     def slots(self, count: int) -> Array:
         """Return room for so many states."""
@@ -202,15 +199,18 @@ def bind(
         tuple(types[c] for each in aggregations.values() for c in each.columns),
         (time, *flags),
     )
-    if key not in _bindings:
-        while len(_bindings) >= _MOST_BINDINGS:
-            del _bindings[next(iter(_bindings))]
-        _bindings[key] = _bind(aggregations, types, time, *flags)
-    return _bindings[key]
+    with _lock:
+        binding = _bindings.get(key)
+        if binding is None:
+            while len(_bindings) >= _MOST_BINDINGS:
+                del _bindings[next(iter(_bindings))]
+            binding = _bindings[key] = _bind(aggregations, types, time, *flags)
+    return binding
 
 
 _MOST_BINDINGS = 1024
 _bindings: dict[Any, Binding] = {}
+_lock = threading.RLock()
 
 
 def _bind(
@@ -300,6 +300,8 @@ class _PartBuilder:
             return ANY
         if reference == "difference":
             return _difference(self.kinds[0])
+        if reference == "decimal":
+            return _widest_decimal(self.kinds[0])
         try:
             return numpy_type(reference)
         except TypeError as error:
@@ -367,6 +369,10 @@ def _extremes(kinds: tuple[ColumnType, ...]) -> dict[str, Any]:
     if kinds and kinds[0].physical.kind == "b":
         return {"lowest": False, "highest": True}
     return {"lowest": None, "highest": None}
+
+
+def _widest_decimal(kind: ColumnType) -> ColumnType:
+    return kind if kind.family != "decimal" else column_type(pa.decimal128(38, kind.logical.scale))  # type: ignore[union-attr]
 
 
 def _difference(kind: ColumnType) -> ColumnType:

@@ -2,7 +2,8 @@
 
 A definition is a class used as a namespace: `lift`, `combine`, and optionally `lower`, `invert` and `neutral`. The
 positional parameters of `lift` are the columns. `widen` is for `by_type`: it turns a state of the integer definition
-into one of this, when floats turn up among integers. Keyword-only parameters, of any of the functions, are parameters
+into one of this, when floats turn up among integers. `check` is called with the parameters when an aggregation is
+made, and raises `ValueError` for values that mean nothing. Keyword-only parameters of any function are parameters
 of the aggregation, but for four that muntin fills in: `time` (the row's event time, `lift` only), `lowest` and
 `highest` (the extreme values of the first column's type) and `has_nan` (whether NaN can come).
 """
@@ -13,18 +14,20 @@ import ast
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import ColumnTypeError, DefinitionError
-from muntin.kernels.source import Function, capture
+from muntin.kernels import cache
+from muntin.kernels.generate import Generated
+from muntin.kernels.source import Emitter, Function, capture, stable_text
 
 Kind = Literal["distributive", "algebraic", "holistic"]
 StateSpec = Any  # a dtype, "object", "sorted", a mapping of field names to dtypes, or a function of the parameters
 FILLED_IN = ("time", "lowest", "highest", "has_nan")
-_FUNCTIONS = ("lift", "combine", "lower", "invert", "neutral", "widen")
+_FUNCTIONS = ("lift", "combine", "lower", "invert", "neutral", "widen", "check")
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ class Definition:
     def parameters(self) -> dict[str, Any]:
         """The aggregation's own parameters and their defaults, in the order in which the functions name them."""
         found: dict[str, Any] = {}
-        for function in self.functions.values():
-            for name, default in function.keywords.items():
+        for key, function in self.functions.items():
+            for name, default in function.keywords.items() if key != "check" else ():
                 if name not in FILLED_IN and found.get(name, inspect.Parameter.empty) is inspect.Parameter.empty:
                     found[name] = default
         return found
@@ -64,28 +67,12 @@ class Definition:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that decides the meaning of a state."""
-        texts = [f"{name}:{_full_text(function)}" for name, function in sorted(self.functions.items())]
-        state = _state_text(self.state)
-        parts = [*texts, state, _state_text(self.result), repr(self.empty)]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _full_text(function: Function) -> str:
-    outer = [
-        f"{name}={_full_text(value) if isinstance(value, Function) else _stable(value)}"
-        for name, value in sorted(function.outer.items())
-    ]
-    return function.text + ";".join(outer)
-
-
-def _stable(value: Any) -> str:
-    """Return a text of a value that is the same in every process."""
-    named = getattr(value, "__name__", None)
-    return f"<{named}>" if named is not None else repr(value)
-
-
-def _state_text(state: StateSpec) -> str:
-    return capture(state, "state").text if callable(state) else repr(state)
+        texts = [f"{name}:{function.identity}" for name, function in sorted(self.functions.items())]
+        specs = [
+            capture(spec, "state").identity if callable(spec) else stable_text(spec)
+            for spec in (self.state, self.result)
+        ]
+        return hashlib.sha256("\n".join([*texts, *specs, stable_text(self.empty)]).encode()).hexdigest()
 
 
 def define(
@@ -172,7 +159,6 @@ class Factory:
     definitions: Mapping[str, Definition]
     """By the family of the first column's type; `any` stands for all that are not named."""
     doc: str = ""
-    defaults: Mapping[str, Any] = field(default_factory=dict)
     __muntin_factory__ = True
 
     def __post_init__(self) -> None:
@@ -228,12 +214,18 @@ class Factory:
             if name in given:
                 raise DefinitionError(f"{self.name} got {name!r} twice")
             given[name] = value
-        return Aggregation(
-            self,
-            tuple(self._column(name, given) for name in columns),
-            tuple((name, self._parameter(name, given, parameters)) for name in parameters),
-            skip_nan,
-        )
+        settled = tuple((name, self._parameter(name, given, parameters)) for name in parameters)
+        self._check(dict(settled))
+        return Aggregation(self, tuple(self._column(name, given) for name in columns), settled, skip_nan)
+
+    def _check(self, parameters: Mapping[str, Any]) -> None:
+        function = self.first.functions.get("check")
+        if function is None:
+            return
+        try:
+            _callable(function)(*(parameters[name] for name in function.arguments))
+        except (ValueError, TypeError) as error:
+            raise DefinitionError(f"{self.name}: {error}") from error
 
     def _column(self, name: str, given: Mapping[str, Any]) -> str:
         value = given.get(name)
@@ -244,7 +236,7 @@ class Factory:
         return value
 
     def _parameter(self, name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
-        value = given.get(name, self.defaults.get(name, defaults[name]))
+        value = given.get(name, defaults[name])
         if value is inspect.Parameter.empty:
             raise DefinitionError(f"{self.name} needs the parameter {name!r}")
         return value
@@ -274,6 +266,20 @@ def by_type(name: str, doc: str = "", **choices: Factory) -> Factory:
         else:
             definitions[family] = factory.definition(family, family, family)
     return Factory(name, definitions, inspect.cleandoc(doc) or next(iter(choices.values())).doc)
+
+
+def numeric(name: str, factory: Factory) -> Factory:
+    """Return an aggregation that takes numbers only: a variance of timestamps, or of words, is refused."""
+    families = ("floating", "integer", "boolean", "decimal")
+    return by_type(name, factory.doc, **dict.fromkeys(families, factory))
+
+
+def _callable(function: Function) -> Callable[..., Any]:
+    """Return a captured function as one that can be called, in any process."""
+    emitter = Emitter()
+    name = emitter.function(function, "checked", constants={})
+    made: Callable[..., Any] = getattr(cache.load_fresh(Generated(emitter.text, emitter.injected, ())), name)
+    return made
 
 
 def can_say_none(function: Function) -> bool:

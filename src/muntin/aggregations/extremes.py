@@ -171,7 +171,7 @@ class _integer_range:
 
     def lower(s):
         difference = int(s.high) - int(s.low)
-        if difference < 0:  # it has wrapped around
+        if difference < 0 or difference > 9223372036854775807:  # it has wrapped around, or would in int64
             raise OverflowError("the range of a window does not fit int64")
         return difference
 

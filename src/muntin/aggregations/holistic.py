@@ -10,20 +10,21 @@ class _quantile:
     def lower(s, *, q):
         at = (len(s) - 1) * q
         low = int(at)
-        high = min(low + 1, len(s) - 1)
-        below, share = float(s[low]), at - low
-        if share == 0.0:
-            return below
-        return below + (float(s[high]) - below) * share
+        below, above = float(s[low]), float(s[min(low + 1, len(s) - 1)])
+        # Neighbours that are equal may be infinite, and then have no difference.
+        return below if at == low or above == below else below + (above - below) * (at - low)
+
+    def check(q):
+        if not 0.0 <= q <= 1.0:
+            raise ValueError(f"q is {q!r}; a quantile lies between 0 and 1")
 
 
 @define(state="sorted", result="f8", commutative=True)
 class _median:
     def lower(s):
         n = len(s)
-        if n % 2 == 1:
-            return float(s[n // 2])
-        return (float(s[n // 2 - 1]) + float(s[n // 2])) / 2.0
+        below, above = float(s[(n - 1) // 2]), float(s[n // 2])
+        return below if above == below else below + (above - below) / 2.0
 
 
 quantile = by_type(
@@ -77,3 +78,7 @@ class top_k:
 
     def lower(s):
         return list(s)
+
+    def check(k):
+        if k < 1:
+            raise ValueError(f"k is {k!r}; at least one value is kept")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregations.define import define
+from muntin.aggregations.define import define, numeric
 from muntin.aggregations.maximum_entropy import quantile_of_moments
 from muntin.kernels.runtime import hash_position, hash_rank
 
@@ -45,6 +45,12 @@ class bloom:
 
     def lower(s):
         return s.bits
+
+    def check(bits, hashes):
+        if bits < 8 or bits % 8 != 0:
+            raise ValueError(f"bits is {bits!r}; it must be a positive multiple of 8")
+        if hashes < 1:
+            raise ValueError(f"hashes is {hashes!r}; at least one is needed")
 
 
 def bloom_contains(bits: Any, value: Any, *, hashes: int = 4) -> bool:
@@ -89,13 +95,17 @@ class hyperloglog:
             estimate = m * math.log(m / zeros)  # few values: count the empty registers instead
         return int(round(estimate))
 
+    def check(precision):
+        if not 4 <= precision <= 18:
+            raise ValueError(f"precision is {precision!r}; it must be from 4 to 18")
+
 
 @define(
     state={"low": "f8", "high": "f8", "total": "f8", "n": "f8", "powers": ("f8", 10), "logs": ("f8", 10)},
     result="f8",
     commutative=True,
 )
-class moment_sketch:
+class _moment_sketch:
     """An approximate quantile from 24 numbers: `moment_sketch("v", 0.9)`. O(1) combine.
 
     The sketch holds the extremes, the sum, the count, and ten moments of the values and of their logarithms; the answer
@@ -134,3 +144,10 @@ class moment_sketch:
 
     def lower(s, *, q=0.5):
         return quantile_of_moments(s.low, s.high, s.n, s.powers, s.logs, q)
+
+    def check(q):
+        if not 0.0 <= q <= 1.0:
+            raise ValueError(f"q is {q!r}; a quantile lies between 0 and 1")
+
+
+moment_sketch = numeric("moment_sketch", _moment_sketch)

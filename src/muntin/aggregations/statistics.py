@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 
-from muntin.aggregations.define import define
+from muntin.aggregations.define import define, numeric
 
 _MOMENTS = {"n": "f8", "mean": "f8", "m2": "f8"}
 
 
 @define(state={"n": "f8", "total": "f8", "m2": "f8"}, result="f8", commutative=True)
-class var:
+class _var:
     """The sample variance; null for one row. O(1) combine, invertible.
 
     >>> from muntin import slide, agg
@@ -57,6 +57,7 @@ def _lower_std_pop(s):
     return math.sqrt(s.m2 / s.n + 0.0)
 
 
+var = numeric("var", _var)
 std = var.lowered_by(
     "std",
     _lower_std,
@@ -90,7 +91,7 @@ std_pop = var.lowered_by(
 
 
 @define(state={**_MOMENTS, "m3": "f8"}, result="f8", commutative=True)
-class skewness:
+class _skewness:
     """The skewness, of the population; null where all values are equal. O(1) combine, invertible.
 
     >>> from muntin import slide, agg
@@ -134,7 +135,7 @@ class skewness:
 
 
 @define(state={**_MOMENTS, "m3": "f8", "m4": "f8"}, result="f8", commutative=True)
-class kurtosis:
+class _kurtosis:
     """The excess kurtosis, of the population; null where all values are equal. O(1) combine, invertible.
 
     >>> from muntin import slide, agg
@@ -197,7 +198,7 @@ class kurtosis:
     result="f8",
     commutative=True,
 )
-class covariance:
+class _covariance:
     """The sample covariance of two columns; null for one row. O(1) combine, invertible.
 
     >>> from muntin import slide, agg
@@ -254,6 +255,7 @@ def _lower_correlation(s):
     return s.cross / spread if spread > 0.0 or spread != spread else None
 
 
+covariance = numeric("covariance", _covariance)
 correlation = covariance.lowered_by(
     "correlation",
     _lower_correlation,
@@ -271,7 +273,7 @@ correlation = covariance.lowered_by(
     result={"slope": "f8", "intercept": "f8"},
     commutative=True,
 )
-class linear_regression:
+class _linear_regression:
     """The line of least squares, slope and intercept, of y on x: `linear_regression("y", "x")`, as `regr_slope`.
 
     Null where x does not vary. O(1) combine, invertible.
@@ -317,3 +319,8 @@ class linear_regression:
             slope = s.cross / s.m2_x
             return (slope, s.mean_y - slope * s.mean_x)
         return None
+
+
+skewness = numeric("skewness", _skewness)
+kurtosis = numeric("kurtosis", _kurtosis)
+linear_regression = numeric("linear_regression", _linear_regression)

@@ -6,9 +6,10 @@ snapshots, checks. A structure adds its kernels and says how it is laid out in a
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,8 +20,9 @@ from muntin.aggregations.binding import Binding, bind
 from muntin.aggregators import drive
 from muntin.aggregators.answers import read_answer
 from muntin.aggregators.states import States, converted, counting
-from muntin.columns import Column, boxed, mask_of, read_column, select
+from muntin.columns import Column, boxed, mask_of, read_column, read_only, recast, select
 from muntin.errors import (
+    AggregationOverflowError,
     ColumnTypeError,
     InvalidArgumentError,
     InvariantError,
@@ -29,14 +31,19 @@ from muntin.errors import (
 )
 from muntin.snapshots import Snapshot
 from muntin.types import (
+    ANY,
     INT64,
     NULL,
     OBJECT,
     Array,
     ColumnType,
+    assignable,
+    boxed_value,
     column_type,
+    logical_array,
     numpy_type,
     physical_value,
+    plain_value,
     value_type,
     wider,
 )
@@ -80,6 +87,7 @@ class Aggregator(ABC):
                 )
         names = tuple(dict.fromkeys(c for each in self._aggregations.values() for c in each.columns))
         self._types: dict[str, ColumnType] = _declared_types(names, dtype)
+        self._declared = frozenset(name for name, kind in self._types.items() if kind != NULL)
         self._time_type: ColumnType | None = None
         self._plain = count_combines or not compiled
         self._counter: list[int] | None = [0] if count_combines else None
@@ -89,25 +97,40 @@ class Aggregator(ABC):
     # ------------------------------------------------------------ what the user calls
 
     def insert(self, t: Any, v: Any = None) -> None:
-        """Insert a value at a time."""
-        time = self._time(t)
+        """Insert a value at a time. A refused one changes nothing."""
         row = self._row(v)
-        self._admit(row)
-        self._fill(row)
+        time_type, time = self._read_time(t)
+        names = self._binding.columns
+        types = self._admitted([(name, value_type(value), value) for name, value in zip(names, row, strict=True)])
+        physical = [
+            value if value is None or types[name].physical == OBJECT else physical_value(value, types[name], name)
+            for name, value in zip(names, row, strict=True)
+        ]
+        if not self._nullable and self._skipped(row):
+            raise ColumnTypeError(f"{row!r} holds a null, and the aggregator was built with nullable=False")
+        self._accept(np.array([time], np.int64))
+        self._settle(time_type, types)
+        self._fill(row, physical)
         self._time_cell[0] = time
-        self._insert(self._cells, self._time_cell, 1)
+        self._insert(self._cell_views, self._time_view, 1)
 
     def bulk_insert(self, ts: Any, vs: Any = None) -> None:
         """Insert many values. All of them are checked first: a refused call changes nothing."""
-        times = self._times(ts)
+        time_type, times = self._read_times(ts)
         columns = self._columns_of(vs)
         for name, column in columns.items():
             if len(column.values) != len(times):
                 raise InvalidArgumentError(
                     f"column {name!r} has {len(column.values)} rows, and there are {len(times)} times"
                 )
-        self._admit_columns(columns)
-        self._insert(self._physical(columns, len(times)), times, len(times))
+        types = self._admitted([(n, c.type, f"an array of {c.type}") for n, c in columns.items() if len(times)])
+        columns = {name: recast(column, types[name], name) for name, column in columns.items()}
+        if not len(times):
+            return
+        self._require_no_null(columns, len(times))
+        self._accept(times)
+        self._settle(time_type, types)
+        self._insert(self._physical(columns, len(times)), read_only(times), len(times))
 
     @abstractmethod
     def evict(self) -> None:
@@ -121,7 +144,8 @@ class Aggregator(ABC):
         """Return the aggregate of the window: a value, or a dict of them where there are several aggregations."""
         outputs = self._binding.outputs(1)
         if len(self):
-            self._module.answer(self._window, outputs)
+            with self._lowering():
+                self._module.answer(self._window, outputs)
         return self._answer(outputs, empty=not len(self))
 
     @abstractmethod
@@ -202,8 +226,12 @@ class Aggregator(ABC):
         """Make `_window`, the tuple of arrays that holds the structure, empty."""
 
     @abstractmethod
+    def _accept(self, times: Array) -> None:
+        """Refuse times that the structure cannot take. Changes nothing."""
+
+    @abstractmethod
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
-        """Insert rows whose types are settled; refuse them, unchanged, if the structure cannot take their times."""
+        """Insert rows that have been accepted, and whose types are settled."""
 
     @abstractmethod
     def _arrays(self) -> dict[str, Array]:
@@ -235,8 +263,11 @@ class Aggregator(ABC):
             identity=self.needs_identity,
             plain=self._plain,
         )
-        kernels = self._kernels(self._binding)
-        self._module: Any = kernels if self._counter is None else counting(self._binding, self.structure, self._counter)
+        self._module: Any = (
+            self._kernels(self._binding)
+            if self._counter is None
+            else counting(self._binding, self.structure, self._counter)
+        )
         self._cells: tuple[Array, ...] = (
             *(
                 np.zeros(1, OBJECT if self._binding.boxed(c) else kind.physical)
@@ -245,6 +276,9 @@ class Aggregator(ABC):
             *(np.ones(1, np.bool_) for _ in self._binding.masks),
         )
         self._time_cell = np.zeros(1, np.int64)
+        # Kernels get everything read-only: another kind of array would be compiled for again.
+        self._cell_views = tuple(map(read_only, self._cells))
+        self._time_view = read_only(self._time_cell)
         if not hasattr(self, "_window"):
             self._allocate()
 
@@ -253,76 +287,69 @@ class Aggregator(ABC):
         common = [kernel.__name__ for kernel in drive.COMMON]
         return binding.kernels((*cls.structure, *drive.COMMON), *common, *cls.entries)
 
-    def _convert(self) -> None:
-        """Bind anew after a type has widened, and carry the states over."""
+    def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
+        """Take over types that were found to fit; bind anew, and carry the states over, if they are wider."""
+        if self._time_type == time_type and self._types == types:
+            return
+        self._time_type, self._types = time_type, types
         old = self._binding
         self._rebind()
+        if not len(self):
+            self._allocate()
+            return
         self._window = tuple(
             converted(old, self._binding, array) if array.dtype == old.dtype else array for array in self._window
         )
         self._after_conversion()
 
-    def _admit(self, row: tuple[Any, ...]) -> None:
-        """Widen the types of the columns so that they take this row."""
-        kinds = [value_type(value) for value in row]
-        if not self._nullable and self._skipped(row):
-            raise ColumnTypeError(f"{row!r} holds a null, and the aggregator was built with nullable=False")
-        widened = [self._widen(*each) for each in zip(self._binding.columns, kinds, row, strict=True)]
-        if True in widened:
-            self._convert()
+    def _admitted(self, values: list[tuple[str, ColumnType, Any]]) -> dict[str, ColumnType]:
+        """Return the types that the columns need for these values too. Changes nothing; refuses what cannot be."""
+        types = dict(self._types)
+        for name, kind, shown in values:
+            old = types[name]
+            if name in self._declared:
+                new = old if assignable(kind, old) else None
+            else:
+                new = old if old == ANY else wider(old, kind)
+            if new is None:
+                raise ColumnTypeError(
+                    f"column {name!r} holds {old}, and {shown!r} is {kind}; settle the type with dtype= when building"
+                )
+            types[name] = new
+        if types != self._types:
+            after = bind(self._aggregations, types, nullable=self._nullable, identity=self.needs_identity)
+            if len(self):
+                converted(self._binding, after, self._binding.slots(0))
+        return types
 
     def _skipped(self, row: tuple[Any, ...]) -> bool:
         skips = any(each.skip_nan for each in self._aggregations.values())
         return any(value is None or (skips and value != value) for value in row)
 
-    def _widen(self, name: str, kind: ColumnType, value: Any) -> bool:
-        old = self._types[name]
-        new = wider(old, kind) if old.physical != OBJECT or old.logical is not None else old
-        if new is None:
-            raise ColumnTypeError(
-                f"column {name!r} holds {old}, and {value!r} is {kind}; settle the type with dtype= when building"
-            )
-        if new == old:
-            return False
-        # Refuse a type that the aggregation has no definition or no conversion for, before anything changes.
-        after = bind(self._aggregations, {**self._types, name: new}, nullable=True, identity=self.needs_identity)
-        if old != NULL:
-            converted(self._binding, after, self._binding.slots(0))
-        self._types[name] = new
-        return True
-
-    def _admit_columns(self, columns: Mapping[str, Column]) -> None:
+    def _require_no_null(self, columns: Mapping[str, Column], rows: int) -> None:
+        skips = any(each.skip_nan for each in self._aggregations.values())
         for name, column in columns.items():
-            if column.valid is not None and not self._nullable:
+            if not self._nullable and not mask_of([column], skips, rows).all():
                 raise ColumnTypeError(f"column {name!r} holds a null, and the aggregator was built with nullable=False")
-        kinds = [(name, column.type, f"an array of {column.type}") for name, column in columns.items()]
-        widened = [self._widen(*each) for each in kinds]
-        if True in widened:
-            self._convert()
 
     # ------------------------------------------------------------ values and times, into physical form
 
     def _row(self, v: Any) -> tuple[Any, ...]:
         width = len(self._binding.columns)
         if width == 1:
-            return (v,)
+            return (plain_value(v),)
         if width == 0:
             return ()
         if not isinstance(v, tuple | list) or len(v) != width:
             raise ColumnTypeError(f"{width} values are needed, for {', '.join(self._binding.columns)}; got {v!r}")
-        return tuple(v)
+        return tuple(map(plain_value, v))
 
-    def _fill(self, row: tuple[Any, ...]) -> None:
+    def _fill(self, row: tuple[Any, ...], physical: list[Any]) -> None:
         """Put a row into the cells that `lift` reads."""
-        binding = self._binding
-        physical = [
-            value if value is None or cell.dtype == OBJECT else physical_value(value, kind, name)
-            for name, kind, value, cell in zip(binding.columns, binding.types, row, self._cells, strict=False)
-        ]
-        for cell, value in zip(self._cells, physical, strict=False):
+        for cell, value, held in zip(self._cells, row, physical, strict=False):
             if value is not None or cell.dtype == OBJECT:
-                cell[0] = value
-        for mask, (positions, skip_nan) in zip(self._cells[len(row) :], binding.masks, strict=True):
+                cell[0] = boxed_value(value) if cell.dtype == OBJECT else held
+        for mask, (positions, skip_nan) in zip(self._cells[len(row) :], self._binding.masks, strict=True):
             used = [row[p] for p in positions]
             mask[0] = not any(value is None or (skip_nan and value != value) for value in used)
 
@@ -341,59 +368,59 @@ class Aggregator(ABC):
         values = [
             boxed(columns[name])
             if binding.boxed(c)
-            else np.ascontiguousarray(columns[name].values.astype(binding.types[c].physical, copy=False))
+            else columns[name].values.astype(binding.types[c].physical, copy=False)
             for c, name in enumerate(binding.columns)
         ]
         masks = [
             mask_of([columns[binding.columns[p]] for p in positions], skip_nan, rows)
             for positions, skip_nan in binding.masks
         ]
-        return (*values, *masks)
+        return tuple(map(read_only, (*values, *masks)))
 
     def _time(self, t: Any) -> int:
         """Return a time as an integer of the window's unit."""
-        if isinstance(t, int) and not isinstance(t, bool):
-            return self._in_unit(t, INT64)
-        if isinstance(t, np.integer):
-            return self._in_unit(int(t), INT64)
-        if isinstance(t, np.datetime64 | datetime.date):
+        return self._read_time(t)[1]
+
+    def _read_time(self, t: Any) -> tuple[ColumnType, int]:
+        """Return the type that the window's times have with this one, and the time in its unit. Changes nothing."""
+        t = t.to_datetime64() if hasattr(t, "to_datetime64") else t
+        if isinstance(t, int | np.integer) and not isinstance(t, bool | np.timedelta64):
+            t, kind = int(t), INT64
+            if not -(2**63) <= t < 2**63:
+                raise InvalidArgumentError(f"the time {t} does not fit int64")
+        elif isinstance(t, np.datetime64 | datetime.date):
             if isinstance(t, np.datetime64) and np.isnat(t):
                 raise InvalidArgumentError("a row's time is NaT; every row needs a time")
             kind = value_type(t)
-            assert kind.logical is not None
             if not pa.types.is_timestamp(kind.logical):  # a date is the timestamp of its midnight
                 t, kind = np.datetime64(str(t), "s"), numpy_type("M8[s]")
-            return self._in_unit(t, kind)
-        raise InvalidArgumentError(f"a time is an integer or a datetime64; got {t!r}, a {type(t).__name__}")
+        else:
+            raise InvalidArgumentError(f"a time is an integer or a datetime64; got {t!r}, a {type(t).__name__}")
+        window = self._time_type or kind
+        if (kind == INT64) != (window == INT64):
+            raise InvalidArgumentError(f"the window's times are {window}, and {t!r} is {kind}")
+        return window, t if window == INT64 else int(physical_value(t, window, "time"))
 
-    def _in_unit(self, t: Any, kind: ColumnType) -> int:
-        if self._time_type is None:
-            self._time_type = kind
-        if kind == INT64 and self._time_type == INT64:
-            if not -(2**63) <= t < 2**63:
-                raise InvalidArgumentError(f"the time {t} does not fit int64")
-            return int(t)
-        if (kind == INT64) != (self._time_type == INT64):
-            raise InvalidArgumentError(f"the window's times are {self._time_type}, and {t!r} is {kind}")
-        return int(physical_value(t, self._time_type, "time"))
-
-    def _times(self, ts: Any) -> Array:
+    def _read_times(self, ts: Any) -> tuple[ColumnType, Array]:
+        """Return the type that the window's times have with these, and the times in its unit. Changes nothing."""
         column = read_column(ts, "time")
         if column.valid is not None:
             row = int(np.argmin(column.valid))
             raise InvalidArgumentError(f"the time of row {row} is null; every row needs a time")
-        if not len(column.values):
-            return np.zeros(0, np.int64)
-        kind = column.type
-        if kind.family == "integer":
-            kind = INT64
-        elif kind.family != "temporal":
+        kind = INT64 if column.type.family == "integer" or not len(column.values) else column.type
+        if kind.family not in ("integer", "temporal"):
             raise InvalidArgumentError(f"times are integers or datetime64; got {kind}")
-        if self._time_type is None:
-            self._time_type = kind if kind == INT64 or pa.types.is_timestamp(kind.logical) else numpy_type("M8[s]")
-        if kind == self._time_type:
-            return np.ascontiguousarray(column.values.astype(np.int64, copy=False))
-        return np.array([self._time(t) for t in np.asarray(ts)], np.int64)
+        if kind != INT64 and not pa.types.is_timestamp(kind.logical):
+            kind = numpy_type("M8[s]")
+        window = (self._time_type or kind) if len(column.values) else (self._time_type or INT64)
+        if kind == window and (kind == INT64 or kind == column.type):
+            if column.values.dtype == np.uint64 and column.values.max() >= 2**63:
+                raise InvalidArgumentError(f"the time {column.values.max()} does not fit int64")
+            return window, np.ascontiguousarray(column.values.astype(np.int64, copy=False))
+        whole = logical_array(column.values, None, column.type)
+        return window, np.array(
+            [self._read_time(t.as_py() if kind == INT64 else _stamp(t))[1] for t in whole], np.int64
+        )
 
     def _logical_time(self, t: Any) -> Any:
         assert self._time_type is not None
@@ -402,9 +429,24 @@ class Aggregator(ABC):
         assert self._time_type.logical is not None
         return np.datetime64(int(t), self._time_type.logical.unit)
 
+    @contextlib.contextmanager
+    def _lowering(self) -> Iterator[None]:
+        """Say whose answer it was that did not fit."""
+        try:
+            yield
+        except OverflowError as error:
+            raise AggregationOverflowError(f"{', '.join(map(str, self._aggregations.values()))}: {error}") from error
+
     def _answer(self, outputs: tuple[Array, ...], *, empty: bool) -> Any:
         answers = read_answer(self._binding, outputs, empty)
         return answers[_SINGLE] if self._single else answers
+
+
+def _stamp(scalar: Any) -> Any:
+    """Return an Arrow date or timestamp as a datetime64, whatever its unit."""
+    if pa.types.is_date(scalar.type):
+        return np.datetime64(str(scalar.as_py()), "s")
+    return np.datetime64(scalar.value, scalar.type.unit)
 
 
 def _named(aggregation: Aggregation | Mapping[str, Aggregation]) -> dict[str, Aggregation]:

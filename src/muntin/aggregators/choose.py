@@ -16,7 +16,7 @@ class Facts:
     longest: int
     """The rows of the longest window."""
     overlap: float
-    """In how many windows a row falls, on average."""
+    """In how many windows a row may fall."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ blocks (faster still, but it answers only one fixed rank, and `lower` may ask fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from muntin.aggregations.binding import Binding
+from muntin.columns import read_only
 from muntin.kernels.runtime import count_bits, lowest_bit, single_bit, without_lowest_bit
 from muntin.kernels.vocabulary import Ints, Outputs, emit, emit_empty, index, kernel, spread
 from muntin.types import Array
@@ -141,24 +143,28 @@ def slide_sorted(
         emit(outputs, i, whole)
 
 
-def run_sorted(
-    binding: Binding, values: Array, first: Array, last: Array, outputs: tuple[Array, ...], start: int, stop: int
-) -> None:
-    """Run windows over a column of numbers without nulls. O(log n) a row."""
-    if stop <= start:
-        return
-    longest = int((last[start:stop] - first[start:stop]).max())
-    block = max(64, min(len(values), -(-longest // 64) * 64))
-    order = _sorted_blocks(values, block)
-    ordered = values[order + np.arange(len(values)) // block * block]
-    domain = 2 * block
-    groups = -(-domain // 4096)
-    memory = np.zeros(2 + groups + (groups << 6), np.int64)
-    memory[1] = groups
-    view = (np.zeros(domain, values.dtype), memory)
-    kernels = (size, nth, toggle, merge_blocks, slide_sorted)
-    module = binding.kernels(kernels, "slide_sorted", sorted_store=True)
-    module.slide_sorted(ordered, order, block, first, last, start, stop, outputs, view, np.zeros(domain, np.int64))
+def sorted_runner(
+    binding: Binding, values: Array, first: Array, last: Array, outputs: tuple[Array, ...]
+) -> Callable[[int, int], None]:
+    """Return what runs some of the windows over a column of numbers without nulls. O(log n) a row."""
+    module = binding.kernels((size, nth, toggle, merge_blocks, slide_sorted), "slide_sorted", sorted_store=True)
+
+    def run(start: int, stop: int) -> None:
+        lowest = int(first[start])
+        rows = read_only(values[lowest : max(lowest + 1, int(last[stop - 1]))])
+        longest = int((last[start:stop] - first[start:stop]).max())
+        block = max(64, min(len(rows), -(-longest // 64) * 64))
+        order = _sorted_blocks(rows, block)
+        ordered = rows[order + np.arange(len(rows)) // block * block]
+        groups = -(-2 * block // 4096)
+        memory = np.zeros(2 + groups + (groups << 6), np.int64)
+        memory[1] = groups
+        view = (np.zeros(2 * block, values.dtype), memory)
+        ranks = np.zeros(2 * block, np.int64)
+        bounds = first - lowest, last - lowest
+        module.slide_sorted(ordered, order, block, *bounds, start, stop, outputs, view, ranks)
+
+    return run
 
 
 def _sorted_blocks(values: Array, block: int) -> Array:

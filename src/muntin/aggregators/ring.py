@@ -45,7 +45,8 @@ class RingAggregator(Aggregator):
         if len(self):
             begin, end = self._position(self._time(lo), "left"), self._position(self._time(hi), "right")
         if begin < end:
-            self._answer_range(begin, end, outputs)
+            with self._lowering():
+                self._answer_range(begin, end, outputs)
         return self._answer(outputs, empty=begin >= end)
 
     def __len__(self) -> int:
@@ -100,13 +101,17 @@ class RingAggregator(Aggregator):
         return (slots, np.zeros(capacity, "i8"), np.zeros(self.mark_count, "i8"), *self._extra_arrays(capacity))
 
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
-        if not count:
-            return
-        self._require_order(times)
         self._reserve(len(self) + count)
-        self._module.insert_rows(self._window, columns, times, 0, count)
+        # Rows beyond the end are free, so that these few arrays are all that a failing combine can have changed.
+        before = [array.copy() for array in self._window[2:]]
+        try:
+            self._module.insert_rows(self._window, columns, times, 0, count)
+        except BaseException:
+            for array, saved in zip(self._window[2:], before, strict=True):
+                array[:] = saved
+            raise
 
-    def _require_order(self, times: Array) -> None:
+    def _accept(self, times: Array) -> None:
         if len(self) and times[0] < self._time_at(int(self._marks[END]) - 1):
             raise OutOfOrderError(
                 f"the time {self._logical_time(times[0])!r} is before {self.youngest!r}, the youngest in the window; "
@@ -130,7 +135,7 @@ class RingAggregator(Aggregator):
             capacity *= 2
         slots, times, *rest = self._window
         positions = np.arange(self._marks[FRONT], self._marks[END])
-        grown = np.zeros(capacity, slots.dtype) if self._binding.fixed else self._binding.slots(capacity)
+        grown = self._binding.slots(capacity)
         grown_times = np.zeros(capacity, "i8")
         grown[positions & (capacity - 1)] = slots[positions & (len(slots) - 1)]
         grown_times[positions & (capacity - 1)] = times[positions & (len(slots) - 1)]

@@ -12,7 +12,7 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregators import drive
 from muntin.errors import ColumnTypeError
 from muntin.kernels import cache
-from muntin.kernels.generate import Part
+from muntin.kernels.generate import Part, owners
 from muntin.types import NULL, Array
 
 
@@ -77,7 +77,8 @@ def converted(old: Binding, new: Binding, slots: Array) -> Array:
     """Return the states of one binding as those of another, whose types are wider. O(n), in plain Python; rare."""
     before = old.uncompiled.kernels(())
     after = new.uncompiled.kernels(())
-    changes = {k: _conversion(old, new, after, k) for k, _ in old.states}
+    held = owners(old.parts)
+    changes = {k: _conversion(old, new, after, k) for k, _ in new.states}
     masks = [m - len(new.columns) for m in sorted({p.mask for p in new.parts if p.mask is not None})]
     result = new.slots(len(slots))
     for i in range(len(slots)):
@@ -85,9 +86,10 @@ def converted(old: Binding, new: Binding, slots: Array) -> Array:
             continue
         state = before.load(slots, i)
         parts = []
-        for k, part in old.states:
-            empty = part.mask is not None and getattr(state, f"r{part.mask}") == 0
-            parts.append(_nothing(after, new, k) if empty else changes[k](getattr(state, f"p{k}")))
+        for k, _ in new.states:
+            mask = old.parts[k].mask
+            empty = mask is not None and getattr(state, f"r{mask}") == 0
+            parts.append(_nothing(after, new, k) if empty else changes[k](getattr(state, f"p{held[k]}")))
         rows = [getattr(state, f"r{len(old.columns) + m}") for m in masks]
         after.store(result, i, after._S(*parts, *rows))
     return result

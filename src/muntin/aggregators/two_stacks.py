@@ -245,7 +245,7 @@ def slide_blocks_paired(
 
 
 @kernel
-def leaving(times: Ints, begin: int, limit: int) -> int:
+def leaving(times: Ints, begin: int, limit: int) -> Any:
     """Return how many of the six rows from `begin` on have a time of at most `limit`: six comparisons, no branch.
 
     Written out, because the compiler makes a loop into vectors here, whose sum comes later than six flags.

@@ -69,8 +69,12 @@ def slide(
     """
     aggregations = dict(aggregation) if isinstance(aggregation, Mapping) else {_ONE: aggregation}
     _validate(aggregations, aggregator, threads)
-    columns = _read(values, aggregations)
+    if not hasattr(values, "__len__"):
+        values = list(values)
     rows = row_count(values)
+    columns = _read(values, aggregations, rows)
+    if offset and (times is None or slide is None):
+        raise InvalidArgumentError(f"offset is {offset!r}; only windows by time that have a slide can be shifted")
     if isinstance(times, str):
         times = select(values, (times,))[times]
     span = (
@@ -95,7 +99,7 @@ def _validate(aggregations: Mapping[str, Aggregation], aggregator: str, threads:
         raise InvalidArgumentError("at least one aggregation is needed")
     if _snake_case(aggregator) not in ("auto", *AGGREGATORS):
         raise InvalidArgumentError(f"there is no aggregator {aggregator!r}; there are auto, {', '.join(AGGREGATORS)}")
-    if not isinstance(threads, int) or threads < 1:
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise InvalidArgumentError(f"threads is {threads!r}; it must be a positive integer")
 
 
@@ -104,10 +108,9 @@ def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(name)).lower()
 
 
-def _read(values: Any, aggregations: Mapping[str, Aggregation]) -> dict[str, Column]:
+def _read(values: Any, aggregations: Mapping[str, Aggregation], rows: int) -> dict[str, Column]:
     names = tuple(dict.fromkeys(c for each in aggregations.values() for c in each.columns))
     columns = select(values, names)
-    rows = row_count(values)
     for name, column in columns.items():
         if len(column.values) != rows:
             raise InvalidArgumentError(f"column {name!r} has {len(column.values)} rows, where others have {rows}")
@@ -147,7 +150,8 @@ class _Run:
         for name, each in aggregations.items():
             binding = self._bind({name: each})
             sort = all(part.sorted for part in binding.parts) and self._sortable(binding)
-            key = ("sorted", each.columns, each.skip_nan) if sort else ("compiled" if binding.compiled else "plain",)
+            objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
+            key = ("sorted", each.columns, each.skip_nan) if sort else (binding.compiled, objects)
             groups.setdefault(key, {})[name] = each
         return list(groups.values())
 
@@ -182,12 +186,21 @@ class _Run:
         outputs = binding.outputs(self.span.count)
         if self.span.count:
             try:
-                self._dispatch(binding, outputs)
+                self._run(binding, outputs)
             except OverflowError as error:
                 raise AggregationOverflowError(f"{', '.join(map(str, binding.aggregations))}: {error}") from error
         raw = binding.raw_results(outputs)
         triples = zip(binding.names, binding.results, raw, strict=True)
         return {name: (values, valid, result) for name, result, (values, valid) in triples}
+
+    def _run(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        try:
+            self._dispatch(binding, outputs)
+        except OverflowError:
+            if not self.span.ties:
+                raise
+            # Among rows of equal time only the last one's window counts; another one may have been too large.
+            self._windows(binding, outputs, two_stacks.slide_windows, needs_slots=True)
 
     def _dispatch(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         name = self.aggregator
@@ -286,10 +299,14 @@ class _Run:
         kernels = (two_stacks.leaving, two_stacks.first_after, two_stacks.slide_trailing)
         module = binding.kernels(kernels, "slide_trailing")
         shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        # As many slots as a window may have rows. Of small states, the pages that no window reaches are never touched.
+        longest = self.rows
+        if binding.dtype.itemsize > 64 or not binding.fixed:
+            first, last = self.span.rows()
+            longest = int((last - first).max())
 
         def piece(start: int, stop: int) -> None:
-            # As many slots as a window may have rows; pages that no window reaches are never touched.
-            slots = binding.slots(self.rows)
+            slots = binding.slots(longest)
             module.slide_trailing(slots, inputs, times, duration, self.span.floor, start, stop, shift, outputs)
 
         _in_pieces(piece, shift, self.rows, 1, self.threads)
@@ -316,14 +333,8 @@ class _Run:
                 nullable=False,
                 gaps=True,
             )
-
-        def piece(start: int, stop: int) -> None:
-            order_statistics.run_sorted(binding, values, first, last, outputs, start, stop)
-
-        _in_pieces(piece, 0, self.span.count, 1, self.threads)
-
-
-_counted = range
+        run = order_statistics.sorted_runner(binding, values, first, last, outputs)
+        _in_pieces(run, 0, self.span.count, 1, self.threads)
 
 
 def _in_pieces(piece: Callable[[int, int], object], start: int, stop: int, unit: int, threads: int) -> None:
@@ -331,7 +342,7 @@ def _in_pieces(piece: Callable[[int, int], object], start: int, stop: int, unit:
     pieces = max(1, min(threads, (stop - start) // unit))
     size = -(-(stop - start) // pieces)
     size = -(-size // unit) * unit
-    cuts = [(at, min(at + size, stop)) for at in _counted(start, stop, size)]
+    cuts = [(at, min(at + size, stop)) for at in range(start, stop, size)]
     if len(cuts) == 1:
         piece(*cuts[0])
         return

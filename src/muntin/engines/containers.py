@@ -43,7 +43,7 @@ def container_of(values: Any) -> Container:
         or hasattr(values, "__arrow_c_array__")
         or hasattr(values, "__arrow_c_stream__")
     ):
-        return _Arrow(chunked=False)
+        return _Arrow(chunked=False, table=not isinstance(values, pa.RecordBatch))
     return _NumPy()
 
 
@@ -65,15 +65,17 @@ def to_arrow(raw: Raw) -> pa.Array:
 
 
 class _Arrow:
-    def __init__(self, chunked: bool) -> None:
+    def __init__(self, chunked: bool, table: bool = True) -> None:
         self.chunked = chunked
+        self.table = table
 
     def one(self, raw: Raw) -> Any:
         array = to_arrow(raw)
         return pa.chunked_array([array]) if self.chunked else array
 
     def many(self, raw: Mapping[str, Raw]) -> Any:
-        return pa.table({name: to_arrow(each) for name, each in raw.items()})
+        arrays = {name: to_arrow(each) for name, each in raw.items()}
+        return pa.table(arrays) if self.table else pa.record_batch(arrays)
 
     def aligned(self, out: Any, values: Any) -> Any:
         return out
@@ -116,32 +118,52 @@ def _masked(values: Array, valid: Array | None) -> Any:
 
 def _logical_record(values: Array, result: Result) -> Array:
     """Give the fields that are times their NumPy time types."""
-    fields = []
-    for name, kind in zip(result.names, result.types, strict=True):
-        if kind.family in ("temporal", "duration") and kind.physical.itemsize == 8:
-            assert kind.logical is not None
-            letter = "m" if kind.family == "duration" else "M"
-            fields.append((name, f"{letter}8[{kind.logical.unit}]"))
-        else:
-            fields.append((name, kind.physical.str))
-    return (
-        values.view(np.dtype(fields, align=True)) if values.dtype != OBJECT and not values.dtype.hasobject else values
-    )
+    if not any(kind.family in ("temporal", "duration") for kind in result.types):
+        return values
+    columns = {
+        name: logical_array(np.ascontiguousarray(values[name]), None, kind).to_numpy(zero_copy_only=False)
+        for name, kind in zip(result.names, result.types, strict=True)
+    }
+    record = np.empty(len(values), [(name, column.dtype) for name, column in columns.items()])
+    for name, column in columns.items():
+        record[name] = column
+    return record
+
+
+def _series(array: pa.Array) -> Any:
+    """Return a pandas Series; integers and booleans with nulls keep their digits in pandas' nullable types."""
+    import pandas
+
+    if array.null_count and (pa.types.is_integer(array.type) or pa.types.is_boolean(array.type)):
+        name = "boolean" if pa.types.is_boolean(array.type) else str(array.type).replace("i", "I").replace("u", "U")
+        return pandas.Series(array.to_pylist(), dtype=name)
+    if pa.types.is_nested(array.type):
+        return pandas.Series(array.to_pylist(), dtype=object)
+    return array.to_pandas()
 
 
 class _Pandas:
     def one(self, raw: Raw) -> Any:
         import pandas
 
-        array = to_arrow(raw)
         if raw[2].names:
-            return pandas.DataFrame({name: array.field(name).to_pandas() for name in raw[2].names})
-        return array.to_pandas()
+            array = to_arrow(raw)
+            return pandas.DataFrame({name: _series(array.field(name)) for name in raw[2].names})
+        return self._column(raw)
+
+    def _column(self, raw: Raw) -> Any:
+        import pandas
+
+        values, valid, result = raw
+        if result.types[0].logical is None:  # Python objects, which Arrow would take apart
+            cells = values if valid is None else np.where(valid, values, None)  # type: ignore[call-overload]
+            return pandas.Series(cells.tolist(), dtype=object)
+        return _series(to_arrow(raw))
 
     def many(self, raw: Mapping[str, Raw]) -> Any:
         import pandas
 
-        return pandas.DataFrame({name: to_arrow(each).to_pandas() for name, each in raw.items()})
+        return pandas.DataFrame({name: self._column(each) for name, each in raw.items()})
 
     def aligned(self, out: Any, values: Any) -> Any:
         import pandas

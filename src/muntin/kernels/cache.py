@@ -9,6 +9,7 @@ with the folder, the kernels still work: they are only compiled again.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import hashlib
 import importlib.util
 import linecache
@@ -51,8 +52,7 @@ class CacheInfo:
 def cache_folder() -> Path:
     """Return the folder of this machine's compiled kernels: below `MUNTIN_CACHE_DIR`, or the user's cache folder."""
     root = os.environ.get("MUNTIN_CACHE_DIR")
-    base = Path(root) if root else _user_cache() / "muntin"
-    return base / _machine()
+    return (Path(root) if root else _user_cache()) / "muntin" / _machine()
 
 
 def _user_cache() -> Path:
@@ -109,28 +109,28 @@ def _writable(folder: Path) -> bool:
 # ---------------------------------------------------------------- loading
 
 
-_forced: list[bool] = []
+_plain = contextvars.ContextVar("_plain", default=False)
 
 
 @contextlib.contextmanager
 def uncompiled() -> Iterator[None]:
-    """Run kernels as plain Python inside this block: for the debugger, and to test the twins. For one thread only.
+    """Run kernels as plain Python inside this block: for the debugger, and to test the twins. Only for this thread.
 
     >>> from muntin import agg, slide
     >>> with uncompiled():
     ...     slide([1, 5, 2], agg.max("v"), range=2).tolist()
     [1, 5, 5]
     """
-    _forced.append(True)
+    before = _plain.set(True)
     try:
         yield
     finally:
-        _forced.pop()
+        _plain.reset(before)
 
 
 def is_uncompiled() -> bool:
     """Say whether kernels are to run as plain Python here."""
-    return bool(_forced)
+    return _plain.get()
 
 
 def load(generated: Generated, *, compiled: bool) -> types.ModuleType:
@@ -158,10 +158,13 @@ def _load_compiled(generated: Generated) -> types.ModuleType:
     if not _writable(folder):
         return _run(COMPILED_HEADER.replace("CACHE", "False") + generated.text, f"muntin_kernel_{digest}")
     path = folder / f"muntin_kernel_{digest}.py"
-    text = COMPILED_HEADER.replace("CACHE", "True") + generated.text
-    if not path.exists() or path.read_text() != text:
-        write_atomically(path, text.encode())
-    module = _import(path)
+    text = (COMPILED_HEADER.replace("CACHE", "True") + generated.text).encode()
+    try:
+        if not path.exists() or path.read_bytes() != text:
+            write_atomically(path, text)
+        module = _import(path)
+    except OSError:  # a full disk, a folder that has just been cleared
+        return _run(COMPILED_HEADER.replace("CACHE", "False") + generated.text, f"muntin_kernel_{digest}")
     for name in generated.entries:
         _guard(getattr(module, name), path)
     return module
@@ -215,6 +218,8 @@ def _guard(dispatcher: Any, path: Path) -> None:
     from numba.core.caching import NullCache
     from numba.core.errors import NumbaError
 
+    if not hasattr(dispatcher, "_compile_for_args"):
+        return  # numba has been told not to compile: NUMBA_DISABLE_JIT
     compile_for_arguments = dispatcher._compile_for_args
 
     def compile_once(*arguments: Any, **keywords: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.kernels.source import RUNTIME, Emitter, Function
+from muntin.kernels.source import RUNTIME, Emitter, Function, literal, stable_text
 
 NULL_BITS = 0x7FF8_6D75_6E74_696E
 """The NaN that stands for null in a float64 output: a mask of its own, and a branch to write it, cost as much as a
@@ -94,8 +94,8 @@ class Part:
         """Everything but `lower`: parts that agree in it share one state."""
         functions = {name: function for name, function in self.functions.items() if name != "lower"}
         constants = {name: self.constants.get(name) for f in functions.values() for name in f.keywords}
-        texts = tuple((name, function.text, repr(function.outer)) for name, function in functions.items())
-        return texts, repr(constants), self.columns, self.mask, self.fields, self.scalar, self.sorted
+        texts = tuple((name, function.identity) for name, function in functions.items())
+        return texts, stable_text(constants), self.columns, self.mask, self.fields, self.scalar, self.sorted
 
     @property
     def uses_time(self) -> bool:
@@ -136,12 +136,12 @@ def generate(
         if owner == k:
             _write_state(emitter, k, part, sorted_store)
         _write_lower(emitter, k, part)
-    out.append(f"from {RUNTIME} import count_bits, definite, lowest_bit, single_bit, without_lowest_bit\n")
+    out.append(f"from {RUNTIME} import count_bits, definite, lowest_bit, place, single_bit, without_lowest_bit\n")
     writer = _Algebra(parts, gaps)
     out.append(writer.text())
     entries = tuple(entries)
     out.extend(_kernel_text(kernel, entries) for kernel in kernels)
-    return Generated("\n".join(out), emitter.injected, entries)
+    return Generated(emitter.text, emitter.injected, entries)
 
 
 def standalone(*kernels: Callable[..., Any]) -> Generated:
@@ -264,7 +264,9 @@ class _LowerChanges(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:  # the visitor protocol of ast
         self.generic_visit(node)
         if isinstance(node.value, ast.Name) and node.value.id == self.name:
-            return ast.Call(ast.Name("nth", ast.Load()), [node.value, node.slice], [])
+            length = ast.Call(ast.Name("size", ast.Load()), [node.value], [])
+            place = ast.Call(ast.Name("place", ast.Load()), [node.slice, length], [])
+            return ast.Call(ast.Name("nth", ast.Load()), [node.value, place], [])
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:  # the visitor protocol of ast
@@ -373,11 +375,17 @@ class _Algebra:
         if not self.fixed:
             return "@jit\ndef store(slots, at, state):\n    slots[at] = state\n"
         lines = ["j = index(at)", *(f"slots[j]['r{m}'] = state.r{m}" for m in self.masks)]
+        arrays, several = 0, sum(f.length is not None for _, part in self.states for f in part.fields or ()) > 1
         for k, part in self.states:
             for field in part.fields or ():
                 value = f"state.p{k}" if part.scalar else f"state.p{k}.{field.name}"
-                whole = "[:]" if field.length is not None else ""
-                lines.append(f"slots[j]['p{k}_{field.name}']{whole} = {value}")
+                if field.length is None:
+                    lines.append(f"slots[j]['p{k}_{field.name}'] = {value}")
+                    continue
+                arrays += 1
+                # A state may hold one array of this very slot as another: read all before any is written.
+                lines.insert(1, f"array{arrays} = {value}" + (".copy()" if several else ""))
+                lines.append(f"slots[j]['p{k}_{field.name}'][:] = array{arrays}")
         return _function("store", "slots, at, state", lines)
 
     def _hold(self) -> str:
@@ -445,7 +453,7 @@ def _none(k: int, part: Part) -> str:
 def _nothing(part: Part, slot: int) -> str:
     """Write what stands for a window without rows: the aggregation's word for it, or null."""
     if part.empty is not None:
-        return f"outputs[{slot}][j] = {part.empty!r}"
+        return f"outputs[{slot}][j] = {literal(part.empty)}"
     return f"outputs[{slot}][j] = NULL" if part.output.floating else f"outputs[{slot + 1}][j] = False"
 
 

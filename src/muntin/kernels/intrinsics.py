@@ -124,3 +124,16 @@ def _single_bit(place: Any) -> Any:
         return 1 << place
 
     return shifted
+
+
+@overload(runtime.place)
+def _place(index: Any, size: Any) -> Any:
+    def checked(index: Any, size: Any) -> Any:
+        at = np.int64(index)
+        if at < 0:
+            at += size
+        if at < 0 or at >= size:
+            raise IndexError("the sorted window has no such place")
+        return at
+
+    return checked

@@ -96,6 +96,19 @@ def single_bit(place: int) -> int:
     return 1 << place if place < 63 else -(1 << 63)
 
 
+def place(index: int, size: int) -> int:
+    """Return where in a sequence of this size an index points, negative ones from the end; refuse what is outside.
+
+    >>> place(-1, 5)
+    4
+    """
+    if index < 0:
+        index += size
+    if index < 0 or index >= size:
+        raise IndexError("the sorted window has no such place")
+    return index
+
+
 def definite(value: Any) -> Any:
     """Return a value that is known not to be None. For the compiler, which must be told so."""
     return value

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import ast
 import builtins
+import decimal
+import hashlib
 import inspect
+import pickle
 import textwrap
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from muntin.errors import DefinitionError
 
@@ -22,14 +27,27 @@ RUNTIME = "muntin.kernels.runtime"
 _MISSING = object()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Function:
     """A plain Python function as text, with the values of the outer names that it uses."""
 
     name: str
     text: str
-    outer: Mapping[str, Any] = field(compare=False)
+    outer: Mapping[str, Any]
     """Modules, constants, arrays and other `Function`s, by the name that the text uses."""
+
+    @cached_property
+    def identity(self) -> str:
+        """The text with all that it refers to: functions that agree in it mean the same, in any process."""
+        return self.text + "".join(f"\n{name} = {stable_text(self.outer[name])}" for name in sorted(self.outer))
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by content."""
+        return isinstance(other, Function) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        """Hash by content."""
+        return hash(self.identity)
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
@@ -63,6 +81,32 @@ class Function:
             raise DefinitionError(
                 f"{self.name}: the default of {name!r} must be a literal, not {ast.unparse(node)!r}"
             ) from None
+
+
+def stable_text(value: Any) -> str:
+    """Return a text of a value that is the same in every process, and another for another value.
+
+    >>> stable_text((1, 2.5, "a"))
+    "(1, 2.5, 'a')"
+    """
+    if isinstance(value, Function):
+        return value.identity
+    if isinstance(value, decimal.Context):  # its repr shows flags, which change with use
+        return f"Context({value.prec}, {value.rounding})"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{stable_text(k)}: {stable_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(stable_text, value))})"
+    if isinstance(value, bool | int | float | str | bytes | type(None) | ModuleName):
+        return repr(value)
+    if hasattr(value, "dtype") and hasattr(value, "tobytes"):
+        return f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if hasattr(value, "__qualname__"):
+        return f"<{value.__module__}.{value.__qualname__}>"
+    try:
+        return hashlib.sha256(pickle.dumps(value)).hexdigest()
+    except Exception:  # noqa: BLE001  # whatever pickle says: it has no text, and is only equal to itself
+        return f"<{type(value).__name__} at {id(value)}>"
 
 
 @dataclass(frozen=True)
@@ -170,9 +214,14 @@ class Emitter:
         self.lines.append("@jit\n" + ast.unparse(ast.fix_missing_locations(node)) + "\n")
         return name
 
+    @property
+    def text(self) -> str:
+        """All that was written so far."""
+        return "\n".join(self.lines)
+
     def _outer(self, name: str, value: Any) -> str:
         if isinstance(value, Function):
-            key = (value.name, value.text)
+            key = value.identity
             if key not in self._names:
                 self._names[key] = f"_h{len(self._names)}_{value.name}"
                 self.function(value, self._names[key], constants=value.keywords)
@@ -183,7 +232,9 @@ class Emitter:
             return self._line(f"from {RUNTIME} import {value.__name__} as", f"_r_{value.__name__}")
         module = getattr(value, "__module__", None)
         if isinstance(value, types.BuiltinFunctionType) and module:
-            return self._line(f"from {module} import {value.__name__} as", f"_b_{value.__name__}")
+            return self._line(f"from {module} import {value.__name__} as", f"_b_{module}_{value.__name__}")
+        if isinstance(value, np.ufunc):
+            return self._line(f"from numpy import {value.__name__} as", f"_b_numpy_{value.__name__}")
         return self._constant(value, name)
 
     def _line(self, statement: str, alias: str) -> str:
@@ -193,7 +244,7 @@ class Emitter:
         return alias
 
     def _constant(self, value: Any, hint: str = "c") -> str:
-        text = _literal(value)
+        text = literal(value)
         key = ("constant", text if text is not None else id(value))
         if key not in self._names:
             alias = self._names[key] = f"_c{len(self._names)}_{hint}"
@@ -204,23 +255,21 @@ class Emitter:
         return self._names[key]
 
 
-def _literal(value: Any) -> str | None:
-    """Return the text of a constant, or None where it has none."""
+def literal(value: Any) -> str | None:
+    """Return the source text of a constant, or None where it has none."""
     if isinstance(value, bool | int | str | bytes | type(None)):
         return repr(value)
     if isinstance(value, float):
         return f"float({repr(value)!r})" if value != value or value in (float("inf"), -float("inf")) else repr(value)
     if isinstance(value, tuple):
-        parts = [_literal(item) for item in value]
+        parts = [literal(item) for item in value]
         return None if None in parts else "(" + "".join(f"{part}, " for part in parts) + ")"
     return _numpy_literal(value)
 
 
 def _numpy_literal(value: Any) -> str | None:
-    import numpy as np
-
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
-        return f"__import__('numpy').{value.dtype.name}({_literal(value.item())})"
+        return f"__import__('numpy').{value.dtype.name}({literal(value.item())})"
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return f"__import__('numpy').array({value.tolist()!r}, {value.dtype.str!r})"
     return None

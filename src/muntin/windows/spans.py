@@ -29,7 +29,7 @@ class Span:
     longest: int
     """The rows of the longest window."""
     overlap: float
-    """In how many windows a row falls, on average."""
+    """In how many windows a row may fall."""
     trailing: bool
     """Whether there is one window for each row, ending with it."""
     gaps: bool = False
@@ -71,11 +71,13 @@ def spans_by_rows(rows: int, width: Any, slide: Any, partial: bool) -> Span:
     width = _positive(width, "range")
     slide = 1 if slide is None else _positive(slide, "slide")
     first_end = width if not partial else (width - 1) % slide + 1
+    width = min(width, rows + 1)  # a longer one holds no more rows, and may not fit the kernels' integers
+    slide = min(slide, rows + 1)
     each = slide == 1
 
     @cache
     def bounds() -> tuple[Array, Array]:
-        ends = np.arange(first_end, rows + 1, slide, dtype=np.int64)
+        ends = np.arange(min(first_end, rows + 1), rows + 1, slide, dtype=np.int64)
         return np.maximum(ends - width, 0), ends
 
     return Span(
@@ -119,7 +121,7 @@ def _trailing(stamps: Array, wanted: int, kind: ColumnType, partial: bool, ties:
     return Span(
         count=len(ends),
         longest=len(stamps),
-        overlap=len(stamps) * length / (lifetime + 1),
+        overlap=len(stamps),  # dense stretches may lie between long gaps: an average would say nothing
         trailing=partial,
         duration=length,
         floor=floor,
@@ -127,7 +129,7 @@ def _trailing(stamps: Array, wanted: int, kind: ColumnType, partial: bool, ties:
         time_type=kind,
         _rows=rows,
         _times=stamps,
-        _bounds=lambda: (_logical(ends - wanted, kind), _logical(ends, kind)),
+        _bounds=lambda: (_logical(ends - _fitting(wanted, ends), kind), _logical(ends, kind)),
     )
 
 
@@ -151,7 +153,7 @@ def _hopping(stamps: Array, length: int, step: int, offset: int, kind: ColumnTyp
     return Span(
         count=count,
         longest=int(sizes.max()) if count else 0,
-        overlap=float(sizes.sum()) / len(stamps),
+        overlap=length / step,
         trailing=False,
         gaps=bool((sizes == 0).any()),
         time_type=kind,
@@ -159,6 +161,11 @@ def _hopping(stamps: Array, length: int, step: int, offset: int, kind: ColumnTyp
         _times=stamps,
         _bounds=lambda: (_logical(starts, kind), _logical(starts + length, kind)),
     )
+
+
+def _fitting(width: int, ends: Array) -> int:
+    """Return a width that can be taken from every end; a longer one is cut to reach the least integer."""
+    return min(width, int(ends[0]) - _LEAST, 2**63 - 1) if len(ends) else 0
 
 
 def _sorted_times(times: Column) -> tuple[Array, bool]:

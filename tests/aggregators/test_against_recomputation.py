@@ -17,7 +17,13 @@ from muntin import aggregators
 from muntin.aggregators.states import close
 from muntin.testing.oracle import recompute
 
-IN_ORDER = [aggregators.Recalculate, aggregators.SubtractOnEvict, aggregators.TwoStacks]
+IN_ORDER = [
+    aggregators.Daba,
+    aggregators.FlatFit,
+    aggregators.Recalculate,
+    aggregators.SubtractOnEvict,
+    aggregators.TwoStacks,
+]
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 

@@ -26,7 +26,13 @@ from muntin.errors import (
     UnsupportedOperationError,
 )
 
-ALL = [aggregators.Recalculate, aggregators.SubtractOnEvict, aggregators.TwoStacks]
+ALL = [
+    aggregators.Daba,
+    aggregators.FlatFit,
+    aggregators.Recalculate,
+    aggregators.SubtractOnEvict,
+    aggregators.TwoStacks,
+]
 GOLDEN = Path(__file__).parent / "golden"
 
 

@@ -139,7 +139,7 @@ def test_compiled(case: Case) -> None:
     run()
 
 
-@pytest.mark.parametrize("aggregator", ["recalculate", "subtract_on_evict", "two_stacks"])
+@pytest.mark.parametrize("aggregator", ["daba", "flat_fit", "recalculate", "subtract_on_evict", "two_stacks"])
 @pytest.mark.parametrize("values", [st.integers(-9, 9), st.integers(-9, 9).map(float)], ids=["int", "float"])
 def test_every_aggregator_forced(aggregator: str, values: Any) -> None:
     case = Case("sum", agg.sum("v"), values)

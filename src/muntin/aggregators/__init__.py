@@ -1,8 +1,10 @@
 """Aggregators: how the states of a window are merged. `from muntin import aggregators`."""
 
 from muntin.aggregators.base import Aggregator
+from muntin.aggregators.daba import Daba
+from muntin.aggregators.flat_fit import FlatFit
 from muntin.aggregators.recalculate import Recalculate
 from muntin.aggregators.subtract_on_evict import SubtractOnEvict
 from muntin.aggregators.two_stacks import TwoStacks
 
-__all__ = ["Aggregator", "Recalculate", "SubtractOnEvict", "TwoStacks"]
+__all__ = ["Aggregator", "Daba", "FlatFit", "Recalculate", "SubtractOnEvict", "TwoStacks"]

@@ -24,6 +24,8 @@ class RingAggregator(Aggregator):
     """
 
     mark_count: ClassVar[int] = 2
+    parallel: ClassVar[int] = 0
+    """How many of the arrays after the marks have an entry for each slot of the ring; they come first."""
 
     def evict(self) -> None:
         """Remove the oldest row; `IndexError` if there is none. Amortised O(1) combines, or what the class says."""
@@ -103,11 +105,12 @@ class RingAggregator(Aggregator):
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
         self._reserve(len(self) + count)
         # Rows beyond the end are free, so that these few arrays are all that a failing combine can have changed.
-        before = [array.copy() for array in self._window[2:]]
+        kept = [array for i, array in enumerate(self._window) if not self._in_ring(i)]
+        before = [array.copy() for array in kept]
         try:
             self._module.insert_rows(self._window, columns, times, 0, count)
         except BaseException:
-            for array, saved in zip(self._window[2:], before, strict=True):
+            for array, saved in zip(kept, before, strict=True):
                 array[:] = saved
             raise
 
@@ -133,13 +136,19 @@ class RingAggregator(Aggregator):
             return
         while capacity < rows:
             capacity *= 2
-        slots, times, *rest = self._window
+        grown = self._empty(capacity)
         positions = np.arange(self._marks[FRONT], self._marks[END])
-        grown = self._binding.slots(capacity)
-        grown_times = np.zeros(capacity, "i8")
-        grown[positions & (capacity - 1)] = slots[positions & (len(slots) - 1)]
-        grown_times[positions & (capacity - 1)] = times[positions & (len(slots) - 1)]
-        self._window = (grown, grown_times, *rest)
+        before = positions & (len(self._window[0]) - 1)
+        for i, (new, old) in enumerate(zip(grown, self._window, strict=True)):
+            if self._in_ring(i):
+                new[positions & (capacity - 1)] = old[before]
+            else:
+                new[:] = old
+        self._window = grown
+
+    def _in_ring(self, array: int) -> bool:
+        """Say whether an array of the window has an entry for each slot."""
+        return array < 2 or 3 <= array < 3 + self.parallel
 
     def _time_at(self, position: int) -> int:
         times = self._window[1]
@@ -157,10 +166,10 @@ class RingAggregator(Aggregator):
     # ------------------------------------------------------------ snapshots and checks
 
     def _arrays(self) -> dict[str, Array]:
-        slots, times, marks, *extra = self._window
-        at = np.arange(marks[FRONT], marks[END]) & (len(slots) - 1)
-        names = [f"extra{i}" for i in range(len(extra))]
-        return {"slots": slots[at], "times": times[at], "marks": marks, **dict(zip(names, extra, strict=True))}
+        at = np.arange(self._marks[FRONT], self._marks[END]) & (len(self._window[0]) - 1)
+        names = ["slots", "times", "marks", *(f"extra{i}" for i in range(len(self._window) - 3))]
+        held = [array[at] if self._in_ring(i) else array for i, array in enumerate(self._window)]
+        return dict(zip(names, held, strict=True))
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         count = len(arrays["times"])
@@ -170,10 +179,8 @@ class RingAggregator(Aggregator):
         window = self._empty(capacity)
         window[2][:] = arrays["marks"]
         at = np.arange(window[2][FRONT], window[2][END]) & (capacity - 1)
-        window[0][at] = arrays["slots"]
-        window[1][at] = arrays["times"]
-        for i, array in enumerate(window[3:]):
-            array[:] = arrays[f"extra{i}"]
+        for i, (name, array) in enumerate(zip(arrays, window, strict=True)):
+            array[at if self._in_ring(i) else slice(None)] = arrays[name]
         self._window = window
 
     def _check(self, states: States, require: Any) -> None:

@@ -12,7 +12,15 @@ import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
-from muntin.aggregators import SubtractOnEvict, order_statistics, recalculate, subtract_on_evict, two_stacks
+from muntin.aggregators import (
+    Daba,
+    FlatFit,
+    SubtractOnEvict,
+    order_statistics,
+    recalculate,
+    subtract_on_evict,
+    two_stacks,
+)
 from muntin.aggregators.choose import RULES, Facts, choose
 from muntin.aggregators.ring import RingAggregator
 from muntin.columns import Column, boxed, mask_of, read_column, row_count, select
@@ -26,7 +34,9 @@ from muntin.errors import (
 from muntin.types import INT64, OBJECT, Array
 from muntin.windows.spans import Span, spans_by_rows, spans_by_time
 
-AGGREGATORS = tuple(dict.fromkeys(rule.aggregator for rule in RULES))
+DRIVEN: dict[str, type[RingAggregator]] = {"daba": Daba, "flat_fit": FlatFit}
+"""Those that have no way of their own over arrays: the rows go through their kernels one by one."""
+AGGREGATORS = (*dict.fromkeys(rule.aggregator for rule in RULES), *DRIVEN)
 _ONE = "value"
 
 
@@ -216,6 +226,8 @@ class _Run:
             return self._blocks(binding, outputs, self.span.width)
         if name == "subtract_on_evict" and not binding.exact:
             return self._driven(SubtractOnEvict, binding, outputs)
+        if name in DRIVEN:
+            return self._driven(DRIVEN[name], binding, outputs)
         if name == "subtract_on_evict" and self.span.width is not None:
             return self._width(binding, outputs, self.span.width)
         if name == "two_stacks" and self.span.duration is not None:

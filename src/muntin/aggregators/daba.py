@@ -1,0 +1,172 @@
+"""Daba: the de-amortised banker's aggregator, in its "lite" form. No operation takes more than three combines.
+
+It is `TwoStacks` with the turning over done a step at a time, in place, before it is needed:
+
+    positions   front ..... left ..... right ..... across ..... back ..... end
+    a slot      aggregate   aggregate  the row's   aggregate    the row's
+    holds       up to back  up to      own state   up to back   own state
+                            right
+    and beside the ring: the aggregate of [right, back), and that of [back, end)
+
+Each insert or eviction takes one step: it finishes one slot from the left side (combining it with [right, back)) and
+one from the right side (combining it with its neighbour). The two sides meet in the middle just when the stretch is
+done, and the distance from `left` to `back` is always one less than the front is longer than the back, so that a new
+stretch is begun exactly when the back has grown as long as the front.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from muntin.aggregators.ring import RingAggregator
+from muntin.aggregators.states import States
+from muntin.errors import UnsupportedOperationError
+from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, kernel, load, store
+from muntin.types import Array
+
+FRONT, END, LEFT, RIGHT, ACROSS, BACK = range(6)
+
+
+@kernel
+def step(slots: Slots, marks: Ints, sums: Slots) -> None:
+    """Keep the promise after an insert or an eviction: at most two combines."""
+    last = len(slots) - 1
+    if marks[0] == marks[5]:  # the front is empty: the back, a row at most, becomes the front
+        marks[2] = marks[1]
+        marks[3] = marks[1]
+        marks[4] = marks[1]
+        marks[5] = marks[1]
+        return
+    if marks[2] == marks[5]:  # as many rows behind as before: begin a new stretch
+        marks[2] = marks[0]
+        marks[3] = marks[5]
+        marks[4] = marks[1]
+        marks[5] = marks[1]
+        store(sums, 1, load(sums, 0))
+    if marks[2] == marks[3]:  # the stretch is done
+        marks[2] += 1
+        marks[3] += 1
+        marks[4] += 1
+    else:
+        left = marks[2] & last
+        store(slots, left, combine(load(slots, left), load(sums, 1)))
+        marks[2] += 1
+        marks[4] -= 1
+        if marks[4] + 1 < marks[5]:
+            across = marks[4] & last
+            store(slots, across, combine(load(slots, across), load(slots, (marks[4] + 1) & last)))
+
+
+@kernel
+def push(window: Any, time: int, state: State) -> None:
+    """Append a state."""
+    slots, times, marks, sums = window
+    at = marks[1] & (len(slots) - 1)
+    store(slots, at, state)
+    times[at] = time
+    if marks[1] > marks[5]:
+        state = combine(load(sums, 0), state)
+    store(sums, 0, state)
+    marks[1] += 1
+    step(slots, marks, sums)
+
+
+@kernel
+def pop(window: Any) -> None:
+    """Remove the oldest state."""
+    slots, _, marks, sums = window
+    marks[0] += 1
+    step(slots, marks, sums)
+
+
+@kernel
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window."""
+    slots, _, marks, sums = window
+    front = load(slots, marks[0] & (len(slots) - 1))
+    if marks[5] == marks[1]:
+        return front
+    return combine(front, load(sums, 0))
+
+
+@kernel
+def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
+    """Lower the aggregate from a position to the end."""
+    slots, _, marks, sums = window
+    last = len(slots) - 1
+    state = hold(load(slots, position & last))
+    at = position + 1
+    if marks[2] <= position < marks[3]:
+        state = combine(state, load(sums, 1))
+        at = marks[5]
+    elif position < marks[2] or marks[4] <= position < marks[5]:
+        at = marks[5]
+    while at < marks[1]:
+        if at == marks[4] and at < marks[5]:
+            state = combine(state, load(slots, at & last))
+            at = marks[5]
+        elif at == marks[5]:
+            state = combine(state, load(sums, 0))
+            at = marks[1]
+        else:
+            state = combine(state, load(slots, at & last))
+            at += 1
+    emit(outputs, 0, state)
+
+
+@kernel
+def answer_back(window: Any, begin: int, end: int, outputs: Outputs) -> None:
+    """Lower the aggregate of some rows of the back, one by one."""
+    slots = window[0]
+    last = len(slots) - 1
+    state = hold(load(slots, begin & last))
+    for at in range(begin + 1, end):
+        state = combine(state, load(slots, at & last))
+    emit(outputs, 0, state)
+
+
+class Daba(RingAggregator):
+    """In order; any associative aggregation; at most 3 combines an insert, 2 an eviction, 1 a query, in the worst case.
+
+    >>> from muntin import agg, aggregators
+    >>> window = aggregators.Daba(agg.concat("v"))
+    >>> window.bulk_insert([1, 2, 3, 4], "abcd")
+    >>> window.evict()
+    >>> window.query()
+    'bcd'
+    """
+
+    structure: ClassVar[tuple[Any, ...]] = (step, push, pop, total, answer_suffix, answer_back)
+    entries: ClassVar[tuple[str, ...]] = ("answer_suffix", "answer_back")
+    mark_count: ClassVar[int] = 6
+
+    def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
+        return (self._binding.slots(2),)
+
+    def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
+        """O(rows) at worst for a range that reaches the end, and inside the back."""
+        if end == self._marks[END]:
+            self._module.answer_suffix(self._window, begin, outputs)
+        elif begin >= self._marks[BACK]:
+            self._module.answer_back(self._window, begin, end, outputs)
+        else:
+            raise UnsupportedOperationError(
+                "Daba holds aggregates that reach further than this range; FlatFat and Fiba answer any range"
+            )
+
+    def _check_structure(self, states: States, require: Any) -> None:
+        front, end, left, right, across, back = (int(mark) for mark in self._marks)
+        order = f"front {front}, left {left}, right {right}, across {across}, back {back}, end {end}"
+        require(front <= left <= right <= across <= back <= end, f"marks out of order: {order}")
+        ahead = (back - front) - (end - back) - (1 if front < end else 0)
+        require(back - left == ahead, f"the stretch has lost step with the window: {order}")
+        require(right - left == across - right, f"the two sides of the stretch differ in length: {order}")
+        slots, sums = self._window[0], self._window[3]
+        if back < end:
+            behind = states.fold(slots, back, end)
+            require(states.close(states.load(sums, 0), behind), "the sum of the back is not that of its rows")
+        if right < across:
+            middle = states.fold(slots, right, across)
+            if across < back:
+                middle = states.combine(middle, states.load(slots, across & (len(slots) - 1)))
+            require(states.close(states.load(sums, 1), middle), "the sum from right to back is not that of its rows")

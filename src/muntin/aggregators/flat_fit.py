@@ -1,0 +1,109 @@
+"""FlatFit: a ring in which each slot remembers how far its aggregate reaches, and where to go on from there.
+
+A query walks from the oldest row over these pointers to the end, and on the way back leaves in every slot it met the
+aggregate from there to the end, and a pointer there. The next query then skips them all. Each row is met a bounded
+number of times before it leaves: at most three combines a slide, amortised; a single query may take n.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from muntin.aggregators.ring import RingAggregator
+from muntin.aggregators.states import States
+from muntin.errors import UnsupportedOperationError
+from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, kernel, load, store
+from muntin.types import Array
+
+
+@kernel
+def push(window: Any, time: int, state: State) -> None:
+    """Append a state; it reaches to the position after it."""
+    slots, times, marks, reach, _ = window
+    at = marks[1] & (len(slots) - 1)
+    store(slots, at, state)
+    times[at] = time
+    marks[1] += 1
+    reach[at] = marks[1]
+
+
+@kernel
+def pop(window: Any) -> None:
+    """Remove the oldest state."""
+    window[2][0] += 1
+
+
+@kernel
+def aggregate_from(window: Any, position: int) -> State:
+    """Return the aggregate from a position to the end, and let every slot on the way reach there too."""
+    slots, _, marks, reach, stack = window
+    last = len(slots) - 1
+    end = marks[1]
+    depth = 0
+    at = position
+    while reach[at & last] < end:
+        stack[depth] = at
+        depth += 1
+        at = reach[at & last]
+    state = hold(load(slots, at & last))
+    while depth > 0:
+        depth -= 1
+        at = stack[depth]
+        state = combine(load(slots, at & last), state)
+        store(slots, at & last, state)
+        reach[at & last] = end
+    return state
+
+
+@kernel
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window."""
+    return aggregate_from(window, window[2][0])
+
+
+@kernel
+def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
+    """Lower the aggregate from a position to the end."""
+    emit(outputs, 0, aggregate_from(window, position))
+
+
+class FlatFit(RingAggregator):
+    """In order; any associative aggregation; amortised at most 3 combines for an insert, an eviction and a query.
+
+    An insert and an eviction take none; a query takes what has gathered since the last one, n - 1 at worst.
+
+    >>> from muntin import agg, aggregators
+    >>> window = aggregators.FlatFit(agg.concat("v"))
+    >>> window.bulk_insert([1, 2, 3, 4], "abcd")
+    >>> window.evict()
+    >>> window.query()
+    'bcd'
+    """
+
+    structure: ClassVar[tuple[Any, ...]] = (push, pop, aggregate_from, total, answer_suffix)
+    entries: ClassVar[tuple[str, ...]] = ("answer_suffix",)
+    parallel: ClassVar[int] = 2
+
+    def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
+        return (np.zeros(capacity, np.int64), np.zeros(capacity, np.int64))
+
+    def _evict_many(self, count: int) -> None:
+        """O(1): nothing but the front moves."""
+        self._marks[0] += count
+
+    def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
+        """As a query, for a range that reaches the end."""
+        if end != self._marks[1]:
+            raise UnsupportedOperationError(
+                "FlatFit holds aggregates that reach further than this range; FlatFat and Fiba answer any range"
+            )
+        self._module.answer_suffix(self._window, begin, outputs)
+
+    def _check_structure(self, states: States, require: Any) -> None:
+        front, end = int(self._marks[0]), int(self._marks[1])
+        slots, reach = self._window[0], self._window[3]
+        for at in range(front, end):
+            there = int(reach[at & (len(slots) - 1)])
+            require(at < there <= end, f"the slot at {at} reaches to {there}, in a window of [{front}, {end})")

@@ -14,7 +14,9 @@ def address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-def test_a_block_comes_again_only_when_nothing_sees_it() -> None:
+def test_a_block_comes_again_only_when_nothing_sees_it(monkeypatch) -> None:
+    monkeypatch.setattr(memory, "_pool", memory.Pool())
+    monkeypatch.setattr(memory, "PATIENCE", 1000.0)
     rows = memory.LARGE // 8 + 123
     first = memory.room(rows, np.dtype("f8"))
     first[:] = 7.0
@@ -36,6 +38,7 @@ def test_a_block_comes_again_only_when_nothing_sees_it() -> None:
     del tail, arrow, view
     gc.collect()
     assert address(memory.room(rows, np.dtype("f8"))) == where
+    memory._pool._timer.cancel()
 
 
 def test_results_keep_their_values_while_others_come_and_go() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,19 @@ def test_daba_is_constant_in_the_worst_case(pattern: Callable[[int], list[str]])
     assert worst[INSERT] <= 3
     assert worst[EVICT] <= 2
     assert worst[QUERY] <= 1
+
+
+@pytest.mark.parametrize("name", ["max", "sum"])
+def test_slick_deque_takes_fewer_than_two_a_slide(name: str) -> None:
+    chance = random.Random(name)
+    window = aggregators.SlickDeque(getattr(agg, name)("v"), count_combines=True)
+    window.bulk_insert(range(100), [chance.randint(0, 999) for _ in range(100)])
+    before, slides = window.combines, 2000
+    for i in range(slides):
+        window.insert(100 + i, chance.randint(0, 999))
+        window.evict()
+        window.query()
+    assert window.combines - before <= 2 * slides
 
 
 @pytest.mark.parametrize("kind", [aggregators.TwoStacks, aggregators.FlatFit])

@@ -30,6 +30,7 @@ ALL = [
     aggregators.Daba,
     aggregators.FlatFit,
     aggregators.Recalculate,
+    aggregators.SlickDeque,
     aggregators.SubtractOnEvict,
     aggregators.TwoStacks,
 ]
@@ -122,6 +123,15 @@ def test_invert_is_needed_at_construction() -> None:
         if not case.aggregation.invertible:
             with pytest.raises(NotInvertibleError):
                 aggregators.SubtractOnEvict(case.aggregation)
+
+
+def test_slick_deque_takes_what_suits_one_of_its_halves() -> None:
+    for case in CASES:
+        if case.aggregation.selective or case.aggregation.invertible:
+            aggregators.SlickDeque(case.aggregation)
+        else:
+            with pytest.raises(NotInvertibleError, match="selective"):
+                aggregators.SlickDeque(case.aggregation)
 
 
 def test_every_error_is_a_muntin_error() -> None:

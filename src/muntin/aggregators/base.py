@@ -64,6 +64,8 @@ class Aggregator(ABC):
     """The kernels of this structure: `push`, `pop`, `total`, and what else it can do."""
     entries: ClassVar[tuple[str, ...]] = ()
     """Those kernels that are called from Python, besides the common ones."""
+    title: ClassVar[str] = ""
+    """The name that users know it by, where that is not the name of the class."""
     needs_invert: ClassVar[bool] = False
     needs_identity: ClassVar[bool] = False
     _window: tuple[Array, ...]
@@ -175,7 +177,7 @@ class Aggregator(ABC):
 
     def snapshot(self) -> bytes:
         """Return the window as bytes: a header, the arrays as they are, a checksum. O(n), a copy of memory."""
-        header = {"structure": type(self).__name__, "options": {"nullable": self._nullable, **self._options()}}
+        header = {"structure": self._name(), "options": {"nullable": self._nullable, **self._options()}}
         schema = [(name, kind.logical) for name, kind in self._types.items()]
         schema.append(("time", None if self._time_type is None else self._time_type.logical))
         return Snapshot(header, schema, self._binding.fingerprint, self._arrays()).encode()
@@ -189,8 +191,8 @@ class Aggregator(ABC):
         """
         allow_pickle = options.pop("allow_pickle", False)
         snapshot = Snapshot.decode(data, allow_pickle=allow_pickle)
-        if snapshot.header.get("structure") != cls.__name__:
-            raise SnapshotError(f"this is a snapshot of {snapshot.header.get('structure')}, not of {cls.__name__}")
+        if snapshot.header.get("structure") != cls._name():
+            raise SnapshotError(f"this is a snapshot of {snapshot.header.get('structure')}, not of {cls._name()}")
         window = cls(aggregation, **{**snapshot.header["options"], **options})
         if snapshot.fingerprint != window._binding.fingerprint:
             raise SnapshotError(
@@ -209,7 +211,7 @@ class Aggregator(ABC):
 
         def require(holds: bool, message: str) -> None:
             if not holds:
-                raise InvariantError(f"{type(self).__name__}: {message}")
+                raise InvariantError(f"{self._name()}: {message}")
 
         self._check(States(self._binding), require)
 
@@ -217,7 +219,11 @@ class Aggregator(ABC):
         """Show what it computes, how full it is, and the answer."""
         inner = next(iter(self._aggregations.values())) if self._single else self._aggregations
         span = f", {self.oldest!r} .. {self.youngest!r}" if len(self) else ""
-        return f"<{type(self).__name__} {inner!r}: {len(self)} rows{span}>"
+        return f"<{self._name()} {inner!r}: {len(self)} rows{span}>"
+
+    @classmethod
+    def _name(cls) -> str:
+        return cls.title or cls.__name__
 
     # ------------------------------------------------------------ what a structure provides
 

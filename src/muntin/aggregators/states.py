@@ -39,6 +39,10 @@ class States:
             state = self._module.combine(state, self._module.load(ring, at & last))
         return state
 
+    def counts(self, state: Any) -> bool:
+        """Say whether a row was taken by any aggregation."""
+        return bool(self._module.counts(state))
+
     def revived(self, array: Array) -> Array:
         """Return an array of states as a snapshot holds it, its plain tuples made the records that they were."""
         if array.dtype != object:

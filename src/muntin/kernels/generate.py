@@ -299,7 +299,9 @@ class _Algebra:
         """Write every word that these parts can give a meaning to."""
         words = [self._spread()] if all(part.sorted for part in self.parts) else []
         words += [self._lift(), self._combine(), self._load(), self._store(), self._hold(), self._floats()]
-        words += [self._emit(), self._emit_empty()]
+        words += [self._emit(), self._emit_empty(), self._counts()]
+        if len(self.states) == 1 and not any(f.length is not None for f in self.states[0][1].fields or ()):
+            words.append(self._prefers_newer())
         if all("invert" in part.functions for part in self.parts):
             words.append(self._invert())
         if all(part.has_neutral or part.mask is not None for part in self.parts):
@@ -418,6 +420,21 @@ class _Algebra:
                 if field.dtype.kind == "f":
                     value = f"state.p{k}" if part.scalar else f"state.p{k}.{field.name}"
                     yield f"abs({value})" if field.length is None else f"np.abs({value}).max()"
+
+    def _counts(self) -> str:
+        taken = [f"state.r{m} > 0" for m in self.masks] if all(p.mask is not None for p in self.parts) else ["True"]
+        return _function("counts", "state", [f"return {' or '.join(taken)}"])
+
+    def _prefers_newer(self) -> str:
+        """Write the comparison of what combine returns with its second argument; NaN is equal to itself."""
+        k, part = self.states[0]
+        lines = ["best = combine(older, newer)"]
+        fields = part.fields or ()
+        names = [f"p{k}"] if part.scalar or not fields else [f"p{k}.{field.name}" for field in fields]
+        for name in names:
+            x, y = f"best.{name}", f"newer.{name}"
+            lines.append(f"if not ({x} == {y} or ({x} != {x} and {y} != {y})):\n        return False")
+        return _function("prefers_newer", "older, newer", [*lines, "return True"])
 
     def _emit(self) -> str:
         lines, slot = ["j = index(row)"], 0

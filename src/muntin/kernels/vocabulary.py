@@ -87,6 +87,16 @@ def has_lost_digits(peaks: Any, state: State) -> bool:
     raise _declared("has_lost_digits")
 
 
+def prefers_newer(older: State, newer: State) -> bool:
+    """Say whether combine returns the newer of two states. Only for a single selective aggregation."""
+    raise _declared("prefers_newer")
+
+
+def counts(state: State) -> bool:
+    """Say whether a row was taken by any aggregation, or was null to all."""
+    raise _declared("counts")
+
+
 def emit(outputs: Outputs, row: int, state: State) -> None:
     """Lower a state into a row of the output."""
     raise _declared("emit")

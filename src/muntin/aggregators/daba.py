@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from muntin.aggregators.recalculate import answer_range, fold
 from muntin.aggregators.ring import RingAggregator
 from muntin.aggregators.states import States
 from muntin.errors import UnsupportedOperationError
@@ -114,17 +115,6 @@ def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
     emit(outputs, 0, state)
 
 
-@kernel
-def answer_back(window: Any, begin: int, end: int, outputs: Outputs) -> None:
-    """Lower the aggregate of some rows of the back, one by one."""
-    slots = window[0]
-    last = len(slots) - 1
-    state = hold(load(slots, begin & last))
-    for at in range(begin + 1, end):
-        state = combine(state, load(slots, at & last))
-    emit(outputs, 0, state)
-
-
 class Daba(RingAggregator):
     """In order; any associative aggregation; at most 3 combines an insert, 2 an eviction, 1 a query, in the worst case.
 
@@ -136,8 +126,8 @@ class Daba(RingAggregator):
     'bcd'
     """
 
-    structure: ClassVar[tuple[Any, ...]] = (step, push, pop, total, answer_suffix, answer_back)
-    entries: ClassVar[tuple[str, ...]] = ("answer_suffix", "answer_back")
+    structure: ClassVar[tuple[Any, ...]] = (step, push, pop, total, fold, answer_range, answer_suffix)
+    entries: ClassVar[tuple[str, ...]] = ("answer_suffix", "answer_range")
     mark_count: ClassVar[int] = 6
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
@@ -148,7 +138,7 @@ class Daba(RingAggregator):
         if end == self._marks[END]:
             self._module.answer_suffix(self._window, begin, outputs)
         elif begin >= self._marks[BACK]:
-            self._module.answer_back(self._window, begin, end, outputs)
+            self._module.answer_range(self._window, begin, end, outputs)
         else:
             raise UnsupportedOperationError(
                 "Daba holds aggregates that reach further than this range; FlatFat and Fiba answer any range"

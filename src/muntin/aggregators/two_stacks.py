@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from muntin.aggregators.recalculate import answer_range, fold
 from muntin.aggregators.ring import RingAggregator
 from muntin.errors import UnsupportedOperationError
 from muntin.kernels.vocabulary import (
@@ -107,18 +108,7 @@ def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
             state = combine(state, load(back, 0))
         emit(outputs, 0, state)
     else:
-        answer_back(window, position, marks[1], outputs)
-
-
-@kernel
-def answer_back(window: Any, begin: int, end: int, outputs: Outputs) -> None:
-    """Lower the aggregate of some rows of the back, one by one."""
-    slots = window[0]
-    last = len(slots) - 1
-    state = hold(load(slots, begin & last))
-    for at in range(begin + 1, end):
-        state = combine(state, load(slots, at & last))
-    emit(outputs, 0, state)
+        answer_range(window, position, marks[1], outputs)
 
 
 # ---------------------------------------------------------------- the same over arrays: rows need no ring
@@ -364,10 +354,11 @@ class TwoStacks(RingAggregator):
         pop,
         total,
         evict_until,
-        answer_back,
+        fold,
+        answer_range,
         answer_suffix,
     )
-    entries: ClassVar[tuple[str, ...]] = ("evict_until", "answer_back", "answer_suffix")
+    entries: ClassVar[tuple[str, ...]] = ("evict_until", "answer_range", "answer_suffix")
     mark_count: ClassVar[int] = 3
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
@@ -383,7 +374,7 @@ class TwoStacks(RingAggregator):
         if end == self._marks[END]:
             self._module.answer_suffix(self._window, begin, outputs)
         elif begin >= middle:
-            self._module.answer_back(self._window, begin, end, outputs)
+            self._module.answer_range(self._window, begin, end, outputs)
         else:
             raise UnsupportedOperationError(
                 "TwoStacks has turned these rows into aggregates that reach further than the range; "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from muntin.aggregations.define import by_type, define
 
 
@@ -23,8 +25,12 @@ class _quantile:
 class _median:
     def lower(s):
         n = len(s)
-        below, above = float(s[(n - 1) // 2]), float(s[n // 2])
-        return below if above == below else below + (above - below) / 2.0
+        if n % 2 == 1:
+            return float(s[n // 2])
+        below, above = float(s[n // 2 - 1]), float(s[n // 2])
+        middle = (below + above) / 2.0
+        # The sum of two giants may be infinite where their middle is not.
+        return middle if math.isfinite(middle) or below != above else below
 
 
 quantile = by_type(

@@ -129,10 +129,8 @@ def _single_bit(place: Any) -> Any:
 @overload(runtime.place)
 def _place(index: Any, size: Any) -> Any:
     def checked(index: Any, size: Any) -> Any:
-        at = np.int64(index)
-        if at < 0:
-            at += size
-        if at < 0 or at >= size:
+        at = np.int64(index) + (size if index < 0 else 0)
+        if np.uint64(at) >= np.uint64(size):  # negative ones are huge
             raise IndexError("the sorted window has no such place")
         return at
 

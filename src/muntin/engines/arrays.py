@@ -324,11 +324,11 @@ class _Run:
         _in_pieces(piece, shift, self.rows, 1, self.threads)
         if self.span.ties:
             # All rows of one time share a window: the one that ended with the last of them.
-            ended = np.flatnonzero(np.append(times[shift + 1 :] != times[shift:-1], True))
-            peers = np.repeat(ended, np.diff(ended, prepend=-1))
+            early = np.flatnonzero(times[shift + 1 :] == times[shift:-1])
+            final = np.searchsorted(times, times[early + shift], "right") - 1 - shift
             for array in outputs:
                 if len(array):
-                    array[:] = array[peers]
+                    array[early] = array[final]
 
     def _sorted(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         column = self.columns[binding.columns[0]]

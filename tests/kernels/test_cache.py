@@ -34,7 +34,8 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 
 def program(folder: Path, factor: float = 1.0) -> subprocess.Popen[str]:
     file = folder.parent / f"program_{factor}.py"
-    file.write_text(PROGRAM.format(factor=factor))
+    if not file.exists():  # a process that has started reads it, and must not find it half-written
+        file.write_text(PROGRAM.format(factor=factor))
     environment = {**os.environ, "MUNTIN_CACHE_DIR": str(folder)}
     return subprocess.Popen(
         [sys.executable, str(file)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -372,7 +372,9 @@ def _extremes(kinds: tuple[ColumnType, ...]) -> dict[str, Any]:
 
 
 def _widest_decimal(kind: ColumnType) -> ColumnType:
-    return kind if kind.family != "decimal" else column_type(pa.decimal128(38, kind.logical.scale))  # type: ignore[union-attr]
+    if kind.logical is None or kind.family != "decimal":
+        return kind
+    return column_type(pa.decimal128(38, kind.logical.scale))
 
 
 def _difference(kind: ColumnType) -> ColumnType:

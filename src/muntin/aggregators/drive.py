@@ -57,12 +57,9 @@ def slide_rows(
             if begin < first[i]:
                 pop(window)
                 begin += 1
-        while begin < first[i] and begin < end:
+        while begin < first[i]:
             pop(window)
             begin += 1
-        if begin < first[i]:
-            begin = first[i]
-            end = begin
         if end > begin:
             emit(outputs, i, total(window))
         else:

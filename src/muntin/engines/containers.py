@@ -156,8 +156,8 @@ class _Pandas:
 
         values, valid, result = raw
         if result.types[0].logical is None:  # Python objects, which Arrow would take apart
-            cells = values if valid is None else np.where(valid, values, None)  # type: ignore[call-overload]
-            return pandas.Series(cells.tolist(), dtype=object)
+            kept = np.ones(len(values), np.bool_) if valid is None else valid
+            return pandas.Series([v if ok else None for v, ok in zip(values, kept, strict=True)], dtype=object)
         return _series(to_arrow(raw))
 
     def many(self, raw: Mapping[str, Raw]) -> Any:

@@ -130,6 +130,9 @@ def test_windows_that_never_were_do_not_overflow() -> None:
     fused = {"s": agg.sum("v"), "m": agg.max("v")}
     out = slide([2**62, 2**62, -(2**62)], fused, range=1, times=[0, 0, 0])
     assert out["s"].tolist() == [2**62] * 3
+    gaps = pa.array([None, 2**62, 2**62, -(2**62)])
+    out = slide(pa.table({"v": gaps}), fused, range=1, times=[0, 0, 0, 0])
+    assert out["s"].to_pylist() == [2**62] * 4, "the first attempt saw a null in the first row"
 
 
 def test_durations_of_numpy_and_pandas() -> None:

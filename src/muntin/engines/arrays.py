@@ -210,6 +210,8 @@ class _Run:
             if not self.span.ties:
                 raise
             # Among rows of equal time only the last one's window counts; another one may have been too large.
+            for valid in outputs[1::2]:
+                valid[:] = True  # as it was before the attempt
             self._windows(binding, outputs, two_stacks.slide_windows, needs_slots=True)
 
     def _dispatch(self, binding: Binding, outputs: tuple[Array, ...]) -> None:

@@ -28,8 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Mark a function as a kernel: its source is copied into generated modules, its own body never runs."""
-    function.__kernel__ = True  # type: ignore[attr-defined]  # functions take attributes; the stubs do not say so
+    """Mark a function, for its readers, as a kernel: its source goes into generated modules, its own body never runs."""
     return function
 
 

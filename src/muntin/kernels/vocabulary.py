@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Mark a function, for its readers, as a kernel: its source goes into generated modules, its own body never runs."""
+    """Mark a function, for its readers, as a kernel: its source goes into generated modules, its body never runs."""
     return function
 
 

@@ -18,7 +18,9 @@ from muntin.aggregators.states import close
 from muntin.testing.oracle import recompute
 
 IN_ORDER = [
+    aggregators.BaseIntervals,
     aggregators.Daba,
+    aggregators.FlatFat,
     aggregators.FlatFit,
     aggregators.Recalculate,
     aggregators.SlickDeque,

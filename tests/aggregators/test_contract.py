@@ -27,7 +27,9 @@ from muntin.errors import (
 )
 
 ALL = [
+    aggregators.BaseIntervals,
     aggregators.Daba,
+    aggregators.FlatFat,
     aggregators.FlatFit,
     aggregators.Recalculate,
     aggregators.SlickDeque,

@@ -1,11 +1,23 @@
 """Aggregators: how the states of a window are merged. `from muntin import aggregators`."""
 
 from muntin.aggregators.base import Aggregator
+from muntin.aggregators.base_intervals import BaseIntervals
 from muntin.aggregators.daba import Daba
+from muntin.aggregators.flat_fat import FlatFat
 from muntin.aggregators.flat_fit import FlatFit
 from muntin.aggregators.recalculate import Recalculate
 from muntin.aggregators.slick_deque import SlickDeque
 from muntin.aggregators.subtract_on_evict import SubtractOnEvict
 from muntin.aggregators.two_stacks import TwoStacks
 
-__all__ = ["Aggregator", "Daba", "FlatFit", "Recalculate", "SlickDeque", "SubtractOnEvict", "TwoStacks"]
+__all__ = [
+    "Aggregator",
+    "BaseIntervals",
+    "Daba",
+    "FlatFat",
+    "FlatFit",
+    "Recalculate",
+    "SlickDeque",
+    "SubtractOnEvict",
+    "TwoStacks",
+]

@@ -251,6 +251,10 @@ class Aggregator(ABC):
     def _check(self, states: States, require: Any) -> None:
         """Require every invariant."""
 
+    def _form(self) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+        """Return the kernels of the form in which the structure is now, and which of them are called from Python."""
+        return self.structure, self.entries
+
     def _options(self) -> dict[str, Any]:
         """Return the options of the constructor that a restored window needs."""
         return {}
@@ -269,11 +273,7 @@ class Aggregator(ABC):
             identity=self.needs_identity,
             plain=self._plain,
         )
-        self._module: Any = (
-            self._kernels(self._binding)
-            if self._counter is None
-            else counting(self._binding, self.structure, self._counter)
-        )
+        self._module: Any = self._load_kernels()
         self._cells: tuple[Array, ...] = (
             *(
                 np.zeros(1, OBJECT if self._binding.boxed(c) else kind.physical)
@@ -288,10 +288,11 @@ class Aggregator(ABC):
         if not hasattr(self, "_window"):
             self._allocate()
 
-    @classmethod
-    def _kernels(cls, binding: Binding) -> Any:
-        common = [kernel.__name__ for kernel in drive.COMMON]
-        return binding.kernels((*cls.structure, *drive.COMMON), *common, *cls.entries)
+    def _load_kernels(self) -> Any:
+        structure, entries = self._form()
+        if self._counter is not None:
+            return counting(self._binding, structure, self._counter)
+        return kernels_of(self._binding, structure, entries)
 
     def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
         """Take over types that were found to fit; bind anew, and carry the states over, if they are wider."""
@@ -446,6 +447,12 @@ class Aggregator(ABC):
     def _answer(self, outputs: tuple[Array, ...], *, empty: bool) -> Any:
         answers = read_answer(self._binding, outputs, empty)
         return answers[_SINGLE] if self._single else answers
+
+
+def kernels_of(binding: Binding, structure: tuple[Any, ...], entries: tuple[str, ...]) -> Any:
+    """Return the module of a structure's kernels and the common ones."""
+    common = [kernel.__name__ for kernel in drive.COMMON]
+    return binding.kernels((*structure, *drive.COMMON), *common, *entries)
 
 
 def _stamp(scalar: Any) -> Any:

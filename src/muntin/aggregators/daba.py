@@ -22,13 +22,13 @@ from muntin.aggregators.recalculate import answer_range, fold
 from muntin.aggregators.ring import RingAggregator
 from muntin.aggregators.states import States
 from muntin.errors import UnsupportedOperationError
-from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, kernel, load, store
+from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
 from muntin.types import Array
 
 FRONT, END, LEFT, RIGHT, ACROSS, BACK = range(6)
 
 
-@kernel
+@inlined
 def step(slots: Slots, marks: Ints, sums: Slots) -> None:
     """Keep the promise after an insert or an eviction: at most two combines."""
     last = len(slots) - 1
@@ -58,7 +58,7 @@ def step(slots: Slots, marks: Ints, sums: Slots) -> None:
             store(slots, across, combine(load(slots, across), load(slots, (marks[4] + 1) & last)))
 
 
-@kernel
+@inlined
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
     slots, times, marks, sums = window
@@ -72,7 +72,7 @@ def push(window: Any, time: int, state: State) -> None:
     step(slots, marks, sums)
 
 
-@kernel
+@inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
     slots, _, marks, sums = window
@@ -80,7 +80,7 @@ def pop(window: Any) -> None:
     step(slots, marks, sums)
 
 
-@kernel
+@inlined
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
     slots, _, marks, sums = window

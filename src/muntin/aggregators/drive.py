@@ -49,17 +49,16 @@ def slide_rows(
     begin = first[start]
     end = begin
     for i in range(start, stop):
-        # All rows up to the window's end come in, and all before its begin go: one at a time, so that the structure
-        # never holds more rows than the longest window and one.
+        # Rows leave before others come, so that the structure never holds more than the longest window.
+        while begin < first[i]:
+            if begin < end:
+                pop(window)
+            else:
+                end += 1  # a row between two windows
+            begin += 1
         while end < last[i]:
             push(window, times[end], lift(columns, times, end))
             end += 1
-            if begin < first[i]:
-                pop(window)
-                begin += 1
-        while begin < first[i]:
-            pop(window)
-            begin += 1
         if end > begin:
             emit(outputs, i, total(window))
         else:

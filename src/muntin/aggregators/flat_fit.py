@@ -14,11 +14,11 @@ import numpy as np
 from muntin.aggregators.ring import RingAggregator
 from muntin.aggregators.states import States
 from muntin.errors import UnsupportedOperationError
-from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, kernel, load, store
+from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, inlined, kernel, load, store
 from muntin.types import Array
 
 
-@kernel
+@inlined
 def push(window: Any, time: int, state: State) -> None:
     """Append a state; it reaches to the position after it."""
     slots, times, marks, reach, _ = window
@@ -29,13 +29,13 @@ def push(window: Any, time: int, state: State) -> None:
     reach[at] = marks[1]
 
 
-@kernel
+@inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
     window[2][0] += 1
 
 
-@kernel
+@inlined
 def aggregate_from(window: Any, position: int) -> State:
     """Return the aggregate from a position to the end, and let every slot on the way reach there too."""
     slots, _, marks, reach, stack = window
@@ -57,7 +57,7 @@ def aggregate_from(window: Any, position: int) -> State:
     return state
 
 
-@kernel
+@inlined
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
     return aggregate_from(window, window[2][0])

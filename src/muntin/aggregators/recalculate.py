@@ -19,6 +19,7 @@ from muntin.kernels.vocabulary import (
     emit,
     emit_empty,
     hold,
+    inlined,
     kernel,
     lift,
     load,
@@ -26,7 +27,7 @@ from muntin.kernels.vocabulary import (
 )
 
 
-@kernel
+@inlined
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
     slots, times, marks = window
@@ -36,13 +37,13 @@ def push(window: Any, time: int, state: State) -> None:
     marks[1] += 1
 
 
-@kernel
+@inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
     window[2][0] += 1
 
 
-@kernel
+@inlined
 def fold(slots: Slots, begin: int, end: int) -> State:
     """Return the aggregate of the states at positions [begin, end), which are not none."""
     last = len(slots) - 1
@@ -52,7 +53,7 @@ def fold(slots: Slots, begin: int, end: int) -> State:
     return state
 
 
-@kernel
+@inlined
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
     return fold(window[0], window[2][0], window[2][1])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.aggregations.binding import Binding
-from muntin.aggregators.base import Aggregator
+from muntin.aggregators.base import Aggregator, kernels_of
 from muntin.aggregators.states import States
 from muntin.errors import OutOfOrderError
 from muntin.types import Array
@@ -24,6 +24,8 @@ class RingAggregator(Aggregator):
     """
 
     mark_count: ClassVar[int] = 2
+    states_a_row: ClassVar[int] = 1
+    """How many states there is room for, for each place of the ring."""
     parallel: ClassVar[int] = 0
     """How many of the arrays after the marks have an entry for each slot of the ring; they come first."""
 
@@ -43,9 +45,7 @@ class RingAggregator(Aggregator):
     def range_query(self, lo: Any, hi: Any) -> Any:
         """Return the aggregate of the rows with lo <= time <= hi: O(log n) to find them, then as the class says."""
         outputs = self._binding.outputs(1)
-        begin = end = 0
-        if len(self):
-            begin, end = self._position(self._time(lo), "left"), self._position(self._time(hi), "right")
+        begin, end = self._span(lo, hi) if len(self) else (0, 0)
         if begin < end:
             with self._lowering():
                 self._answer_range(begin, end, outputs)
@@ -70,7 +70,7 @@ class RingAggregator(Aggregator):
         """Return the kernels of this structure and an empty window with room for so many rows, for `slide`."""
         window = cls.__new__(cls)
         window._binding = binding
-        return cls._kernels(binding), window._empty(1 << max(0, rows - 1).bit_length())
+        return kernels_of(binding, cls.structure, cls.entries), window._empty(1 << max(0, rows - 1).bit_length())
 
     # ------------------------------------------------------------ what a structure may override
 
@@ -81,6 +81,10 @@ class RingAggregator(Aggregator):
     def _evict_many(self, count: int) -> None:
         """Remove the `count` oldest rows: one by one, unless the structure knows better."""
         self._module.evict_rows(self._window, count)
+
+    def _span(self, lo: Any, hi: Any) -> tuple[int, int]:
+        """Return the positions [begin, end) of the rows with lo <= time <= hi."""
+        return self._position(self._time(lo), "left"), self._position(self._time(hi), "right")
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
         """Lower the aggregate of the positions [begin, end)."""
@@ -185,9 +189,9 @@ class RingAggregator(Aggregator):
 
     def _check(self, states: States, require: Any) -> None:
         slots, times, marks, *_ = self._window
-        require(len(slots) & (len(slots) - 1) == 0, f"the capacity {len(slots)} is no power of two")
-        require(len(times) == len(slots), "the rings of states and of times differ in length")
-        require(0 <= len(self) <= len(slots), f"{len(self)} rows in a ring of {len(slots)}")
+        require(len(times) & (len(times) - 1) == 0, f"the capacity {len(times)} is no power of two")
+        require(len(slots) == self.states_a_row * len(times), f"{len(slots)} states for a ring of {len(times)} times")
+        require(0 <= len(self) <= len(times), f"{len(self)} rows in a ring of {len(times)}")
         held = times[np.arange(marks[FRONT], marks[END]) & (len(times) - 1)]
         require(bool((held[1:] >= held[:-1]).all()), "the times in the ring descend")
         self._check_structure(states, require)

@@ -18,13 +18,13 @@ from muntin.aggregators.ring import RingAggregator
 from muntin.aggregators.states import States
 from muntin.aggregators.subtract_on_evict import SubtractOnEvict
 from muntin.errors import NotInvertibleError, UnsupportedOperationError
-from muntin.kernels.vocabulary import Outputs, State, counts, emit, kernel, load, prefers_newer, store
+from muntin.kernels.vocabulary import Outputs, State, counts, emit, inlined, kernel, load, prefers_newer, store
 from muntin.types import Array
 
 FIRST, LAST, NONE = 2, 3, -1
 
 
-@kernel
+@inlined
 def push(window: Any, time: int, state: State) -> None:
     """Append a state, and forget those before it that can never be the answer again."""
     slots, times, marks, before, after = window
@@ -46,7 +46,7 @@ def push(window: Any, time: int, state: State) -> None:
     marks[3] = at
 
 
-@kernel
+@inlined
 def pop(window: Any) -> None:
     """Remove the oldest state; if it was the answer, the next in the list is."""
     _, times, marks, before, after = window
@@ -61,7 +61,7 @@ def pop(window: Any) -> None:
     marks[0] += 1
 
 
-@kernel
+@inlined
 def total(window: Any) -> State:
     """Return the first of the list; where only nulls are in the window, one of them."""
     slots, _, marks, _, _ = window

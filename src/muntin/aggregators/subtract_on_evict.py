@@ -24,6 +24,7 @@ from muntin.kernels.vocabulary import (
     emit,
     emit_empty,
     has_lost_digits,
+    inlined,
     invert,
     kernel,
     lift,
@@ -34,7 +35,7 @@ from muntin.kernels.vocabulary import (
 from muntin.types import Array
 
 
-@kernel
+@inlined
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
     slots, times, marks, running, peaks = window
@@ -48,7 +49,7 @@ def push(window: Any, time: int, state: State) -> None:
     marks[1] += 1
 
 
-@kernel
+@inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
     slots, _, marks, running, peaks = window
@@ -65,7 +66,7 @@ def pop(window: Any) -> None:
     store(running, 0, state)
 
 
-@kernel
+@inlined
 def total(window: Any) -> State:
     """Return the running aggregate."""
     return load(window[3], 0)

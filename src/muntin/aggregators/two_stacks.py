@@ -29,6 +29,7 @@ from muntin.kernels.vocabulary import (
     emit_empty,
     hold,
     index,
+    inlined,
     kernel,
     lift,
     load,
@@ -39,7 +40,7 @@ from muntin.types import Array
 FRONT, MIDDLE, END = 0, 2, 1
 
 
-@kernel
+@inlined
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
     slots, times, marks, back = window
@@ -65,7 +66,7 @@ def turn_over(slots: Slots, marks: Ints) -> None:
     marks[2] = marks[1]
 
 
-@kernel
+@inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
     slots, _, marks, _ = window
@@ -74,7 +75,7 @@ def pop(window: Any) -> None:
     marks[0] += 1
 
 
-@kernel
+@inlined
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
     slots, _, marks, back = window

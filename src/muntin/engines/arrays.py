@@ -274,7 +274,7 @@ class _Run:
         times = times if len(times) == self.rows else np.zeros(self.rows, np.int64)
 
         def piece(start: int, stop: int) -> None:
-            module, window = kind.over(binding, int((last[start:stop] - first[start:stop]).max()) + 1)
+            module, window = kind.over(binding, int((last[start:stop] - first[start:stop]).max()))
             module.slide_rows(window, inputs, times, first, last, start, stop, outputs)
 
         _in_pieces(piece, 0, self.span.count, 1, self.threads)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.kernels.allocation import allocates
 from muntin.kernels.source import RUNTIME, Emitter, Function, literal, stable_text
 
 NULL_BITS = 0x7FF8_6D75_6E74_696E
@@ -26,8 +27,10 @@ COMPILED_HEADER = '''\
 from collections import namedtuple
 import numpy as np
 from numba import njit
-jit = njit(nogil=True, error_model="numpy")
-entry = njit(nogil=True, error_model="numpy", cache=CACHE)
+options = {"nogil": True, "error_model": "numpy", "_nrt": COUNTED}
+jit = njit(**options)
+inlined = njit(**options, forceinline=True)
+entry = njit(**options, cache=CACHED)
 index = np.uintp
 NULL = np.uint64(0x7FF86D756E74696E).view(np.float64)
 '''
@@ -36,7 +39,7 @@ PLAIN_HEADER = """\
 from collections import namedtuple
 import numpy as np
 def jit(function): return function
-entry = jit
+inlined = entry = jit
 index = int
 NULL = np.uint64(0x7FF86D756E74696E).view(np.float64)
 """
@@ -85,6 +88,12 @@ class Part:
         return self.fields is not None and all(field.dtype != object for field in self.fields)
 
     @property
+    def allocates(self) -> bool:
+        """Whether its functions may allocate memory; False only where that is certain."""
+        arrays = self.fields is None or any(field.length is not None for field in self.fields)
+        return arrays or self.sorted or any(allocates(function) for function in self.functions.values())
+
+    @property
     def has_neutral(self) -> bool:
         """Whether a neutral element was defined and can be used with these types."""
         return "neutral" in self.functions
@@ -116,6 +125,12 @@ class Generated:
     text: str
     injected: Mapping[str, Any]
     entries: tuple[str, ...]
+    counted: bool = True
+    """Whether compiled code must count references, because it may allocate (see allocation.py)."""
+
+    def compiled(self, *, cached: bool) -> str:
+        """Return the text as it is compiled, its machine code kept on disk or not."""
+        return COMPILED_HEADER.replace("COUNTED", str(self.counted)).replace("CACHED", str(cached)) + self.text
 
 
 def generate(
@@ -141,7 +156,7 @@ def generate(
     out.append(writer.text())
     entries = tuple(entries)
     out.extend(_kernel_text(kernel, entries) for kernel in kernels)
-    return Generated(emitter.text, emitter.injected, entries)
+    return Generated(emitter.text, emitter.injected, entries, counted=sorted_store or any(p.allocates for p in parts))
 
 
 def standalone(*kernels: Callable[..., Any]) -> Generated:
@@ -156,7 +171,9 @@ def _kernel_text(kernel: Callable[..., Any], entries: tuple[str, ...]) -> str:
     for argument in node.args.args:
         argument.annotation = None
     node.returns = None
-    node.decorator_list = [ast.Name("entry" if node.name in entries else "jit", ast.Load())]
+    mark = node.decorator_list[0]
+    inside = "inlined" if isinstance(mark, ast.Name) and mark.id == "inlined" else "jit"
+    node.decorator_list = [ast.Name("entry" if node.name in entries else inside, ast.Load())]
     if ast.get_docstring(node) is not None:
         node.body = node.body[1:]
     return ast.unparse(ast.fix_missing_locations(node)) + "\n"

@@ -32,6 +32,14 @@ def kernel(function: F) -> F:
     return function
 
 
+def inlined(function: F) -> F:
+    """Mark a kernel whose body goes into its callers: what runs for every row, where a call costs as much as its work.
+
+    Compiled code passes each array of a tuple as seven words.
+    """
+    return function
+
+
 def _declared(name: str) -> NotImplementedError:
     return NotImplementedError(f"{name} has a meaning only inside a generated kernel")
 

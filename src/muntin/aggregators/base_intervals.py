@@ -1,0 +1,168 @@
+"""BaseIntervals: Arasu and Widom's B-Int. Levels of intervals that double in length, each aggregated once.
+
+    level 2   [0 .......... 4) [4 .......... 8)
+    level 1   [0 ... 2) [2 ... 4) [4 ... 6) ...
+    level 0   0    1    2    3    4    5    ...      the rows
+
+The interval j of level l covers the positions [j 2^l, (j + 1) 2^l). It is computed from its two halves when its last
+row comes, so an insert takes fewer than one combine, amortised, and log2(n) at most; an eviction takes none. A query
+cuts the window into the longest intervals that fit, 2 log2(n) at most. `FlatFat` does the same work in a tree that is
+addressed by shifts alone; this is what it is measured against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.states import States
+from muntin.kernels.runtime import lowest_bit
+from muntin.kernels.vocabulary import Ints, Outputs, State, combine, emit, hold, inlined, kernel, load, store
+from muntin.types import Array
+
+
+@inlined
+def place_of(offsets: Ints, level: int, interval: int) -> int:
+    """Return where the aggregate of an interval is: each level is a ring of its own, half as long as the one below."""
+    at: int = offsets[level] + (interval & (offsets[level + 1] - offsets[level] - 1))
+    return at
+
+
+@inlined
+def push(window: Any, time: int, state: State) -> None:
+    """Append a state, and compute the intervals that it completes."""
+    slots, times, marks, offsets = window
+    end = marks[1]
+    times[end & (len(times) - 1)] = time
+    store(slots, place_of(offsets, 0, end), state)
+    level = 0
+    first = end  # the interval of its level that ends with this row
+    while first & 1 == 1 and (first - 1) << level >= marks[0]:
+        left = load(slots, place_of(offsets, level, first - 1))
+        right = load(slots, place_of(offsets, level, first))
+        level += 1
+        first >>= 1
+        store(slots, place_of(offsets, level, first), combine(left, right))
+    marks[1] = end + 1
+
+
+@inlined
+def pop(window: Any) -> None:
+    """Remove the oldest state."""
+    window[2][0] += 1
+
+
+@inlined
+def highest_level(begin: int, end: int) -> int:
+    """Return the level of the longest interval that begins at a position, and ends at `end` or before."""
+    level = lowest_bit(begin | (1 << 62))
+    while 1 << level > end - begin:
+        level -= 1
+    return level
+
+
+@inlined
+def between(window: Any, begin: int, end: int) -> State:
+    """Return the aggregate of the positions [begin, end), which are not none: the longest intervals that fit."""
+    slots, _, _, offsets = window
+    level = highest_level(begin, end)
+    state = hold(load(slots, place_of(offsets, level, begin >> level)))
+    begin += 1 << level
+    while begin < end:
+        level = highest_level(begin, end)
+        state = combine(state, load(slots, place_of(offsets, level, begin >> level)))
+        begin += 1 << level
+    return state
+
+
+@inlined
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window."""
+    return between(window, window[2][0], window[2][1])
+
+
+@kernel
+def answer_between(window: Any, begin: int, end: int, outputs: Outputs) -> None:
+    """Lower the aggregate of the positions [begin, end)."""
+    emit(outputs, 0, between(window, begin, end))
+
+
+class BaseIntervals(RingAggregator):
+    """In order; any associative aggregation; fewer than 2 combines an insert amortised, 2 log2(n) a query.
+
+    An eviction, of one row or of many, takes none.
+
+    >>> from muntin import agg, aggregators
+    >>> window = aggregators.BaseIntervals(agg.concat("v"))
+    >>> window.bulk_insert([1, 2, 3, 4, 5], "abcde")
+    >>> window.evict()
+    >>> window.query(), window.range_query(3, 4)
+    ('bcde', 'cd')
+    """
+
+    structure: ClassVar[tuple[Any, ...]] = (place_of, push, pop, highest_level, between, total, answer_between)
+    entries: ClassVar[tuple[str, ...]] = ("answer_between",)
+    states_a_row: ClassVar[int] = 2
+
+    def range_query(self, lo: Any, hi: Any) -> Any:
+        """Return the aggregate of the rows with lo <= time <= hi: O(log n)."""
+        return super().range_query(lo, hi)
+
+    def _empty(self, capacity: int) -> tuple[Array, ...]:
+        lengths = [capacity >> level for level in range(capacity.bit_length())]
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        marks = np.zeros(self.mark_count, np.int64)
+        return (self._binding.slots(2 * capacity), np.zeros(capacity, np.int64), marks, offsets.astype(np.int64))
+
+    def _intervals(self) -> list[Array]:
+        """Return for each level the intervals that lie in the window."""
+        front, end = int(self._marks[FRONT]), int(self._marks[END])
+        return [np.arange(-(-front >> level), end >> level) for level in range(len(self._window[3]) - 1)]
+
+    def _place(self, level: int, intervals: Any) -> Any:
+        """Return where the aggregates of some intervals of a level are."""
+        offsets = self._window[3]
+        return offsets[level] + (intervals & (offsets[level + 1] - offsets[level] - 1))
+
+    def _places(self) -> Array:
+        """Return where the aggregates of all intervals in the window are, level by level."""
+        return np.concatenate([self._place(level, intervals) for level, intervals in enumerate(self._intervals())])
+
+    def _reserve(self, rows: int) -> None:
+        if rows > len(self._window[1]):
+            held, capacity = self._arrays(), len(self._window[1])
+            while capacity < rows:
+                capacity *= 2
+            self._move_in(held, capacity)
+
+    def _evict_many(self, count: int) -> None:
+        self._marks[FRONT] += count
+
+    def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
+        self._module.answer_between(self._window, begin, end, outputs)
+
+    def _arrays(self) -> dict[str, Array]:
+        at = np.arange(self._marks[FRONT], self._marks[END]) & (len(self._window[1]) - 1)
+        return {"slots": self._window[0][self._places()], "times": self._window[1][at], "marks": self._marks}
+
+    def _adopt(self, arrays: Mapping[str, Array]) -> None:
+        self._move_in(arrays, max(16, 1 << (len(arrays["times"]) - 1).bit_length()))
+
+    def _move_in(self, arrays: Mapping[str, Array], capacity: int) -> None:
+        """Lay out in new rings what `_arrays` has gathered: a longer ring holds no interval that was not there."""
+        self._window = self._empty(capacity)
+        self._marks[:] = arrays["marks"]
+        self._window[1][np.arange(self._marks[FRONT], self._marks[END]) & (capacity - 1)] = arrays["times"]
+        self._window[0][self._places()] = arrays["slots"]
+
+    def _check_structure(self, states: States, require: Any) -> None:
+        slots = self._window[0]
+        for level, intervals in enumerate(self._intervals()):
+            for interval in intervals if level else ():
+                halves = [states.load(slots, self._place(level - 1, 2 * interval + side)) for side in (0, 1)]
+                whole = states.load(slots, self._place(level, interval))
+                same = states.close(whole, states.combine(*halves))
+                require(same, f"interval {interval} of level {level} is not what its halves are")

@@ -1,0 +1,478 @@
+"""FlatFat: the reactive aggregator. A complete binary tree of states in one flat array, its leaves used as a ring.
+
+    node v has the children 2v and 2v + 1; the root is node 1; leaf i of a tree of `capacity` leaves is capacity + i
+
+           1            a node holds the aggregate of the leaves below it that hold rows
+       2       3
+     4   5   6   7      leaves: positions modulo the capacity
+
+Inserts and evictions only write leaves and marks. A query first applies what has gathered: m changes of a tree of n
+leaves are carried up level by level, at most m(1 + ceil(log2(n / m))) combines. Then the root is the answer, or, where
+the ring wraps around, so that the youngest rows lie left of the oldest, the leaves from the oldest to the last and
+those from the first to the youngest: a suffix and a prefix of the tree, log2(n) combines at most each.
+
+While rows leave in the order in which they came, where rows lie says which nodes hold something; nodes above both the
+young and the old end of a wrapped ring are not read, and not kept up. A row evicted from the middle leaves a hole: from
+then on, until the tree is rebuilt, each node is marked as holding something or nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from muntin.aggregators import flat_fat_marked
+from muntin.aggregators.base_intervals import highest_level
+from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.states import States
+from muntin.errors import InvalidArgumentError
+from muntin.kernels.runtime import lowest_bit
+from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
+from muntin.types import Array
+
+APPLIED, STALE, HOLES, PENDING = 2, 3, 4, 5
+LEAST_CAPACITY = 16
+
+
+@inlined
+def push(window: Any, time: int, state: State) -> None:
+    """Append a state: a leaf."""
+    slots, times, marks = window
+    at = marks[1] & (len(times) - 1)
+    store(slots, len(times) + at, state)
+    times[at] = time
+    marks[1] += 1
+
+
+@inlined
+def pop(window: Any) -> None:
+    """Remove the oldest state."""
+    marks = window[2]
+    marks[0] += 1
+    if marks[3] == 0:
+        marks[3] = 1
+
+
+# ---------------------------------------------------------------- carrying changes up, level by level
+
+
+@kernel
+def renew(slots: Slots, marks: Ints, capacity: int) -> None:
+    """Bring the nodes up to date."""
+    begin = marks[0] & (capacity - 1)
+    end = begin + marks[1] - marks[0]
+    changed = begin + max(marks[2], marks[0]) - marks[0]
+    if end > capacity or end - begin == capacity:
+        if changed < capacity:
+            renew_complete(slots, capacity, begin, capacity, changed, capacity)
+        if end > capacity:
+            renew_complete(slots, capacity, 0, end - capacity, max(changed - capacity, 0), end - capacity)
+        # Nodes above both ends are not read while the ring is wrapped; that they are old is remembered.
+        marks[3] = 2
+    elif begin < end and (changed < end or marks[3] != 0):
+        if marks[3] == 2:
+            changed = min(changed, end - 1)
+        renew_straight(slots, capacity, begin, end, changed, marks[3] > 0)
+        marks[3] = 0
+    marks[2] = marks[1]
+
+
+@kernel
+def renew_straight(slots: Slots, capacity: int, begin: int, end: int, changed: int, front: bool) -> None:
+    """Compute the nodes above the leaves [changed, end), and those above `begin` if the front has moved."""
+    oldest, youngest = capacity + begin, capacity + end - 1
+    first = capacity + changed
+    complete = oldest  # the first node of its level that has no leaf before the oldest row's
+    while youngest > 1:
+        below_oldest, below_youngest = oldest, youngest
+        oldest >>= 1
+        youngest >>= 1
+        first >>= 1
+        complete = (complete + 1) >> 1
+        # What has left is below a node above the oldest leaf only if that leaf is not the node's first.
+        if front and oldest < first and oldest < complete:
+            renew_node(slots, oldest, below_oldest, below_youngest)
+        for node in range(first, youngest + 1):
+            renew_node(slots, node, below_oldest, below_youngest)
+
+
+@kernel
+def renew_node(slots: Slots, node: int, oldest: int, youngest: int) -> None:
+    """Compute a node from its children, of which those outside [oldest, youngest] hold nothing."""
+    if 2 * node < oldest:
+        store(slots, node, load(slots, 2 * node + 1))
+    elif 2 * node + 1 > youngest:
+        store(slots, node, load(slots, 2 * node))
+    else:
+        store(slots, node, combine(load(slots, 2 * node), load(slots, 2 * node + 1)))
+
+
+@kernel
+def renew_complete(slots: Slots, capacity: int, begin: int, end: int, changed: int, stop: int) -> None:
+    """Compute the nodes above the leaves [changed, stop) of which all leaves are in [begin, end)."""
+    begin += capacity
+    end += capacity
+    first = capacity + changed
+    after = capacity + stop
+    while first < after:
+        begin = (begin + 1) >> 1
+        end >>= 1
+        first = max(first >> 1, begin)
+        after = min((after + 1) >> 1, end)
+        for node in range(first, after):
+            store(slots, node, combine(load(slots, 2 * node), load(slots, 2 * node + 1)))
+
+
+# ---------------------------------------------------------------- answers
+
+
+@inlined
+def suffix(slots: Slots, node: int) -> State:
+    """Return the aggregate from a leaf to the last one."""
+    node >>= lowest_bit(node)
+    state = hold(load(slots, node))
+    while node & (node + 1) != 0:
+        node += 1
+        node >>= lowest_bit(node)
+        state = combine(state, load(slots, node))
+    return state
+
+
+@inlined
+def prefix(slots: Slots, end: int) -> State:
+    """Return the aggregate from the first leaf up to, not including, a leaf."""
+    node = (end >> lowest_bit(end)) - 1
+    state = hold(load(slots, node))
+    while node & (node - 1) != 0:
+        node = (node >> lowest_bit(node)) - 1
+        state = combine(load(slots, node), state)
+    return state
+
+
+@inlined
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window."""
+    slots, times, marks = window
+    capacity = len(times)
+    begin = marks[0] & (capacity - 1)
+    end = begin + marks[1] - marks[0]
+    if (end > capacity or end - begin == capacity) and marks[2] + 1 == marks[1]:
+        # What `renew` does in the usual case, one new row in a wrapped or full ring, without the price of a call.
+        node = capacity + ((marks[1] - 1) & (capacity - 1))
+        while node & 1 == 1 and node > 1:
+            node >>= 1
+            store(slots, node, combine(load(slots, 2 * node), load(slots, 2 * node + 1)))
+        marks[2] = marks[1]
+        marks[3] = 2
+    else:
+        renew(slots, marks, capacity)
+    if end <= capacity:
+        return load(slots, 1)
+    return combine(suffix(slots, capacity + begin), prefix(slots, end))
+
+
+@kernel
+def stretch(slots: Slots, leaf: int, end: int) -> State:
+    """Return the aggregate of the leaves [leaf, end), which are not none: the largest nodes that fit."""
+    height = highest_level(leaf, end)
+    state = hold(load(slots, leaf >> height))
+    leaf += 1 << height
+    while leaf < end:
+        height = highest_level(leaf, end)
+        state = combine(state, load(slots, leaf >> height))
+        leaf += 1 << height
+    return state
+
+
+@kernel
+def answer_between(window: Any, begin: int, end: int, outputs: Outputs) -> None:
+    """Lower the aggregate of the positions [begin, end)."""
+    slots, times, marks = window
+    capacity = len(times)
+    renew(slots, marks, capacity)
+    leaf = begin & (capacity - 1)
+    stop = leaf + end - begin
+    if stop <= capacity:
+        emit(outputs, 0, stretch(slots, capacity + leaf, capacity + stop))
+    else:
+        old = stretch(slots, capacity + leaf, 2 * capacity)
+        emit(outputs, 0, combine(old, stretch(slots, capacity, stop)))
+
+
+class FlatFat(RingAggregator):
+    """In order; any associative aggregation; evicts by time from anywhere; O(log n) combines a slide, or fewer in bulk.
+
+    m changes since the last query take m(1 + ceil(log2(n / m))) combines at most, in a tree of n leaves; the answer
+    then none, or 2 log2(n) + 1 where the ring is wrapped. The tree doubles when it is full (or is packed, where a
+    quarter of it are holes), and is halved when three quarters are empty: amortised O(1) combines a change.
+    `capacity` settles the number of rows for good: the tree never changes its size, and no query takes O(n).
+
+    >>> from muntin import agg, aggregators
+    >>> window = aggregators.FlatFat(agg.concat("v"))
+    >>> window.bulk_insert([1, 2, 3, 4, 5], "abcde")
+    >>> window.evict_at(3)
+    >>> window.query(), window.range_query(2, 4)
+    ('abde', 'bd')
+    """
+
+    structure: ClassVar[tuple[Any, ...]] = (
+        renew_node, renew_straight, renew_complete, renew, push, pop, suffix, prefix, total,
+        highest_level, stretch, answer_between,
+    )  # fmt: skip
+    entries: ClassVar[tuple[str, ...]] = ("renew", "answer_between")
+    mark_count: ClassVar[int] = 6
+    states_a_row: ClassVar[int] = 2
+
+    def __init__(self, aggregation: Any, *, capacity: int | None = None, **options: Any) -> None:
+        if capacity is not None and (not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1):
+            raise InvalidArgumentError(f"capacity is {capacity!r}; it must be a positive integer, or None")
+        self._most = capacity
+        super().__init__(aggregation, **options)
+
+    def evict(self) -> None:
+        """Remove the oldest row; `IndexError` if there is none. O(1), the nodes above follow at the next query."""
+        super().evict()
+        self._shrink()
+
+    def bulk_evict(self, t: Any) -> None:
+        """Remove all rows whose time is at most t: O(log n), O(rows) where rows have left from the middle before."""
+        super().bulk_evict(t)
+        self._shrink()
+
+    def evict_at(self, t: Any) -> None:
+        """Remove the oldest of the rows with this time; `KeyError` if there is none.
+
+        O(log n) to find it, O(1) to remove it; the first one from the middle also marks the nodes, O(capacity).
+        """
+        self._time(t)  # refuses what is no time, also where there is no row
+        begin, end = self._span(t, t) if len(self) else (0, 0)
+        if begin >= end:
+            raise KeyError(f"no row in the window has the time {t!r}")
+        self._evict_position(begin)
+
+    def __len__(self) -> int:
+        """Return the number of rows. O(1)."""
+        return super().__len__() - int(self._marks[HOLES])
+
+    def range_query(self, lo: Any, hi: Any) -> Any:
+        """Return the aggregate of the rows with lo <= time <= hi: O(log n)."""
+        return super().range_query(lo, hi)
+
+    # ------------------------------------------------------------ leaves, and the holes among them
+
+    @property
+    def _capacity(self) -> int:
+        return len(self._window[1])
+
+    @property
+    def _marked(self) -> bool:
+        """Whether nodes are marked, because rows have left from the middle."""
+        return len(self._window) > 3
+
+    def _leaf(self, position: Any) -> Any:
+        return self._capacity + (position & (self._capacity - 1))
+
+    def _held_position(self, position: int, step: int) -> int:
+        """Return the position itself if it holds a row, or else the next one in the direction of `step` that does."""
+        while self._marked and self._marks[FRONT] <= position < self._marks[END] and not self._holds(position):
+            position += step
+        return position
+
+    def _holds(self, positions: Any) -> Any:
+        """Say which positions of the window are not holes."""
+        return self._window[3][self._leaf(positions)] & 1 == 1
+
+    def _held(self) -> Array:
+        """Return the positions that hold rows, in order."""
+        positions = np.arange(self._marks[FRONT], self._marks[END])
+        return positions[self._holds(positions)] if self._marked else positions
+
+    def _evict_position(self, position: int) -> None:
+        if position == self._marks[FRONT]:
+            self._module.evict_rows(self._window, 1)
+        else:
+            if not self._marked:
+                self._mark_nodes()
+            self._module.schedule(self._window, self._leaf(position), 0)
+            self._marks[HOLES] += 1
+            self._trim()
+        self._shrink()
+
+    def _mark_nodes(self) -> None:
+        """Mark what each node holds, from now on; what was left out above the two ends is done at the next query."""
+        held = self._held()
+        slots, times, marks = self._window
+        holds = np.zeros(len(slots), np.int8)
+        holds[self._leaf(held)] = 1
+        level = self._capacity
+        while level > 1:
+            holds[level // 2 : level] = holds[level : 2 * level : 2] | holds[level + 1 : 2 * level : 2]
+            level //= 2
+        self._module.renew(slots, marks, self._capacity)
+        self._window = (slots, times, marks, holds, np.zeros(self._capacity, np.int64))
+        self._module = self._load_kernels()
+        for end in (held[0], held[-1]):
+            self._module.schedule(self._window, int(self._leaf(end)), 1)
+
+    def _form(self) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+        """Return the kernels for nodes with marks, or without."""
+        has_marks = hasattr(self, "_window") and self._marked
+        return (flat_fat_marked.STRUCTURE, flat_fat_marked.ENTRIES) if has_marks else super()._form()
+
+    def _trim(self) -> None:
+        """Take holes at the young end out of the window."""
+        while not self._holds(int(self._marks[END]) - 1):
+            self._marks[END] -= 1
+            self._marks[HOLES] -= 1
+
+    # ------------------------------------------------------------ capacity
+
+    def _allocate(self) -> None:
+        self._window = self._empty(_power_of_two(self._most or LEAST_CAPACITY))
+        self._module = self._load_kernels()
+
+    def _empty(self, capacity: int) -> tuple[Array, ...]:
+        slots = self._binding.slots(2 * capacity)
+        marks = np.zeros(self.mark_count, np.int64)
+        return (slots, np.zeros(capacity, np.int64), marks)
+
+    def _accept(self, times: Array) -> None:
+        super()._accept(times)
+        if self._most is not None and len(self) + len(times) > self._most:
+            raise InvalidArgumentError(
+                f"the window was built for {self._most} rows and holds {len(self)}; {len(times)} more do not fit: "
+                "evict first, or build it without a capacity"
+            )
+
+    def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
+        self._reserve(count)
+        before = self._marks.copy()
+        try:
+            self._module.insert_rows(self._window, columns, times, 0, count)
+        except BaseException:
+            self._marks[:] = before
+            self._rebuild(self._capacity)
+            raise
+
+    def _reserve(self, rows: int) -> None:
+        """Make room for more rows: pack the tree if a quarter of it are holes, and double it otherwise."""
+        used = int(self._marks[END] - self._marks[FRONT])
+        if used + rows <= self._capacity:
+            return
+        capacity = self._capacity
+        if self._most is None and 4 * len(self) > 3 * capacity:
+            capacity *= 2
+        while len(self) + rows > capacity:
+            capacity *= 2
+        self._rebuild(capacity)
+
+    def _shrink(self) -> None:
+        """Halve the tree as long as three quarters of it are empty."""
+        capacity = self._capacity
+        while self._most is None and capacity > LEAST_CAPACITY and len(self) < capacity // 4:
+            capacity //= 2
+        if capacity != self._capacity:
+            self._rebuild(capacity)
+
+    def _rebuild(self, capacity: int) -> None:
+        """Move the rows to the left of a new tree; the next query computes its nodes, n - 1 combines."""
+        held = self._held()
+        slots, times, marks = self._empty(capacity)
+        slots[capacity : capacity + len(held)] = self._window[0][self._leaf(held)]
+        times[: len(held)] = self._window[1][held & (self._capacity - 1)]
+        marks[END] = len(held)
+        self._window = (slots, times, marks)
+        self._module = self._load_kernels()
+
+    def _after_conversion(self) -> None:
+        self._rebuild(self._capacity)
+
+    @contextlib.contextmanager
+    def _lowering(self) -> Iterator[None]:
+        """Start anew from the leaves if a combine fails on the way up."""
+        with super()._lowering():
+            try:
+                yield
+            except BaseException:
+                self._rebuild(self._capacity)
+                raise
+
+    # ------------------------------------------------------------ what the ring asks for
+
+    def _evict_many(self, count: int) -> None:
+        if self._marked:
+            self._module.pop_until(self._window, int(self._marks[FRONT]) + count)
+        else:
+            self._marks[FRONT] += count
+            self._marks[STALE] = max(self._marks[STALE], 1)
+
+    def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
+        self._module.answer_between(self._window, begin, end, outputs)
+
+    def _span(self, lo: Any, hi: Any) -> tuple[int, int]:
+        begin, end = super()._span(lo, hi)
+        return self._held_position(begin, 1), self._held_position(end - 1, -1) + 1
+
+    def _options(self) -> dict[str, Any]:
+        return {"capacity": self._most}
+
+    def _arrays(self) -> dict[str, Array]:
+        """Keep the leaves where they are: the same tree, rebuilt, has the same nodes to the last bit."""
+        positions = np.arange(self._marks[FRONT], self._marks[END])
+        return {
+            "slots": self._window[0][self._leaf(positions)],
+            "times": self._window[1][positions & (self._capacity - 1)],
+            "held": self._holds(positions) if self._marked else np.ones(len(positions), np.bool_),
+            "bounds": np.array([self._marks[FRONT], self._marks[END], self._capacity], np.int64),
+        }
+
+    def _adopt(self, arrays: Mapping[str, Array]) -> None:
+        front, end, capacity = (int(x) for x in arrays["bounds"])
+        self._window = self._empty(capacity)
+        positions = np.arange(front, end)
+        self._window[0][self._leaf(positions)] = arrays["slots"]
+        self._window[1][positions & (capacity - 1)] = arrays["times"]
+        self._marks[[FRONT, END, APPLIED]] = front, end, front
+        if not arrays["held"].all():
+            self._mark_nodes()
+            holes = positions[~arrays["held"]]
+            for hole in holes:
+                self._module.schedule(self._window, int(self._leaf(hole)), 0)
+            self._marks[HOLES] = len(holes)
+
+    def _check_structure(self, states: States, require: Any) -> None:
+        marks = self._marks
+        front, end = int(marks[FRONT]), int(marks[END])
+        held = self._held()
+        require(len(held) == len(self), f"{len(self)} rows, and {len(held)} leaves that hold one")
+        if len(held):
+            require(held[0] == front and held[-1] == end - 1, "a hole at an end of the window")
+        pending = marks[PENDING] if self._marked else marks[APPLIED] != end or marks[STALE] == 1
+        if len(held) and not pending:
+            self._check_nodes(states, require, {int(self._leaf(p)) for p in held})
+
+    def _check_nodes(self, states: States, require: Any, level: set[int]) -> None:
+        """Require that each node is the aggregate of its children; in a wrapped ring only those that are read."""
+        slots, holds = self._window[0], self._window[3] if self._marked else np.ones(len(self._window[0]), np.int8)
+        capacity = self._capacity
+        begin = int(self._marks[FRONT]) & (capacity - 1)
+        wrapped = begin + int(self._marks[END] - self._marks[FRONT]) > capacity
+        oldest = capacity + begin
+        while level and level != {1}:
+            across, oldest = oldest >> 1 if oldest & 1 else 0, oldest >> 1
+            parents = {node >> 1 for node in level}
+            if wrapped and not self._marked:
+                parents = {p for p in parents if p != across and {2 * p, 2 * p + 1} <= level}
+            for node in parents:
+                children = [states.load(slots, child) for child in (2 * node, 2 * node + 1) if child in level]
+                whole = children[0] if len(children) == 1 else states.combine(*children)
+                require(states.close(states.load(slots, node), whole), f"node {node} is not what its children are")
+                require(bool(holds[node] == 1), f"node {node} holds something, and is not marked so")
+            level = parents
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(0, least - 1).bit_length()

@@ -1,0 +1,128 @@
+"""The kernels of a `FlatFat` from whose middle rows have left: each node is marked as holding something or nothing.
+
+Beside the tree there are the marks of all nodes, 1 for one that holds something and 2 for one that waits to be
+computed, and a list of the leaves that wait. The marks stand for the neutral element: a node of which one child holds
+nothing is a copy of the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.aggregators.base_intervals import highest_level
+from muntin.kernels.vocabulary import Outputs, Slots, State, combine, emit, hold, kernel, load, store
+
+
+@kernel
+def push(window: Any, time: int, state: State) -> None:
+    """Append a state: a leaf."""
+    slots, times, marks, _, _ = window
+    at = marks[1] & (len(times) - 1)
+    store(slots, len(times) + at, state)
+    times[at] = time
+    marks[1] += 1
+    schedule(window, len(times) + at, 1)
+
+
+@kernel
+def pop(window: Any) -> None:
+    """Remove the oldest state, and the holes behind it."""
+    _, times, marks, holds, _ = window
+    capacity = len(times)
+    schedule(window, capacity + (marks[0] & (capacity - 1)), 0)
+    marks[0] += 1
+    while marks[0] < marks[1] and holds[capacity + (marks[0] & (capacity - 1))] & 1 == 0:
+        marks[0] += 1
+        marks[4] -= 1
+
+
+@kernel
+def pop_until(window: Any, position: int) -> None:
+    """Remove all states before a position."""
+    marks = window[2]
+    while marks[0] < position:
+        pop(window)
+
+
+@kernel
+def schedule(window: Any, leaf: int, held: int) -> None:
+    """Mark a leaf as holding a row or not, and note that the nodes above it must be computed again."""
+    _, _, marks, holds, work = window
+    if holds[leaf] & 2 == 0:
+        work[marks[5]] = leaf
+        marks[5] += 1
+    holds[leaf] = held | 2
+
+
+@kernel
+def renew(window: Any) -> None:
+    """Compute the nodes above the scheduled leaves, level by level, each once."""
+    slots, _, marks, holds, work = window
+    count = marks[5]
+    marks[5] = 0
+    for i in range(count):
+        holds[work[i]] &= 1
+    while count > 0 and work[0] > 1:
+        parents = 0
+        for i in range(count):
+            node = work[i] >> 1
+            if holds[node] & 2 == 0:
+                holds[node] |= 2
+                work[parents] = node
+                parents += 1
+        count = parents
+        for i in range(count):
+            node = work[i]
+            left, right = holds[2 * node] & 1, holds[2 * node + 1] & 1
+            holds[node] = left | right
+            if left & right == 1:
+                store(slots, node, combine(load(slots, 2 * node), load(slots, 2 * node + 1)))
+            elif left | right == 1:
+                store(slots, node, load(slots, 2 * node + 1 - left))
+
+
+@kernel
+def stretch(slots: Slots, holds: Any, leaf: int, end: int) -> State:
+    """Return the aggregate of the leaves [leaf, end), the first of which holds a row: the largest nodes that fit."""
+    height = highest_level(leaf, end)
+    state = hold(load(slots, leaf >> height))
+    leaf += 1 << height
+    while leaf < end:
+        height = highest_level(leaf, end)
+        if holds[leaf >> height] == 1:
+            state = combine(state, load(slots, leaf >> height))
+        leaf += 1 << height
+    return state
+
+
+@kernel
+def between(window: Any, begin: int, end: int) -> State:
+    """Return the aggregate of the positions [begin, end); the first and the last of them hold rows."""
+    renew(window)
+    slots, times, _, holds, _ = window
+    capacity = len(times)
+    leaf = begin & (capacity - 1)
+    stop = leaf + end - begin
+    if stop <= capacity:
+        return stretch(slots, holds, capacity + leaf, capacity + stop)
+    return combine(stretch(slots, holds, capacity + leaf, 2 * capacity), stretch(slots, holds, capacity, stop))
+
+
+@kernel
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window: the root, or, where the ring is wrapped, a suffix and a prefix."""
+    _, times, marks, _, _ = window
+    if (marks[0] & (len(times) - 1)) + marks[1] - marks[0] <= len(times):
+        renew(window)
+        return load(window[0], 1)
+    return between(window, marks[0], marks[1])
+
+
+@kernel
+def answer_between(window: Any, begin: int, end: int, outputs: Outputs) -> None:
+    """Lower the aggregate of the positions [begin, end); the first and the last of them hold rows."""
+    emit(outputs, 0, between(window, begin, end))
+
+
+STRUCTURE = (renew, schedule, push, pop, pop_until, highest_level, stretch, between, total, answer_between)
+ENTRIES = ("schedule", "pop_until", "answer_between")

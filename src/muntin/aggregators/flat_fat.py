@@ -450,17 +450,15 @@ class FlatFat(RingAggregator):
         require(len(held) == len(self), f"{len(self)} rows, and {len(held)} leaves that hold one")
         if len(held):
             require(held[0] == front and held[-1] == end - 1, "a hole at an end of the window")
-        pending = marks[PENDING] if self._marked else marks[APPLIED] != end or marks[STALE] == 1
+        wrapped = (front & (self._capacity - 1)) + end - front > self._capacity
+        pending = marks[PENDING] if self._marked else marks[APPLIED] != end or (marks[STALE] and not wrapped)
         if len(held) and not pending:
-            self._check_nodes(states, require, {int(self._leaf(p)) for p in held})
+            self._check_nodes(states, require, {int(self._leaf(p)) for p in held}, wrapped)
 
-    def _check_nodes(self, states: States, require: Any, level: set[int]) -> None:
+    def _check_nodes(self, states: States, require: Any, level: set[int], wrapped: bool) -> None:
         """Require that each node is the aggregate of its children; in a wrapped ring only those that are read."""
         slots, holds = self._window[0], self._window[3] if self._marked else np.ones(len(self._window[0]), np.int8)
-        capacity = self._capacity
-        begin = int(self._marks[FRONT]) & (capacity - 1)
-        wrapped = begin + int(self._marks[END] - self._marks[FRONT]) > capacity
-        oldest = capacity + begin
+        oldest = int(self._leaf(self._marks[FRONT]))
         while level and level != {1}:
             across, oldest = oldest >> 1 if oldest & 1 else 0, oldest >> 1
             parents = {node >> 1 for node in level}

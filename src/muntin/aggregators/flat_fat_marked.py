@@ -82,11 +82,8 @@ def renew(window: Any) -> None:
 
 
 @kernel
-def stretch(slots: Slots, holds: Any, leaf: int, end: int) -> State:
-    """Return the aggregate of the leaves [leaf, end), the first of which holds a row: the largest nodes that fit."""
-    height = highest_level(leaf, end)
-    state = hold(load(slots, leaf >> height))
-    leaf += 1 << height
+def join(state: State, slots: Slots, holds: Any, leaf: int, end: int) -> State:
+    """Return a state with the leaves [leaf, end) after it: the largest nodes that fit, and hold something."""
     while leaf < end:
         height = highest_level(leaf, end)
         if holds[leaf >> height] == 1:
@@ -97,15 +94,15 @@ def stretch(slots: Slots, holds: Any, leaf: int, end: int) -> State:
 
 @kernel
 def between(window: Any, begin: int, end: int) -> State:
-    """Return the aggregate of the positions [begin, end); the first and the last of them hold rows."""
+    """Return the aggregate of the positions [begin, end); the first of them holds a row."""
     renew(window)
     slots, times, _, holds, _ = window
     capacity = len(times)
-    leaf = begin & (capacity - 1)
+    leaf = capacity + (begin & (capacity - 1))
     stop = leaf + end - begin
-    if stop <= capacity:
-        return stretch(slots, holds, capacity + leaf, capacity + stop)
-    return combine(stretch(slots, holds, capacity + leaf, 2 * capacity), stretch(slots, holds, capacity, stop))
+    state = hold(load(slots, leaf))
+    state = join(state, slots, holds, leaf + 1, min(stop, 2 * capacity))
+    return join(state, slots, holds, capacity, stop - capacity)
 
 
 @kernel
@@ -114,15 +111,15 @@ def total(window: Any) -> State:
     _, times, marks, _, _ = window
     if (marks[0] & (len(times) - 1)) + marks[1] - marks[0] <= len(times):
         renew(window)
-        return load(window[0], 1)
+        return hold(load(window[0], 1))
     return between(window, marks[0], marks[1])
 
 
 @kernel
 def answer_between(window: Any, begin: int, end: int, outputs: Outputs) -> None:
-    """Lower the aggregate of the positions [begin, end); the first and the last of them hold rows."""
+    """Lower the aggregate of the positions [begin, end); the first of them holds a row."""
     emit(outputs, 0, between(window, begin, end))
 
 
-STRUCTURE = (renew, schedule, push, pop, pop_until, highest_level, stretch, between, total, answer_between)
+STRUCTURE = (renew, schedule, push, pop, pop_until, highest_level, join, between, total, answer_between)
 ENTRIES = ("schedule", "pop_until", "answer_between")

@@ -19,6 +19,7 @@ from muntin.testing.oracle import recompute
 
 IN_ORDER = [
     aggregators.BaseIntervals,
+    aggregators.Boundary,
     aggregators.Daba,
     aggregators.FlatFat,
     aggregators.FlatFit,

@@ -28,6 +28,7 @@ from muntin.errors import (
 
 ALL = [
     aggregators.BaseIntervals,
+    aggregators.Boundary,
     aggregators.Daba,
     aggregators.FlatFat,
     aggregators.FlatFit,

@@ -17,7 +17,7 @@ from muntin.kernels import cache
 # One kernel of an aggregation that no other test has, and a report of how its machine code was come by.
 PROGRAM = """
 import sys, numpy as np, muntin
-KERNEL = "slide_blocks_paired"
+KERNEL = "slide_blocks"
 from muntin import agg
 @agg.define(state="f8")
 class own:

@@ -2,6 +2,7 @@
 
 from muntin.aggregators.base import Aggregator
 from muntin.aggregators.base_intervals import BaseIntervals
+from muntin.aggregators.boundary import Boundary
 from muntin.aggregators.daba import Daba
 from muntin.aggregators.flat_fat import FlatFat
 from muntin.aggregators.flat_fit import FlatFit
@@ -13,6 +14,7 @@ from muntin.aggregators.two_stacks import TwoStacks
 __all__ = [
     "Aggregator",
     "BaseIntervals",
+    "Boundary",
     "Daba",
     "FlatFat",
     "FlatFit",

@@ -108,11 +108,14 @@ class RingAggregator(Aggregator):
 
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
         self._reserve(len(self) + count)
+        self._insert_rows(columns, times, 0, count)
+
+    def _insert_rows(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
         # Rows beyond the end are free, so that these few arrays are all that a failing combine can have changed.
         kept = [array for i, array in enumerate(self._window) if not self._in_ring(i)]
         before = [array.copy() for array in kept]
         try:
-            self._module.insert_rows(self._window, columns, times, 0, count)
+            self._module.insert_rows(self._window, columns, times, start, stop)
         except BaseException:
             for array, saved in zip(kept, before, strict=True):
                 array[:] = saved

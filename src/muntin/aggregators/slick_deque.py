@@ -9,79 +9,90 @@ amortised; a query and an eviction take none. For invertible ones: a running agg
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregators.ring import RingAggregator
+from muntin.aggregations.binding import Binding
+from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.aggregators.states import States
 from muntin.aggregators.subtract_on_evict import SubtractOnEvict
 from muntin.errors import NotInvertibleError, UnsupportedOperationError
 from muntin.kernels.vocabulary import Outputs, State, counts, emit, inlined, kernel, load, prefers_newer, store
 from muntin.types import Array
 
-FIRST, LAST, NONE = 2, 3, -1
+FIRST, LAST = 2, 3
 
 
 @inlined
 def push(window: Any, time: int, state: State) -> None:
-    """Append a state, and forget those before it that can never be the answer again."""
-    slots, times, marks, before, after = window
-    last = len(slots) - 1
-    at = marks[1]
-    store(slots, at & last, state)
-    times[at & last] = time
-    marks[1] = at + 1
-    if not counts(state):
-        return
-    node = marks[3]
-    while node >= 0 and prefers_newer(load(slots, node & last), state):
-        node = before[node & last]
-    before[at & last] = node
-    if node >= 0:
-        after[node & last] = at
+    """Append a row, and forget those before it that can never be the answer again."""
+    slots, times, marks, rows, nothing = window
+    mask = len(slots) - 1
+    times[marks[1] & mask] = time
+    if counts(state):
+        last = marks[3]
+        while last > marks[2] and prefers_newer(load(slots, (last - 1) & mask), state):
+            last -= 1
+        store(slots, last & mask, state)
+        rows[last & mask] = marks[1]
+        marks[3] = last + 1
     else:
-        marks[2] = at
-    marks[3] = at
+        store(nothing, 0, state)
+    marks[1] += 1
 
 
 @inlined
 def pop(window: Any) -> None:
-    """Remove the oldest state; if it was the answer, the next in the list is."""
-    _, times, marks, before, after = window
-    last = len(times) - 1
-    if marks[2] == marks[0]:
-        if marks[2] == marks[3]:
-            marks[2] = -1
-            marks[3] = -1
-        else:
-            marks[2] = after[marks[0] & last]
-            before[marks[2] & last] = -1
+    """Remove the oldest row; if it was the answer, the next in the list is."""
+    _, _, marks, rows, _ = window
+    if marks[2] < marks[3] and rows[marks[2] & (len(rows) - 1)] == marks[0]:
+        marks[2] += 1
     marks[0] += 1
 
 
 @inlined
 def total(window: Any) -> State:
     """Return the first of the list; where only nulls are in the window, one of them."""
-    slots, _, marks, _, _ = window
-    if marks[2] >= 0:
+    slots, _, marks, _, nothing = window
+    if marks[2] < marks[3]:
         return load(slots, marks[2] & (len(slots) - 1))
-    return load(slots, marks[0] & (len(slots) - 1))
+    return load(nothing, 0)
+
+
+@kernel
+def listed_from(window: Any, position: int) -> int:
+    """Return the first entry of the list whose row is not before a position."""
+    _, _, marks, rows, _ = window
+    low, high = marks[2], marks[3]
+    while low < high:
+        middle = (low + high) // 2
+        if rows[middle & (len(rows) - 1)] < position:
+            low = middle + 1
+        else:
+            high = middle
+    at: int = low
+    return at
 
 
 @kernel
 def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
     """Lower the aggregate from a position to the end: the first of the list that is not before it."""
-    slots, _, marks, before, _ = window
-    last = len(slots) - 1
-    node = marks[3]
-    while node >= position and before[node & last] >= position:
-        node = before[node & last]
-    if node >= position:
-        emit(outputs, 0, load(slots, node & last))
+    slots, _, marks, _, nothing = window
+    at = listed_from(window, position)
+    if at < marks[3]:
+        emit(outputs, 0, load(slots, at & (len(slots) - 1)))
     else:
-        emit(outputs, 0, load(slots, position & last))
+        emit(outputs, 0, load(nothing, 0))
+
+
+@kernel
+def drop_before(window: Any, position: int) -> None:
+    """Remove all rows before a position."""
+    window[2][2] = listed_from(window, position)
+    window[2][0] = position
 
 
 class SlickDeque(RingAggregator):
@@ -97,6 +108,13 @@ class SlickDeque(RingAggregator):
 
     title: ClassVar[str] = "SlickDeque"
 
+    @classmethod
+    def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
+        """Return the kernels of the half that suits, and an empty window with room for so many rows, for `slide`."""
+        if cls is SlickDeque:
+            return _half_for(dict(zip(binding.names, binding.aggregations, strict=True))).over(binding, rows)
+        return super().over(binding, rows)
+
     def __new__(cls, aggregation: Any = None, **_: Any) -> Self:
         """Choose the half that suits the aggregation."""
         half: Any = cls if cls is not SlickDeque else _half_for(aggregation)
@@ -105,45 +123,76 @@ class SlickDeque(RingAggregator):
 
 
 class _SelectiveDeque(SlickDeque):
-    structure: ClassVar[tuple[Any, ...]] = (push, pop, total, answer_suffix)
-    entries: ClassVar[tuple[str, ...]] = ("answer_suffix",)
+    """The list is in the ring of states, beside the positions of its rows; marks[2] and [3] are its ends."""
+
+    structure: ClassVar[tuple[Any, ...]] = (push, pop, total, listed_from, answer_suffix, drop_before)
+    entries: ClassVar[tuple[str, ...]] = ("answer_suffix", "drop_before")
     mark_count: ClassVar[int] = 4
-    parallel: ClassVar[int] = 2
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
-        return (np.full(capacity, NONE, np.int64), np.full(capacity, NONE, np.int64))
+        return (np.zeros(capacity, np.int64), self._binding.slots(1))
 
-    def _empty(self, capacity: int) -> tuple[Array, ...]:
-        window = super()._empty(capacity)
-        window[2][[FIRST, LAST]] = NONE
-        return window
+    def _listed(self) -> Array:
+        """Return where the entries of the list are."""
+        return np.arange(self._marks[FIRST], self._marks[LAST]) & (len(self._window[0]) - 1)
+
+    def _insert_rows(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
+        # A single row is compared before anything is written; of several, the first may have displaced entries.
+        at = self._listed() if stop - start > 1 else np.zeros(0, np.int64)
+        slots, _, marks, rows, nothing = self._window
+        before: list[Any] = [(marks, slice(None), marks.copy()), (nothing, slice(None), nothing.copy())]
+        before += [(array, at, array[at]) for array in (slots, rows)]
+        try:
+            self._module.insert_rows(self._window, columns, times, start, stop)
+        except BaseException:
+            for array, where, saved in before:
+                array[where] = saved
+            raise
+
+    def _evict_many(self, count: int) -> None:
+        """O(log n)."""
+        self._module.drop_before(self._window, int(self._marks[FRONT]) + count)
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
-        """O(length of the list) for a range that reaches the end."""
-        if end != self._marks[1]:
+        """O(log n) for a range that reaches the end."""
+        if end != self._marks[END]:
             raise UnsupportedOperationError(
                 "SlickDeque has forgotten the rows that cannot be the answer of the whole window any more; "
                 "FlatFat and Fiba answer any range, Recalculate too"
             )
         self._module.answer_suffix(self._window, begin, outputs)
 
+    def _reserve(self, rows: int) -> None:
+        if rows > len(self._window[0]):
+            self._move_in(self._arrays(), 1 << (rows - 1).bit_length())
+
+    def _arrays(self) -> dict[str, Array]:
+        slots, times, marks, rows, nothing = self._window
+        at = self._listed()
+        held = np.arange(marks[FRONT], marks[END]) & (len(times) - 1)
+        return {"slots": slots[at], "times": times[held], "marks": marks, "rows": rows[at], "nothing": nothing}
+
+    def _adopt(self, arrays: Mapping[str, Array]) -> None:
+        self._move_in(arrays, max(16, 1 << (len(arrays["times"]) - 1).bit_length()))
+
+    def _move_in(self, arrays: Mapping[str, Array], capacity: int) -> None:
+        """Lay out in new rings what `_arrays` has gathered."""
+        slots, times, marks, rows, nothing = self._window = self._empty(capacity)
+        marks[:], nothing[:] = arrays["marks"], arrays["nothing"]
+        slots[self._listed()], rows[self._listed()] = arrays["slots"], arrays["rows"]
+        times[np.arange(marks[FRONT], marks[END]) & (capacity - 1)] = arrays["times"]
+
     def _check_structure(self, states: States, require: Any) -> None:
-        slots, _, marks, before, after = self._window
-        last = len(slots) - 1
-        front, end, first, node = (int(mark) for mark in marks)
-        listed: list[int] = []
-        while node != NONE:
-            require(front <= node < end, f"the list holds position {node}, outside the window [{front}, {end})")
-            require(not listed or node < listed[-1], "the list is not in the order of the rows")
-            if listed:
-                require(int(after[node & last]) == listed[-1], f"the list is torn after position {node}")
-            listed.append(node)
-            node = int(before[node & last])
-        require(first == (listed[-1] if listed else NONE), f"the list begins at {first}, and leads to {listed[-1:]}")
-        counted = [at for at in range(front, end) if states.counts(states.load(slots, at & last))]
-        require(bool(listed) == bool(counted), "the list is empty, and the window is not, or the other way round")
-        if counted:
-            require(listed[0] == counted[-1], "the youngest row is not the last of the list")
+        front, end, first, last = (int(mark) for mark in self._marks)
+        require(0 <= last - first <= end - front, f"{last - first} entries in the list of a window of {end - front}")
+        listed = self._window[3][self._listed()]
+        require(bool((listed[1:] > listed[:-1]).all()), "the list is not in the order of the rows")
+        if len(listed):
+            inside = front <= listed[0] and listed[-1] < end
+            require(bool(inside), f"the list holds the positions {listed}, and the window is [{front}, {end})")
+        entries = [states.load(self._window[0], at) for at in self._listed()]
+        beaten = any(states.prefers_newer(older, newer) for older, newer in pairwise(entries))
+        require(not beaten, "an entry of the list is beaten by the next")
 
 
 class _InvertibleDeque(SlickDeque, SubtractOnEvict):

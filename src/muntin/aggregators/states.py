@@ -43,6 +43,10 @@ class States:
         """Say whether a row was taken by any aggregation."""
         return bool(self._module.counts(state))
 
+    def prefers_newer(self, older: Any, newer: Any) -> bool:
+        """Say whether combine returns the newer of two states of a selective aggregation."""
+        return bool(self._module.prefers_newer(older, newer))
+
     def revived(self, array: Array) -> Array:
         """Return an array of states as a snapshot holds it, its plain tuples made the records that they were."""
         if array.dtype != object:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,16 @@ import numpy as np
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.aggregators import (
+    BaseIntervals,
     Daba,
+    FlatFat,
     FlatFit,
+    SlickDeque,
     SubtractOnEvict,
+    blocks,
+    blocks_paired,
+    boundary_arrays,
+    boundary_slices,
     order_statistics,
     recalculate,
     subtract_on_evict,
@@ -34,9 +42,15 @@ from muntin.errors import (
 from muntin.types import INT64, OBJECT, Array
 from muntin.windows.spans import Span, spans_by_rows, spans_by_time
 
-DRIVEN: dict[str, type[RingAggregator]] = {"daba": Daba, "flat_fit": FlatFit}
+DRIVEN: dict[str, type[RingAggregator]] = {
+    "daba": Daba,
+    "flat_fit": FlatFit,
+    "slick_deque": SlickDeque,
+    "flat_fat": FlatFat,
+    "base_intervals": BaseIntervals,
+}
 """Those that have no way of their own over arrays: the rows go through their kernels one by one."""
-AGGREGATORS = (*dict.fromkeys(rule.aggregator for rule in RULES), *DRIVEN)
+AGGREGATORS = (*dict.fromkeys(rule.aggregator for rule in RULES), "boundary", *DRIVEN)
 _ONE = "value"
 
 
@@ -224,6 +238,8 @@ class _Run:
             name = "two_stacks" if self.aggregator == "auto" else self._refuse(name, binding)
         if name == "subtract_on_evict" and not binding.invertible:
             self._refuse(name, binding)
+        if name == "boundary":
+            return self._boundary(binding, outputs)
         if name == "two_stacks" and self.span.width is not None:
             return self._blocks(binding, outputs, self.span.width)
         if name == "subtract_on_evict" and not binding.exact:
@@ -282,18 +298,56 @@ class _Run:
     def _blocks(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
         """Run windows of one length that end with every row."""
         inputs, times = self._inputs(binding)
-        blocks = two_stacks.slide_blocks_paired if binding.narrow else two_stacks.slide_blocks
-        module = binding.kernels((blocks, two_stacks.slide_prefixes), blocks.__name__, "slide_prefixes")
-        run = getattr(module, blocks.__name__)
+        module = binding.kernels(
+            (*_block_kernels(binding), blocks.slide_blocks, two_stacks.slide_prefixes), "slide_blocks", "slide_prefixes"
+        )
         shift = self.rows - self.span.count  # the windows before were not full, and not asked for
         if not shift and width > 1:
             module.slide_prefixes(inputs, times, min(width - 1, self.rows), outputs)
         if self.rows >= width:
 
             def piece(start: int, stop: int) -> None:
-                run(binding.slots(width + 1), inputs, times, width, start, stop, shift, outputs)
+                module.slide_blocks(binding.slots(width), inputs, times, width, start, stop, shift, outputs)
 
             _in_pieces(piece, width - 1, self.rows, width, self.threads)
+
+    def _boundary(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        """Run the windows by the boundary aggregator; with two threads one of them turns chunks over for the other."""
+        two_threads = self.threads > 1 and binding.compiled
+        if self.span.width is not None:
+            if two_threads and self.rows >= self.span.width:
+                self._blocks_aside(binding, outputs, self.span.width)
+            else:
+                replace(self, threads=1)._blocks(binding, outputs, self.span.width)
+            return
+        inputs, times = self._inputs(binding)
+        first, last = self.span.rows()
+        span = (first, last, 0, self.span.count)
+        # A chunk's windows share a row. Twice as many states: some are made while others are read.
+        slots = binding.slots(2 * min(self.span.count, math.ceil(self.span.overlap)))
+        if not two_threads:
+            module = binding.kernels(boundary_slices.SLICES, "slide_slices")
+            module.slide_slices(slots, inputs, times, *span, outputs)
+            return
+        module = binding.kernels(boundary_arrays.WINDOWS, "turn_windows", "merge_windows")
+        _side_by_side(
+            lambda counters: module.turn_windows(slots, inputs, times, *span, counters),
+            lambda counters: module.merge_windows(slots, inputs, times, *span, outputs, counters),
+        )
+
+    def _blocks_aside(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+        inputs, times = self._inputs(binding)
+        kernels = (*_block_kernels(binding), *boundary_arrays.BLOCKS, two_stacks.slide_prefixes)
+        module = binding.kernels(kernels, "turn_blocks", "merge_blocks", "slide_prefixes")
+        shift = self.rows - self.span.count
+        if not shift and width > 1:
+            module.slide_prefixes(inputs, times, width - 1, outputs)
+        slots = binding.slots(2 * width)
+        span = (width, width - 1, self.rows)
+        _side_by_side(
+            lambda counters: module.turn_blocks(slots, inputs, times, *span, counters),
+            lambda counters: module.merge_blocks(slots, inputs, times, *span, shift, outputs, counters),
+        )
 
     def _width(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
         """Run windows of one length that end with every row, taking rows out by invert."""
@@ -349,6 +403,30 @@ class _Run:
             )
         run = order_statistics.sorted_runner(binding, values, first, last, outputs)
         _in_pieces(run, 0, self.span.count, 1, self.threads)
+
+
+def _block_kernels(binding: Binding) -> tuple[Any, Any]:
+    source: Any = blocks_paired if binding.narrow else blocks
+    return source.turn_block, source.merge_block
+
+
+def _side_by_side(ahead: Callable[[Array], None], behind: Callable[[Array], None]) -> None:
+    """Run two kernels that wait for each other's counters, the first on a thread of its own."""
+    counters = np.zeros(boundary_arrays.COUNTERS, np.int64)
+
+    def stopping(kernel: Callable[[Array], None]) -> None:
+        try:
+            kernel(counters)
+        except BaseException:
+            counters[boundary_arrays.STOPPED] = 1  # the other one must not wait for ever
+            raise
+
+    with ThreadPoolExecutor(1) as pool:
+        aside = pool.submit(stopping, ahead)
+        try:
+            stopping(behind)
+        finally:
+            aside.result()
 
 
 def _in_pieces(piece: Callable[[int, int], object], start: int, stop: int, unit: int, threads: int) -> None:

@@ -151,7 +151,8 @@ def generate(
         if owner == k:
             _write_state(emitter, k, part, sorted_store)
         _write_lower(emitter, k, part)
-    out.append(f"from {RUNTIME} import count_bits, definite, lowest_bit, place, single_bit, without_lowest_bit\n")
+    out.append(f"from {RUNTIME} import count_bits, definite, lowest_bit, place, publish, published, single_bit\n")
+    out.append(f"from {RUNTIME} import step_aside, without_lowest_bit\n")
     writer = _Algebra(parts, gaps)
     out.append(writer.text())
     entries = tuple(entries)

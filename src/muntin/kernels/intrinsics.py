@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+import llvmlite.ir
 import numpy as np
 from numba import njit, types
+from numba.core import cgutils
 from numba.core.extending import intrinsic, overload
 
 from muntin.kernels import runtime
@@ -124,6 +127,65 @@ def _single_bit(place: Any) -> Any:
         return 1 << place
 
     return shifted
+
+
+def _counter(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return cgutils.get_item_pointer(context, builder, signature.args[0], array, [arguments[1]], wraparound=False)
+
+
+@intrinsic
+def _store_release(typing: Any, counters: Any, at: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store_atomic(arguments[2], _counter(context, builder, signature, arguments), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(counters, types.intp, types.int64), generate
+
+
+@intrinsic
+def _load_acquire(typing: Any, counters: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load_atomic(_counter(context, builder, signature, arguments), "acquire", 8)
+
+    return types.int64(counters, types.intp), generate
+
+
+@intrinsic
+def _yield_processor(typing: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = llvmlite.ir.FunctionType(llvmlite.ir.IntType(32), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@overload(runtime.step_aside)
+def _step_aside() -> Any:
+    if os.name != "posix":
+        return lambda: None  # spinning is all there is
+
+    def aside() -> Any:
+        _yield_processor()
+
+    return aside
+
+
+@overload(runtime.publish)
+def _publish(counters: Any, at: Any, value: Any) -> Any:
+    def release(counters: Any, at: Any, value: Any) -> Any:
+        _store_release(counters, at, value)
+
+    return release
+
+
+@overload(runtime.published)
+def _published(counters: Any, at: Any) -> Any:
+    def acquire(counters: Any, at: Any) -> Any:
+        return _load_acquire(counters, at)
+
+    return acquire
 
 
 @overload(runtime.place)

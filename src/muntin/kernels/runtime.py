@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,24 @@ def place(index: int, size: int) -> int:
 def definite(value: Any) -> Any:
     """Return a value that is known not to be None. For the compiler, which must be told so."""
     return value
+
+
+# ---------------------------------------------------------------- two threads
+
+
+def publish(counters: Array, at: int, value: int) -> None:
+    """Set a counter that another thread waits for: whoever sees it also sees all that was written before."""
+    counters[at] = value
+
+
+def published(counters: Array, at: int) -> int:
+    """Return a counter that another thread sets, as it is at this moment."""
+    return int(counters[at])
+
+
+def step_aside() -> None:
+    """Let another thread run, while this one has nothing to do but wait."""
+    time.sleep(0)
 
 
 # ---------------------------------------------------------------- sorted windows, as plain arrays

@@ -1,0 +1,378 @@
+"""Boundary: chunks of rows, turned over when they are full. On one thread (SBA), or on two (PBA).
+
+    positions   front .......... | chunk ...... | current ....... end
+    a slot      the aggregate    | likewise     | the row's own
+    holds       to its chunk's   |              | state
+                end (lcs)                         and beside the ring: the aggregate of each chunk (ca), and that of
+                                                  the current one so far (csa)
+
+The window is the suffix of its oldest chunk, the chunks between, and the current one. When a chunk is full, it is
+turned over in place. With `threads=2` a second thread does that while the first one goes on; the window does not begin
+in that chunk before the one in front of it has left, and the length of a chunk is chosen so that it is ready by then.
+
+A chunk is half as long as the window, so a window of constant length spans three chunks at most: an insert and a query
+take three combines. A window that grows has at most O(log n) chunks, because each is half as long as all before it.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from muntin.aggregations.binding import Binding
+from muntin.aggregators.base import kernels_of
+from muntin.aggregators.recalculate import answer_range, fold
+from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.states import States, counting
+from muntin.durations import in_unit_of
+from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, inlined, kernel, load, store
+from muntin.types import Array, ColumnType, numpy_type
+
+CURRENT, SIZE, OLDEST, CHUNKS, FIXED, ASIDE = 2, 3, 4, 5, 6, 7
+MOST_CHUNKS = 128
+"""Chunks are numbered; number k is in place k modulo this. More than a window of 2^63 rows can have at a time."""
+
+
+@inlined
+def turn(window: Any, begin: int, end: int) -> None:
+    """Make every slot of a chunk the aggregate from there to its end."""
+    slots = window[0]
+    last = len(slots) - 1
+    state = hold(load(slots, (end - 1) & last))
+    for at in range(end - 2, begin - 1, -1):
+        state = combine(load(slots, at & last), state)
+        store(slots, at & last, state)
+
+
+@inlined
+def close_chunk(window: Any) -> None:
+    """End the current chunk here, and begin a new one: half as long as the window, unless its length is settled."""
+    _, _, marks, current, begins, sums = window
+    store(sums, marks[5] & 127, load(current, 0))
+    marks[5] += 1
+    begins[marks[5] & 127] = marks[1]
+    marks[2] = marks[1]
+    marks[3] = marks[6] if marks[6] > 0 else (marks[1] - marks[0] + 2) // 2
+
+
+@inlined
+def push(window: Any, time: int, state: State) -> None:
+    """Append a state to the current chunk."""
+    slots, times, marks, current, _, _ = window
+    at = marks[1] & (len(slots) - 1)
+    store(slots, at, state)
+    times[at] = time
+    if marks[1] > marks[2]:
+        state = combine(load(current, 0), state)
+    store(current, 0, state)
+    marks[1] += 1
+    if marks[1] - marks[2] >= marks[3]:
+        begin = marks[2]
+        close_chunk(window)
+        if marks[7] == 0:
+            turn(window, begin, marks[1])
+
+
+@inlined
+def pop(window: Any) -> None:
+    """Remove the oldest state; where only the current chunk is left, that is closed first."""
+    _, _, marks, _, begins, _ = window
+    if marks[0] == marks[2]:
+        close_chunk(window)
+        turn(window, marks[0], marks[1])
+    marks[0] += 1
+    if marks[0] == begins[(marks[4] + 1) & 127]:
+        marks[4] += 1
+
+
+@kernel
+def pop_until(window: Any, position: int) -> None:
+    """Remove all states before a position; what stays of the current chunk is turned over."""
+    slots, _, marks, current, begins, _ = window
+    while marks[4] < marks[5] and begins[(marks[4] + 1) & 127] <= position:
+        marks[4] += 1
+    marks[0] = position
+    if position > marks[2]:
+        marks[2] = position
+        begins[marks[5] & 127] = position
+        if position < marks[1]:
+            store(current, 0, fold(slots, position, marks[1]))
+
+
+@inlined
+def from_position(window: Any, position: int, chunk: int) -> State:
+    """Return the aggregate from a position in a chunk to the end."""
+    slots, _, marks, current, begins, sums = window
+    if chunk == marks[5]:
+        return load(current, 0)
+    state = load(slots, position & (len(slots) - 1))
+    if position == begins[chunk & 127]:
+        state = load(sums, chunk & 127)  # the whole chunk, which may not have been turned over yet
+    for between in range(chunk + 1, marks[5]):
+        state = combine(state, load(sums, between & 127))
+    if marks[2] < marks[1]:
+        state = combine(state, load(current, 0))
+    return state
+
+
+@inlined
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window."""
+    return from_position(window, window[2][0], window[2][4])
+
+
+@kernel
+def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
+    """Lower the aggregate from a position to the end."""
+    marks, begins = window[2], window[4]
+    if position > marks[2]:
+        answer_range(window, position, marks[1], outputs)
+    else:
+        chunk = marks[4]
+        while chunk < marks[5] and begins[(chunk + 1) & 127] <= position:
+            chunk += 1
+        emit(outputs, 0, from_position(window, position, chunk))
+
+
+class Boundary(RingAggregator):
+    """In order; any associative aggregation; 3 combines for an insert and a query, on the calling thread.
+
+    That is for a window of constant length. `range` and `slide`, where they are known, settle the length of chunks: in
+    rows by the paper's Theorem 1, as durations by its Theorem 2, each value inserted being a slice then. Without them a
+    chunk is half as long as the window when it begins. A chunk is turned over at once when it is full, in as many
+    combines as it has rows; with `threads=2` by a second thread, and no call takes more than 3 combines on its own. A
+    window that grows has O(log n) chunks, and a query as many combines. An eviction takes none, but for one that
+    reaches the youngest chunk. Space: n + 3 states in use at most; the ring doubles.
+
+    >>> from muntin import agg, aggregators
+    >>> window = aggregators.Boundary(agg.concat("v"), threads=2)
+    >>> window.bulk_insert([1, 2, 3, 4], "abcd")
+    >>> window.evict()
+    >>> window.query()
+    'bcd'
+    """
+
+    structure: ClassVar[tuple[Any, ...]] = (
+        fold, answer_range, turn, close_chunk, push, pop, pop_until, from_position, total, answer_suffix,
+    )  # fmt: skip
+    entries: ClassVar[tuple[str, ...]] = ("turn", "pop_until", "answer_suffix")
+    mark_count: ClassVar[int] = 8
+    _threads: int = 1
+    _range: Any = None
+    _slide: Any = 1
+
+    def __init__(
+        self, aggregation: Any, *, threads: int = 1, range: Any = None, slide: Any = 1, **options: Any
+    ) -> None:
+        if threads not in (1, 2):
+            raise InvalidArgumentError(f"threads is {threads!r}; Boundary runs on 1 thread, or on 2")
+        self._threads, self._range, self._slide = threads, range, slide
+        if range is not None:
+            self._settled_chunk(1.0)  # refuses what is no range
+            if not isinstance(range, int):
+                self._range, self._slide = (f"{ns} nanoseconds" for ns in durations_in_ns(range, slide))
+        self._turning: dict[int, Future[None]] = {}
+        self._counter_aside = [0]
+        super().__init__(aggregation, **options)
+
+    @property
+    def combines_aside(self) -> int:
+        """How often combine was called on the second thread; only with `count_combines=True`."""
+        self._wait_for_all()
+        return self._counter_aside[0] if self.combines >= 0 else 0
+
+    # ------------------------------------------------------------ the second thread
+
+    def _load_kernels(self) -> Any:
+        module = super()._load_kernels()
+        counted = self._counter is not None
+        self._module_aside = counting(self._binding, self.structure, self._counter_aside) if counted else module
+        return module
+
+    def _turn_aside(self) -> None:
+        """Have the chunk that has just been filled turned over by the second thread."""
+        marks, begins = self._marks, self._window[4]
+        chunk = int(marks[CHUNKS]) - 1
+        begin, end = int(begins[chunk % MOST_CHUNKS]), int(marks[CURRENT])
+        self._turning[chunk] = _second_thread().submit(self._module_aside.turn, self._window, begin, end)
+
+    def _wait_for_oldest(self) -> None:
+        """Wait until the chunk in which the window begins has been turned over, if that is needed by now."""
+        oldest = int(self._marks[OLDEST])
+        for chunk in [chunk for chunk in self._turning if chunk < oldest]:
+            self._turning.pop(chunk).result()
+        if oldest in self._turning and self._marks[FRONT] > self._window[4][oldest % MOST_CHUNKS]:
+            self._turning.pop(oldest).result()
+
+    def _wait_for_all(self) -> None:
+        while self._turning:
+            self._turning.popitem()[1].result()
+
+    # ------------------------------------------------------------ what the ring asks for
+
+    def query(self) -> Any:
+        """Return the aggregate of the window: 2 combines, if its length is constant."""
+        self._wait_for_oldest()
+        return super().query()
+
+    def snapshot(self) -> bytes:
+        """Return the window as bytes. O(n), a copy of memory."""
+        self._wait_for_all()
+        return super().snapshot()
+
+    def check(self) -> None:
+        """Verify every invariant of the structure. O(n) combines."""
+        self._wait_for_all()
+        super().check()
+
+    def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
+        if self._threads == 1:
+            super()._insert(columns, times, count)
+            return
+        self._reserve(len(self) + count)
+        start = 0
+        while start < count:
+            chunks = int(self._marks[CHUNKS])
+            rest = int(self._marks[SIZE] - (self._marks[END] - self._marks[CURRENT]))
+            stop = min(count, start + rest)
+            self._insert_rows(columns, times, start, stop)
+            if self._marks[CHUNKS] > chunks:
+                self._turn_aside()
+            start = stop
+
+    def _reserve(self, rows: int) -> None:
+        if rows > len(self._window[0]):
+            self._wait_for_all()  # they write into the ring that is left behind
+        super()._reserve(rows)
+
+    def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
+        if self._types != types:
+            self._wait_for_all()
+        super()._settle(time_type, types)
+
+    def _evict_many(self, count: int) -> None:
+        self._module.pop_until(self._window, int(self._marks[FRONT]) + count)
+
+    def _empty(self, capacity: int) -> tuple[Array, ...]:
+        window = super()._empty(capacity)
+        chunk = self._settled_chunk(self._combine_time()) if self._range is not None else 0
+        window[2][[SIZE, FIXED, ASIDE]] = max(chunk, 1), chunk, self._threads - 1
+        return window
+
+    def _settled_chunk(self, combine_time: float) -> int:
+        """Return the length of a chunk that the range and the slide ask for; a combine takes so many nanoseconds."""
+        if not isinstance(self._range, int):
+            return chunk_of_time(*durations_in_ns(self._range, self._slide), combine_time)
+        for name, value in (("range", self._range), ("slide", self._slide)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InvalidArgumentError(f"{name} is {value!r}; it must be a positive number of rows, or a duration")
+        if self._slide > self._range:
+            raise InvalidArgumentError(f"the slide, {self._slide}, is longer than the range, {self._range}")
+        return chunk_of_rows(self._range, self._slide)
+
+    def _combine_time(self) -> float:
+        """Return how long a combine takes, in nanoseconds; measured once for each aggregation and its types."""
+        return measured_combine(self._binding) if not isinstance(self._range, int) else 0.0
+
+    def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
+        return (self._binding.slots(1), np.zeros(MOST_CHUNKS, np.int64), self._binding.slots(MOST_CHUNKS))
+
+    def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
+        """O(chunks) for a range that reaches the end, O(rows) in the current chunk."""
+        self._wait_for_all()
+        if end == self._marks[END]:
+            self._module.answer_suffix(self._window, begin, outputs)
+        elif begin >= self._marks[CURRENT]:
+            self._module.answer_range(self._window, begin, end, outputs)
+        else:
+            raise UnsupportedOperationError(
+                "Boundary holds aggregates that reach further than this range; FlatFat and Fiba answer any range"
+            )
+
+    def _options(self) -> dict[str, Any]:
+        return {"threads": self._threads, "range": self._range, "slide": self._slide}
+
+    def _check_structure(self, states: States, require: Any) -> None:
+        slots, _, marks, current, begins, sums = self._window
+        front, end, now, size, oldest, chunks = (int(mark) for mark in marks[:6])
+        require(0 <= chunks - oldest < MOST_CHUNKS, f"{chunks - oldest} chunks in the window")
+        require(front <= now <= end < now + size, f"the current chunk is [{now}, {end}), of at most {size} rows")
+        edges = [int(begins[chunk % MOST_CHUNKS]) for chunk in range(oldest, chunks + 1)]
+        require(
+            edges[-1] == now and edges == sorted(set(edges)), f"the chunks begin at {edges}, the current one at {now}"
+        )
+        require(edges[0] <= front and (len(edges) == 1 or front < edges[1]), f"the oldest row is not in chunk {oldest}")
+        if now < end:
+            whole = states.fold(slots, now, end)
+            require(
+                states.close(states.load(current, 0), whole),
+                "the aggregate of the current chunk is not that of its rows",
+            )
+        for chunk, begin in zip(range(oldest, chunks), edges, strict=False):
+            if begin >= front:
+                suffix = states.load(slots, begin & (len(slots) - 1))
+                whole = states.load(sums, chunk % MOST_CHUNKS)
+                require(states.close(suffix, whole), f"chunk {chunk} and its longest suffix differ")
+
+
+@cache
+def _second_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "muntin-boundary")
+
+
+def durations_in_ns(range: Any, slide: Any) -> tuple[int, int]:
+    """Return a range and a slide that are durations, in nanoseconds."""
+    length, step = (
+        in_unit_of(value, numpy_type("M8[ns]"), name) for value, name in ((range, "range"), (slide, "slide"))
+    )
+    if not 0 < step <= length:
+        raise InvalidArgumentError(f"the range is {range!r} and the slide {slide!r}; 0 < slide <= range is needed")
+    return length, step
+
+
+_measured: dict[tuple[str, Any], float] = {}
+
+
+def measured_combine(binding: Binding, states: int = 1024) -> float:
+    """Return the nanoseconds that a combine takes, over empty states. Those of Python objects are taken for 1000."""
+    if not binding.compiled:
+        return 1000.0
+    key = (binding.fingerprint, binding.types)
+    if key not in _measured:
+        module = kernels_of(binding, Boundary.structure, Boundary.entries)
+        window = Boundary.over(binding, states)[1]
+        module.turn(window, 0, states)  # compiled, and in the caches
+        started = time.perf_counter_ns()
+        module.turn(window, 0, states)
+        _measured[key] = (time.perf_counter_ns() - started) / (states - 1)
+    return _measured[key]
+
+
+def chunk_of_rows(range: int, slide: int) -> int:
+    """Return how many slices a chunk has, for windows that count rows: Theorem 1 of the paper.
+
+    >>> chunk_of_rows(1000, 1), chunk_of_rows(10, 2), chunk_of_rows(100, 7)
+    (501, 4, 13)
+    """
+    slices, rest = divmod(range, slide)
+    if slices <= slide + rest + 1:
+        return slices
+    return (slide * (slices + 1) + rest + 1) // (slide + 1)
+
+
+def chunk_of_time(range: int, slide: int, combine_time: float) -> int:
+    """Return how many slices a chunk has, for windows by time: Theorem 2; a combine takes `combine_time` of its unit.
+
+    >>> chunk_of_time(60_000_000_000, 1_000_000_000, 50.0), chunk_of_time(100_000, 100, 50.0)
+    (60, 751)
+    """
+    slices, rest = divmod(range, slide)
+    more = slide * rest + combine_time if rest else 0.0
+    if slices * combine_time <= slide + 2 * combine_time + more:
+        return slices
+    return int((slices * (slide + combine_time) + slide + 2 * combine_time + more) / (slide + 2 * combine_time))

@@ -344,6 +344,13 @@ GOLDEN_CASES = {
     "two_stacks_concat": (aggregators.TwoStacks, agg.concat("v"), ["a", "b", None, "d"], "bd"),
     "recalculate_max": (aggregators.Recalculate, agg.max("v"), [7, 2, 5], 5),
     "subtract_on_evict_count": (aggregators.SubtractOnEvict, agg.count(), [0, 0, 0], 2),
+    "daba_sum": (aggregators.Daba, agg.sum("v"), [1.5, None, 3.0, 4.0], 7.0),
+    "flat_fit_concat": (aggregators.FlatFit, agg.concat("v"), ["a", "b", None, "d"], "bd"),
+    "slick_deque_max": (aggregators.SlickDeque, agg.max("v"), [7, 2, 5], 5),
+    "slick_deque_count": (aggregators.SlickDeque, agg.count(), [0, 0, 0], 2),
+    "flat_fat_concat": (aggregators.FlatFat, agg.concat("v"), ["a", "b", None, "d"], "bd"),
+    "base_intervals_sum": (aggregators.BaseIntervals, agg.sum("v"), [1.5, None, 3.0, 4.0], 7.0),
+    "boundary_max": (aggregators.Boundary, agg.max("v"), [7, 2, 5], 5),
     "two_stacks_bloom": (aggregators.TwoStacks, agg.bloom("v", bits=16), [1, 2], None),
 }
 

@@ -5,6 +5,7 @@ The windows here are written out row by row, independently of the code that find
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from cases import CASES, Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin import agg, slide
+from muntin import agg, explain, slide
 from muntin.aggregators.states import close
 from muntin.columns import read_column
+from muntin.engines.arrays import AGGREGATORS
+from muntin.errors import InvalidArgumentError
 from muntin.kernels.cache import uncompiled
 from muntin.testing.oracle import recompute
 
@@ -139,7 +142,7 @@ def test_compiled(case: Case) -> None:
     run()
 
 
-@pytest.mark.parametrize("aggregator", ["daba", "flat_fit", "recalculate", "subtract_on_evict", "two_stacks"])
+@pytest.mark.parametrize("aggregator", [name for name in AGGREGATORS if name != "order_statistics"])
 @pytest.mark.parametrize("values", [st.integers(-9, 9), st.integers(-9, 9).map(float)], ids=["int", "float"])
 def test_every_aggregator_forced(aggregator: str, values: Any) -> None:
     case = Case("sum", agg.sum("v"), values)
@@ -212,6 +215,28 @@ def test_windows_are_returned_on_request() -> None:
 def test_aggregators_go_by_the_names_of_their_classes() -> None:
     for name in ("TwoStacks", "two_stacks", "Recalculate", "SubtractOnEvict"):
         assert slide([1, 2, 3], agg.sum("v"), range=2, aggregator=name).tolist() == [1, 3, 5]
+
+
+def chosen(text: str) -> list[str]:
+    """Return the rules that an explanation marks."""
+    return [line.split()[1] for line in text.splitlines() if line.strip().startswith("->")]
+
+
+def test_explain_shows_the_table_with_the_rule_that_is_taken() -> None:
+    floats, numbers = np.arange(100.0), np.arange(100)
+    assert chosen(explain(floats, agg.max("v"), range=10)) == ["two_stacks"]
+    assert chosen(explain(floats, agg.max("v"), range=20, slide=10)) == ["boundary"]
+    assert chosen(explain(floats, agg.max("v"), range=10, slide=10)) == ["recalculate"]
+    assert chosen(explain(floats, agg.max("v"), range=2)) == ["recalculate"]
+    assert chosen(explain(numbers, agg.sum("v"), range=10)) == ["subtract_on_evict"]
+    assert chosen(explain(floats, agg.median("v"), range=10)) == ["order_statistics"]
+    assert chosen(explain([Decimal(1)] * 9, agg.median("v"), range=10)) == ["two_stacks"]
+    text = explain(floats, {"a": agg.max("v"), "b": agg.median("v"), "c": agg.collect("v")}, range=10)
+    assert chosen(text) == ["two_stacks", "order_statistics", "two_stacks"]
+    assert "as plain Python" in text
+    assert "runs compiled, by daba, as was asked for" in explain(floats, agg.max("v"), range=10, aggregator="Daba")
+    with pytest.raises(InvalidArgumentError, match="no aggregator"):
+        explain(floats, agg.max("v"), range=10, aggregator="magic")
 
 
 def test_numbers_are_read_where_they_are() -> None:

@@ -202,7 +202,10 @@ class Boundary(RingAggregator):
         self._turning[chunk] = _second_thread().submit(self._module_aside.turn, self._window, begin, end)
 
     def _wait_for_oldest(self) -> None:
-        """Wait until the chunk in which the window begins has been turned over, if that is needed by now."""
+        """Wait until the chunk in which the window begins has been turned over, if rows of it have left.
+
+        Its suffixes are needed then; and the next rows come into the places of those that have left.
+        """
         oldest = int(self._marks[OLDEST])
         for chunk in [chunk for chunk in self._turning if chunk < oldest]:
             self._turning.pop(chunk).result()
@@ -215,10 +218,10 @@ class Boundary(RingAggregator):
 
     # ------------------------------------------------------------ what the ring asks for
 
-    def query(self) -> Any:
-        """Return the aggregate of the window: 2 combines, if its length is constant."""
+    def evict(self) -> None:
+        """Remove the oldest row; `IndexError` if there is none. O(1), but where the youngest chunk is all there is."""
+        super().evict()
         self._wait_for_oldest()
-        return super().query()
 
     def snapshot(self) -> bytes:
         """Return the window as bytes. O(n), a copy of memory."""
@@ -257,6 +260,7 @@ class Boundary(RingAggregator):
 
     def _evict_many(self, count: int) -> None:
         self._module.pop_until(self._window, int(self._marks[FRONT]) + count)
+        self._wait_for_oldest()
 
     def _empty(self, capacity: int) -> tuple[Array, ...]:
         window = super()._empty(capacity)

@@ -17,6 +17,10 @@ class Facts:
     """The rows of the longest window."""
     overlap: float
     """In how many windows a row may fall."""
+    step: float
+    """The rows from one window to the next, on average."""
+    rankable: bool = True
+    """Whether the values are numbers that can be sorted as they are."""
 
 
 @dataclass(frozen=True)
@@ -25,22 +29,59 @@ class Rule:
 
     aggregator: str
     applies: Callable[[Facts], bool]
-    reason: str
+    when: str
+    why: str
 
 
 RULES = (
-    Rule("order_statistics", lambda f: all(p.sorted for p in f.binding.parts), "it needs the sorted window"),
-    Rule("recalculate", lambda f: f.overlap <= 1.0, "no row falls into two windows"),
-    Rule("recalculate", lambda f: f.longest <= 2, "the windows are as short as one combine"),
+    Rule(
+        "order_statistics",
+        lambda f: f.rankable and all(part.sorted for part in f.binding.parts),
+        "quantiles of numbers",
+        "the window is kept sorted, O(log n) a row",
+    ),
+    Rule("recalculate", lambda f: f.overlap <= 1.0, "no row falls into two windows", "each row is combined once"),
+    Rule("recalculate", lambda f: f.longest <= 2, "windows of one or two rows", "a window is one combine"),
     Rule(
         "subtract_on_evict",
         lambda f: f.binding.invertible and f.binding.exact,
-        "invert is exact, and takes a row out for one combine",
+        "states without floats that can be inverted",
+        "a row comes in by one combine and leaves by one invert, exactly",
     ),
-    Rule("two_stacks", lambda _: True, "any associative aggregation, at most three combines a row"),
+    Rule(
+        "boundary",
+        lambda f: f.step >= 8.0,
+        "eight rows a slide, or more",
+        "rows are combined once, into slices, and three times as many slices as windows",
+    ),
+    Rule("two_stacks", lambda _: True, "everything else", "at most three combines a row"),
 )
 
 
 def choose(facts: Facts) -> Rule:
     """Return the first rule that applies."""
     return next(rule for rule in RULES if rule.applies(facts))
+
+
+def explained(facts: Facts) -> str:
+    """Return the table, the first rule that applies marked in it.
+
+    >>> from muntin import agg
+    >>> from muntin.aggregations.binding import bind
+    >>> from muntin.types import numpy_type
+    >>> print(explained(Facts(bind({"x": agg.max("v")}, {"v": numpy_type("f8")}), 3600, 60.0, 60.0)))
+           order_statistics   quantiles of numbers                        the window is kept sorted, O(log n) a row
+           recalculate        no row falls into two windows               each row is combined once
+           recalculate        windows of one or two rows                  a window is one combine
+           subtract_on_evict  states without floats that can be inverted  a row comes in by one combine and leaves by one invert, exactly
+        -> boundary           eight rows a slide, or more                 rows are combined once, into slices, and three times as many slices as windows
+           two_stacks         everything else                             at most three combines a row
+    """  # noqa: E501  # it is printed like this
+    taken = choose(facts)
+    widths = [
+        max(len(text) for text in column) for column in zip(*((r.aggregator, r.when) for r in RULES), strict=True)
+    ]
+    return "\n".join(
+        f"    {'->' if rule is taken else '  '} {rule.aggregator:<{widths[0]}}  {rule.when:<{widths[1]}}  {rule.why}"
+        for rule in RULES
+    )

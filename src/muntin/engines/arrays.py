@@ -29,7 +29,7 @@ from muntin.aggregators import (
     subtract_on_evict,
     two_stacks,
 )
-from muntin.aggregators.choose import RULES, Facts, choose
+from muntin.aggregators.choose import RULES, Facts, choose, explained
 from muntin.aggregators.ring import RingAggregator
 from muntin.columns import Column, boxed, mask_of, read_column, row_count, select
 from muntin.engines.containers import container_of
@@ -50,7 +50,7 @@ DRIVEN: dict[str, type[RingAggregator]] = {
     "base_intervals": BaseIntervals,
 }
 """Those that have no way of their own over arrays: the rows go through their kernels one by one."""
-AGGREGATORS = (*dict.fromkeys(rule.aggregator for rule in RULES), "boundary", *DRIVEN)
+AGGREGATORS = (*dict.fromkeys(rule.aggregator for rule in RULES), *DRIVEN)
 _ONE = "value"
 
 
@@ -91,6 +91,53 @@ def slide(
     ...     "2024-01-01T00:01:10"], "M8[s]")).tolist()
     [1, 6, 7]
     """
+    run, aggregations, values = _planned(values, aggregation, range, slide, times, partial, aggregator, threads, offset)
+    results = run.all(aggregations)
+    container = container_of(values)
+    out = container.one(results[_ONE]) if isinstance(aggregation, Aggregation) else container.many(results)
+    if run.span.trailing:
+        out = container.aligned(out, values)
+    return (out, *run.span.bounds()) if return_windows else out
+
+
+def explain(
+    values: Any,
+    aggregation: Aggregation | Mapping[str, Aggregation],
+    *,
+    range: Any,
+    slide: Any = None,
+    times: Any = None,
+    partial: bool = True,
+    aggregator: str = "auto",
+    threads: int = 1,
+    offset: Any = 0,
+) -> str:
+    """Say what `slide` would do with the same arguments: which algorithm runs each aggregation, and why.
+
+    Nothing is aggregated; the times are looked at, to find the windows.
+
+    >>> import numpy as np
+    >>> from muntin import agg, explain
+    >>> text = explain(np.zeros(1000), agg.max("v"), range=100, slide=10)
+    >>> print(text.splitlines()[0])
+    1000 rows, 100 windows of 100 rows at most, 10 rows apart; a row falls into 10 of them at most
+    """
+    run, aggregations, _ = _planned(values, aggregation, range, slide, times, partial, aggregator, threads, offset)
+    return run.explained(aggregations)
+
+
+def _planned(
+    values: Any,
+    aggregation: Aggregation | Mapping[str, Aggregation],
+    range: Any,
+    slide: Any,
+    times: Any,
+    partial: bool,
+    aggregator: str,
+    threads: int,
+    offset: Any,
+) -> tuple[_Run, dict[str, Aggregation], Any]:
+    """Check the arguments of a call, and find its windows."""
     aggregations = dict(aggregation) if isinstance(aggregation, Mapping) else {_ONE: aggregation}
     _validate(aggregations, aggregator, threads)
     if not hasattr(values, "__len__"):
@@ -106,13 +153,7 @@ def slide(
         if times is None
         else spans_by_time(_time_column(times, rows), range, slide, offset, partial)
     )
-    run = _Run(columns, rows, span, _snake_case(aggregator), threads)
-    results = run.all(aggregations)
-    container = container_of(values)
-    out = container.one(results[_ONE]) if isinstance(aggregation, Aggregation) else container.many(results)
-    if span.trailing:
-        out = container.aligned(out, values)
-    return (out, *span.bounds()) if return_windows else out
+    return _Run(columns, rows, span, _snake_case(aggregator), threads), aggregations, values
 
 
 def _validate(aggregations: Mapping[str, Aggregation], aggregator: str, threads: int) -> None:
@@ -231,11 +272,13 @@ class _Run:
     def _dispatch(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         name = self.aggregator
         if name == "auto":
-            name = choose(Facts(binding, self.span.longest, self.span.overlap)).aggregator
+            name = choose(self._facts(binding)).aggregator
+            if name == "boundary":
+                return self._slices(binding, outputs)
         if name == "order_statistics":
             if all(part.sorted for part in binding.parts) and self._sortable(binding):
                 return self._sorted(binding, outputs)
-            name = "two_stacks" if self.aggregator == "auto" else self._refuse(name, binding)
+            self._refuse(name, binding)
         if name == "subtract_on_evict" and not binding.invertible:
             self._refuse(name, binding)
         if name == "boundary":
@@ -256,6 +299,25 @@ class _Run:
             "subtract_on_evict": (subtract_on_evict.slide_windows, False),
         }
         return self._windows(binding, outputs, *kernels[name])
+
+    def _facts(self, binding: Binding) -> Facts:
+        span = self.span
+        return Facts(binding, span.longest, span.overlap, self.rows / max(span.count, 1), self._sortable(binding))
+
+    def explained(self, aggregations: Mapping[str, Aggregation]) -> str:
+        """Say what would run, and why."""
+        span = self.span
+        apart = f"{self.rows / max(span.count, 1):.4g} rows apart; a row falls into {span.overlap:.4g} of them at most"
+        lines = [f"{self.rows} rows, {span.count} windows of {span.longest} rows at most, {apart}"]
+        for group in self._groups(aggregations):
+            binding = self._bind(group)
+            facts = self._facts(binding)
+            auto = self.aggregator == "auto"
+            how = "compiled" if binding.compiled else "as plain Python, because its state is an object"
+            by = choose(facts).aggregator if auto else f"{self.aggregator}, as was asked for"
+            lines += [", ".join(map(str, group.values())), f"  runs {how}, by {by}"]
+            lines += [explained(facts)] if auto else []
+        return "\n".join(lines)
 
     def _refuse(self, name: str, binding: Binding) -> Any:
         what = ", ".join(map(str, binding.aggregations))
@@ -313,22 +375,34 @@ class _Run:
 
     def _boundary(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         """Run the windows by the boundary aggregator; with two threads one of them turns chunks over for the other."""
+        alone = replace(self, threads=1)
         two_threads = self.threads > 1 and binding.compiled
-        if self.span.width is not None:
-            if two_threads and self.rows >= self.span.width:
-                self._blocks_aside(binding, outputs, self.span.width)
-            else:
-                replace(self, threads=1)._blocks(binding, outputs, self.span.width)
-            return
+        if self.span.width is None:
+            (self._windows_aside if two_threads else alone._slices)(binding, outputs)
+        elif two_threads and self.rows >= self.span.width:
+            self._blocks_aside(binding, outputs, self.span.width)
+        else:
+            alone._blocks(binding, outputs, self.span.width)
+
+    def _chunk_slots(self, binding: Binding) -> Array:
+        """Return room for two chunks, one being made while the other is read; a chunk's windows share a row."""
+        return binding.slots(2 * min(self.span.count, math.ceil(self.span.overlap)))
+
+    def _slices(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        """Run windows that slide by several rows."""
         inputs, times = self._inputs(binding)
         first, last = self.span.rows()
-        span = (first, last, 0, self.span.count)
-        # A chunk's windows share a row. Twice as many states: some are made while others are read.
-        slots = binding.slots(2 * min(self.span.count, math.ceil(self.span.overlap)))
-        if not two_threads:
-            module = binding.kernels(boundary_slices.SLICES, "slide_slices")
-            module.slide_slices(slots, inputs, times, *span, outputs)
-            return
+        module = binding.kernels(boundary_slices.SLICES, "slide_slices")
+
+        def piece(start: int, stop: int) -> None:
+            module.slide_slices(self._chunk_slots(binding), inputs, times, first, last, start, stop, outputs)
+
+        _in_pieces(piece, 0, self.span.count, 1, self.threads)
+
+    def _windows_aside(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        inputs, times = self._inputs(binding)
+        span = (*self.span.rows(), 0, self.span.count)
+        slots = self._chunk_slots(binding)
         module = binding.kernels(boundary_arrays.WINDOWS, "turn_windows", "merge_windows")
         _side_by_side(
             lambda counters: module.turn_windows(slots, inputs, times, *span, counters),

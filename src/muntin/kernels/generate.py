@@ -29,7 +29,7 @@ import numpy as np
 from numba import njit
 options = {"nogil": True, "error_model": "numpy", "_nrt": COUNTED}
 jit = njit(**options)
-inlined = njit(**options, forceinline=True)
+inlined = njit(**options, forceinline=not COUNTED)
 entry = njit(**options, cache=CACHED)
 index = np.uintp
 NULL = np.uint64(0x7FF86D756E74696E).view(np.float64)

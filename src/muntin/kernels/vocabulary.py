@@ -35,7 +35,8 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """Mark a kernel whose body goes into its callers: what runs for every row, where a call costs as much as its work.
 
-    Compiled code passes each array of a tuple as seven words.
+    Compiled code passes each array of a tuple as seven words. Where states hold arrays, combining them costs more than
+    any call, and they are left where they are: inlining those takes long to compile.
     """
     return function
 

@@ -1,0 +1,172 @@
+"""Boundary: the length of chunks, what the calling thread does and what the second one, and slices of any length."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muntin import agg, aggregators, slide
+from muntin.aggregations.binding import bind
+from muntin.aggregators.boundary import chunk_of_rows, chunk_of_time, measured_combine
+from muntin.errors import InvalidArgumentError
+from muntin.types import numpy_type
+
+
+@pytest.mark.parametrize("range_", [1, 2, 3, 10, 64, 300])
+@pytest.mark.parametrize("settled", [True, False])
+def test_three_combines_a_slide_on_the_calling_thread(range_: int, settled: bool) -> None:
+    """However long the window is: the second thread does what `TwoStacks` would do all at once."""
+    window = aggregators.Boundary(agg.concat("v"), threads=2, count_combines=True, range=range_ if settled else None)
+    for t in range(range_):
+        window.insert(t, "x")
+    worst = 0
+    for t in range(range_, 9 * range_):
+        before = window.combines
+        window.evict()
+        window.insert(t, "x")
+        assert window.query() == "x" * range_
+        if t > 4 * range_:  # chunks that were made while the window grew have left by then
+            worst = max(worst, window.combines - before)
+        window.check()
+    assert worst <= 3
+    assert window.combines_aside <= 9 * range_, "each row is turned over once"
+
+
+@pytest.mark.parametrize("range_", [1, 2, 3, 10, 64, 300])
+def test_states_in_use(range_: int) -> None:
+    """Each row's state, the current chunk's, and those of whole chunks: below the paper's (3n + 13) / 2."""
+    window: Any = aggregators.Boundary(agg.concat("v"), range=range_, compiled=False)
+    for t in range(5 * range_):
+        window.insert(t, "x")
+        if len(window) > range_:
+            window.evict()
+        chunks = int(window._marks[5] - window._marks[4])
+        assert chunks <= 3
+        assert len(window) + 1 + chunks <= (3 * range_ + 13) / 2
+
+
+def test_a_growing_window_has_few_chunks() -> None:
+    window: Any = aggregators.Boundary(agg.count(), compiled=False)
+    for t in range(3000):
+        window.insert(t)
+    assert window._marks[5] - window._marks[4] <= 20
+    assert window.query() == 3000
+
+
+def test_the_length_of_chunks() -> None:
+    """Theorem 1 and 2 of the paper, worked out by hand."""
+    assert [chunk_of_rows(n, 1) for n in (1, 2, 3, 10, 1000)] == [1, 2, 2, 6, 501]
+    assert chunk_of_rows(10, 5) == 2
+    assert chunk_of_rows(1000, 10) == 91
+    assert chunk_of_rows(1005, 10) == 92
+    assert chunk_of_time(3600 * 10**9, 10**9, 100.0) == 3600
+    assert chunk_of_time(1000, 1, 1.0) == (1000 * 2 + 1 + 2) // 3
+    assert chunk_of_time(1001, 2, 1.0) == int((500 * 3 + 2 + 2 + 2 * 1 + 1) / 4)
+    for slices in range(1, 400):
+        chunk = chunk_of_rows(slices, 1)
+        assert slices // chunk == 1 or slices == 2 * chunk, (
+            "a window covers one whole chunk, and ends in its neighbours"
+        )
+
+
+def test_a_combine_is_measured() -> None:
+    compiled = bind({"x": agg.max("v")}, {"v": numpy_type("f8")})
+    assert 0.0 < measured_combine(compiled) < 10_000.0
+    assert measured_combine(compiled.uncompiled) == 1000.0
+
+
+def test_ranges_by_time_settle_the_chunks() -> None:
+    window: Any = aggregators.Boundary(agg.max("v"), range="1 hour", slide="1 minute")
+    for t in range(200):
+        window.insert(t, float(t))
+        if len(window) > 60:
+            window.evict()
+        assert window.query() == float(t)
+    assert window._marks[6] == 60
+    again: Any = aggregators.Boundary.restore(window.snapshot(), agg.max("v"))
+    assert (again._marks[6], again.query()) == (60, 199.0)
+
+
+def test_bad_options() -> None:
+    for bad in (0, 3, "two"):
+        with pytest.raises(InvalidArgumentError, match="threads is"):
+            aggregators.Boundary(agg.max("v"), threads=bad)  # type: ignore[arg-type]  # a mistake on purpose
+    for bad in (0, -5, 2.5, True, "soon"):
+        with pytest.raises(InvalidArgumentError):
+            aggregators.Boundary(agg.max("v"), range=bad)
+    with pytest.raises(InvalidArgumentError, match="longer than the range"):
+        aggregators.Boundary(agg.max("v"), range=5, slide=6)
+    with pytest.raises(InvalidArgumentError, match="0 < slide <= range"):
+        aggregators.Boundary(agg.max("v"), range="5 seconds", slide="6 seconds")
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_two_threads_while_the_window_changes_its_size(compiled: bool) -> None:
+    chance = random.Random(7)
+    window = aggregators.Boundary(agg.concat("v") if not compiled else agg.max("v"), threads=2, compiled=compiled)
+    rows: list[Any] = []
+    for t in range(600):
+        for _ in range(chance.randrange(4)):
+            value = chance.randrange(100)
+            window.insert(t, str(value) if not compiled else value)
+            rows.append((t, value))
+        if chance.random() < 0.05:
+            window.bulk_evict(t - chance.randrange(60))
+            rows = rows[len(rows) - len(window) :]
+        while rows and chance.random() < 0.6:
+            window.evict()
+            del rows[0]
+        if compiled:
+            assert window.query() == max((v for _, v in rows), default=None)
+        else:
+            assert window.query() == ("".join(str(v) for _, v in rows) or None)
+        if chance.random() < 0.02:
+            window.check()
+            window.bulk_insert([t] * 50, [str(v) if not compiled else v for v in range(50)])
+            rows += [(t, v) for v in range(50)]
+
+
+@given(
+    st.lists(st.integers(-9, 9), min_size=1, max_size=80),
+    st.integers(1, 25),
+    st.integers(1, 12),
+    st.sampled_from([1, 2]),
+    st.lists(st.integers(0, 9), min_size=80, max_size=80),
+)
+@settings(deadline=None, max_examples=150)
+def test_arrays(values: list[int], width: int, step: int, threads: int, pauses: list[int]) -> None:
+    """Slides of any length, ranges that are no multiple of them, times with gaps: as recalculating gives it."""
+    times = np.cumsum(pauses[: len(values)])
+    for more in ({}, {"times": times}):
+        for aggregation in (agg.sum("v"), agg.last("v")):
+            windows = {"range": width, "slide": step, **more}
+            ours = slide(values, aggregation, aggregator="boundary", threads=threads, **windows)
+            truth = slide(values, aggregation, aggregator="recalculate", **windows)
+            assert np.ma.allequal(ours, truth)
+            assert np.array_equal(np.ma.getmaskarray(ours), np.ma.getmaskarray(truth))
+
+
+@agg.define(state="f8")
+class picky:
+    """The greatest, of small numbers only."""
+
+    def lift(v):  # type: ignore[no-untyped-def]
+        if v > 1e6:
+            raise OverflowError("too much")
+        return v
+
+    def combine(a, b):  # type: ignore[no-untyped-def]
+        return max(a, b)
+
+
+@pytest.mark.parametrize("more", [{}, {"slide": 3}])
+def test_an_error_on_either_thread_ends_both(more: dict[str, int]) -> None:
+    values = np.arange(5000.0)
+    values[4000] = 1e9
+    with pytest.raises(OverflowError, match="too much"):
+        slide(values, picky("v"), range=100, aggregator="boundary", threads=2, **more)

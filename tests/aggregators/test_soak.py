@@ -1,0 +1,52 @@
+"""Ten million slides through every in-order structure, and as many answers: no memory is gained on the way."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from muntin import agg, aggregators, slide
+
+SLIDES, CALLS = 10_000_000, 20
+KINDS = ["BaseIntervals", "Boundary", "Daba", "FlatFat", "FlatFit", "SlickDeque", "TwoStacks"]
+
+
+def resident() -> int:
+    """Return the bytes that this process holds in memory."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_million_slides_gain_no_memory(kind: str) -> None:
+    values = np.random.default_rng(3).random(SLIDES // CALLS)
+    truth = slide(values, agg.max("v"), range=1000, aggregator="recalculate", slide=997)
+    after_first = 0
+    for call in range(CALLS):
+        answers = slide(values, agg.max("v"), range=1000, aggregator=kind, threads=2 if kind == "Boundary" else 1)
+        assert np.array_equal(answers[(1000 - 1) % 997 :: 997], truth)
+        del answers
+        after_first = after_first or (resident() if call == 1 else 0)
+    assert resident() - after_first < 16 * 2**20
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "Recalculate", "SubtractOnEvict"])
+def test_a_window_of_constant_length_gains_no_memory(kind: str) -> None:
+    """The structure itself, row by row from Python and in bulk, for many times its length."""
+    aggregation = agg.sum("v") if kind == "SubtractOnEvict" else agg.max("v")
+    window = getattr(aggregators, kind)(aggregation, dtype="f8")
+    batch = np.arange(1000.0)
+    window.bulk_insert(np.arange(1000), batch)
+    before = 0
+    for turn in range(1, 201):
+        window.bulk_insert(np.arange(1000) + 1000 * turn, batch)
+        window.bulk_evict(1000 * turn - 1)
+        assert len(window) == 1000
+        assert window.query() == (999.0 if kind != "SubtractOnEvict" else batch.sum())
+        before = before or (resident() if turn == 10 else 0)
+    window.check()
+    assert resident() - before < 8 * 2**20

@@ -20,6 +20,10 @@ EXPERIMENTS = (
     "own_aggregation",
     "fused",
     "threads",
+    "structures",
+    "flat_fat",
+    "boundary",
+    "latency",
     "median",
     "cold_start",
 )

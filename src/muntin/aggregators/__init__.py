@@ -2,10 +2,11 @@
 
 from muntin.aggregators.base import Aggregator
 from muntin.aggregators.daba import Daba
+from muntin.aggregators.fiba import Fiba
 from muntin.aggregators.flat_fit import FlatFit
 from muntin.aggregators.recalculate import Recalculate
 from muntin.aggregators.slick_deque import SlickDeque
 from muntin.aggregators.subtract_on_evict import SubtractOnEvict
 from muntin.aggregators.two_stacks import TwoStacks
 
-__all__ = ["Aggregator", "Daba", "FlatFit", "Recalculate", "SlickDeque", "SubtractOnEvict", "TwoStacks"]
+__all__ = ["Aggregator", "Daba", "Fiba", "FlatFit", "Recalculate", "SlickDeque", "SubtractOnEvict", "TwoStacks"]

@@ -272,7 +272,7 @@ class Aggregator(ABC):
         self._module: Any = (
             self._kernels(self._binding)
             if self._counter is None
-            else counting(self._binding, self.structure, self._counter)
+            else counting(self._binding, self._source(), self._counter)
         )
         self._cells: tuple[Array, ...] = (
             *(
@@ -288,10 +288,13 @@ class Aggregator(ABC):
         if not hasattr(self, "_window"):
             self._allocate()
 
-    @classmethod
-    def _kernels(cls, binding: Binding) -> Any:
+    def _kernels(self, binding: Binding) -> Any:
         common = [kernel.__name__ for kernel in drive.COMMON]
-        return binding.kernels((*cls.structure, *drive.COMMON), *common, *cls.entries)
+        return binding.kernels((*self._source(), *drive.COMMON), *common, *self.entries)
+
+    def _source(self) -> tuple[Any, ...]:
+        """Return the kernels of the structure; one whose options are compiled in chooses among them here."""
+        return self.structure
 
     def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
         """Take over types that were found to fit; bind anew, and carry the states over, if they are wider."""

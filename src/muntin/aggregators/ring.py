@@ -70,7 +70,7 @@ class RingAggregator(Aggregator):
         """Return the kernels of this structure and an empty window with room for so many rows, for `slide`."""
         window = cls.__new__(cls)
         window._binding = binding
-        return cls._kernels(binding), window._empty(1 << max(0, rows - 1).bit_length())
+        return window._kernels(binding), window._empty(1 << max(0, rows - 1).bit_length())
 
     # ------------------------------------------------------------ what a structure may override
 

@@ -1,0 +1,333 @@
+"""One entry at a time: found from the nearer finger, inserted or taken out, and the tree mended above it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.aggregators.fiba.arity import arity
+from muntin.aggregators.fiba.nodes import (
+    adopt_kid,
+    close_gap,
+    copy_entry,
+    copy_run,
+    entries_before,
+    fits_one,
+    grow_root,
+    kid_of,
+    merge_right,
+    move_left,
+    move_right,
+    new_like,
+    open_gap,
+    refresh,
+    refresh_all_spines,
+    refresh_spines,
+    shift,
+    shrink_root,
+    span,
+)
+from muntin.kernels.vocabulary import Ints, State, combine, index, kernel, load, store
+
+
+@kernel
+def seek_top(window: Any, time: int) -> int:
+    """Return the lowest node of a spine below which a time belongs: both spines are climbed at once. O(log d)."""
+    _, times, links, _, marks = window
+    left = marks[1]
+    right = marks[2]
+    while left != right:  # they meet in the root
+        above = links[index(4 * right)]
+        if time > times[index(above * span() + links[index(4 * above + 2)] - 1)]:
+            return right  # type: ignore[no-any-return]
+        right = above
+        above = links[index(4 * left)]
+        if time < times[index(above * span())]:
+            return left  # type: ignore[no-any-return]
+        left = above
+    return left  # type: ignore[no-any-return]
+
+
+@kernel
+def seek(window: Any, time: int) -> tuple[int, int, bool]:
+    """Return the node and the place in it where a time is, or, in a leaf, where it belongs; and whether it is there."""
+    _, times, links, _, _ = window
+    node = seek_top(window, time)
+    while True:
+        base = node * span()
+        count = links[index(4 * node + 2)]
+        at = entries_before(times, base, count, time)
+        if at < count and times[index(base + at)] == time:
+            return node, at, True
+        if links[index(4 * node + 1)] < 0:
+            return node, at, False
+        node = kid_of(window, node, at)
+
+
+@kernel
+def settle(window: Any, node: int, left: int, right: int) -> tuple[int, int]:
+    """Recompute a node that has changed, or, on a spine, note it as where the pass down is to begin."""
+    spine = window[2][index(4 * node + 3)]
+    if spine == 1:
+        return node, right
+    if spine == 2:
+        return left, node
+    refresh(window, node)
+    return left, right
+
+
+@kernel
+def mend(window: Any, node: int, top: int, left: int, right: int) -> None:
+    """Recompute what depends on a node that has changed: upwards to a spine, at least to `top`, then down the spines.
+
+    `left` and `right` are nodes of the spines that have changed as well, below this one; -1: none.
+    """
+    _, _, links, _, marks = window
+    reached = False
+    while True:
+        left, right = settle(window, node, left, right)
+        reached = reached or node == top
+        # A node inside is part of its parent's aggregate; one on a spine is not.
+        if node == marks[0] or (reached and links[index(4 * node + 3)] != 0):
+            break
+        node = links[index(4 * node)]
+    refresh_spines(window, left, right)
+
+
+# ---------------------------------------------------------------- in
+
+
+@kernel
+def push(window: Any, time: int, state: State) -> None:
+    """Insert a state. One combine where it is the youngest, and the last leaf has room."""
+    slots, times, links, _, marks = window
+    leaf = marks[2]
+    count = links[index(4 * leaf + 2)]
+    base = leaf * span()
+    if count == 0:
+        links[index(4 * leaf + 2)] = 1
+        times[index(base)] = time
+        times[index(base + span() - 1)] = 1
+        store(slots, base, state)
+        store(slots, base + span() - 1, state)
+    elif count < span() - 1 and times[index(base + count - 1)] < time:
+        total = base + span() - 1
+        store(slots, total, combine(load(slots, total), state))
+        store(slots, base + count, state)
+        times[index(base + count)] = time
+        times[index(total)] += 1
+        links[index(4 * leaf + 2)] = count + 1
+    else:
+        push_anywhere(window, time, state)
+
+
+@kernel
+def push_anywhere(window: Any, time: int, state: State) -> None:
+    """Insert a state at any time; where there is one of this time already, it comes after it."""
+    slots, times, links, _, _ = window
+    node, at, found = seek(window, time)
+    here = node * span() + at
+    if found:
+        store(slots, here, combine(load(slots, here), state))
+        mend(window, node, node, -1, -1)
+        return
+    open_gap(window, node, at)
+    store(slots, here, state)
+    times[index(here)] = time
+    # The structure is settled before any combine is called: one that raises leaves a tree that can be walked.
+    relieve(window, node)
+
+
+@kernel
+def relieve(window: Any, leaf: int) -> None:
+    """Split a leaf that is overfull, and what becomes overfull by that above it; then recompute."""
+    _, _, links, _, marks = window
+    node = leaf
+    changed = 0
+    while links[index(4 * node + 2)] == span():
+        if links[index(4 * node + 3)] == 2:
+            parent = links[index(4 * node)]
+            at = links[index(4 * parent + 2)] - 1
+            sibling = kid_of(window, parent, at)
+            room = span() - 1 - links[index(4 * sibling + 2)]
+            if room > 0:
+                # In order, a split leaves a node half empty for good: it is filled before the next one is begun.
+                move_left(window, sibling, node, parent, at, room)
+                changed = note_pair(marks, changed, sibling, node)
+                node = parent
+                break
+        changed = note_pair(marks, changed, node, split(window, node))
+        node = links[index(4 * node)]
+    left = -1
+    right = -1
+    for i in range(changed):
+        left, right = settle(window, marks[index(16 + i)], left, right)
+    mend(window, node, node, left, right)
+
+
+@kernel
+def note_pair(marks: Ints, changed: int, one: int, two: int) -> int:
+    """Append two nodes to the list of those that have changed; return its length."""
+    marks[index(16 + changed)] = one
+    marks[index(17 + changed)] = two
+    return changed + 2
+
+
+@kernel
+def split(window: Any, node: int) -> int:
+    """Split an overfull node in two; the entry between them goes to the parent. Return the new node, the right one."""
+    _, times, links, _, marks = window
+    if node == marks[0]:
+        grow_root(window)
+        links[index(4 * node + 3)] = 1
+        spine = 2
+    else:
+        spine = links[index(4 * node + 3)] & 2
+        links[index(4 * node + 3)] &= 1
+    other = new_like(window, node)
+    links[index(4 * other + 3)] = spine
+    if marks[2] == node:
+        marks[2] = other
+    kept = arity()
+    moved = links[index(4 * node + 2)] - kept - 1
+    copy_run(window, node, kept + 1, other, 0, moved)
+    if links[index(4 * node + 1)] >= 0:
+        adopt_kid(window, other, moved, kid_of(window, node, kept + 1 + moved))
+    links[index(4 * node + 2)] = kept
+    links[index(4 * other + 2)] = moved
+    parent = links[index(4 * node)]
+    between = node * span() + kept
+    at = entries_before(times, parent * span(), links[index(4 * parent + 2)], times[index(between)])
+    open_gap(window, parent, at)
+    copy_entry(window, between, parent * span() + at)
+    adopt_kid(window, parent, at + 1, other)
+    return other
+
+
+# ---------------------------------------------------------------- out
+
+
+@kernel
+def pop(window: Any) -> None:
+    """Remove the oldest state."""
+    _, _, links, _, marks = window
+    leaf = marks[1]
+    shift(window, leaf, -1)
+    count = links[index(4 * leaf + 2)]
+    if count >= arity() - 1:
+        refresh(window, leaf)
+    elif leaf != marks[0]:
+        mend_front(window, leaf, -1)
+    elif count > 0:
+        refresh(window, leaf)
+
+
+@kernel
+def mend_front(window: Any, node: int, right: int) -> None:
+    """Give a node of the left spine the children it lacks, and those above it; then recompute.
+
+    A move takes all that the neighbour can spare: fewer moves, and each recomputes two nodes. `right` is a node of the
+    right spine that has changed.
+    """
+    _, _, links, _, marks = window
+    while node != marks[0] and links[index(4 * node + 2)] < arity() - 1:
+        parent = links[index(4 * node)]
+        neighbour = kid_of(window, parent, 1)
+        if fits_one(links, node, neighbour):
+            merge_right(window, node, neighbour, parent, 0)
+            shift(window, parent, -1)
+        else:
+            move_left(window, node, neighbour, parent, 0, links[index(4 * neighbour + 2)] + 1 - arity())
+            if links[index(4 * neighbour + 3)] == 2:
+                right = neighbour
+            else:
+                refresh(window, neighbour)
+        node = parent
+    if shrink_root(window):
+        refresh_all_spines(window)
+    else:
+        refresh_spines(window, node, right)
+
+
+@kernel
+def erase(window: Any, time: int) -> bool:
+    """Remove the entry of a time; say whether there was one. O(log n)."""
+    _, _, links, _, marks = window
+    node, at, found = seek(window, time)
+    if not found:
+        return False
+    leaf = node
+    if links[index(4 * node + 1)] >= 0:
+        leaf = kid_of(window, node, at + 1)
+        while links[index(4 * leaf + 1)] >= 0:
+            leaf = kid_of(window, leaf, 0)
+        copy_entry(window, leaf * span(), node * span() + at)
+        at = 0
+    close_gap(window, leaf, at)
+    if leaf == marks[0]:
+        if links[index(4 * leaf + 2)] > 0:
+            refresh(window, leaf)
+        return True
+    mend_inside(window, leaf, node)
+    return True
+
+
+@kernel
+def mend_inside(window: Any, node: int, top: int) -> None:
+    """Give a node anywhere the children it lacks, and those above it; then recompute, at least up to `top`."""
+    _, _, links, _, marks = window
+    left = -1
+    right = -1
+    while node != marks[0] and links[index(4 * node + 2)] < arity() - 1:
+        parent = links[index(4 * node)]
+        at = 0
+        while kid_of(window, parent, at) != node:
+            at += 1
+        at = min(at, links[index(4 * parent + 2)] - 1)
+        one = kid_of(window, parent, at)
+        two = kid_of(window, parent, at + 1)
+        if fits_one(links, one, two):
+            merge_right(window, one, two, parent, at)
+            close_gap(window, parent, at)
+        else:
+            if one == node:
+                move_left(window, one, two, parent, at, links[index(4 * two + 2)] + 1 - arity())
+            else:
+                move_right(window, one, two, parent, at, links[index(4 * one + 2)] + 1 - arity())
+            left, right = settle(window, one, left, right)
+        left, right = settle(window, two, left, right)
+        node = parent
+    if shrink_root(window):
+        refresh_all_spines(window)
+    else:
+        mend(window, node, top, left, right)
+
+
+@kernel
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window, which is not empty: two combines."""
+    slots, _, links, _, marks = window
+    last = span() - 1
+    root = marks[0]
+    if links[index(4 * root + 1)] < 0:
+        return load(slots, root * span() + last)
+    left = load(slots, marks[1] * span() + last)
+    right = load(slots, marks[2] * span() + last)
+    return combine(combine(left, load(slots, root * span() + last)), right)
+
+
+SINGLE_KERNELS = (
+    seek_top,
+    seek,
+    settle,
+    mend,
+    push,
+    push_anywhere,
+    relieve,
+    note_pair,
+    split,
+    pop,
+    mend_front,
+    erase,
+    mend_inside,
+    total,
+)

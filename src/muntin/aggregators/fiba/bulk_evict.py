@@ -54,6 +54,7 @@ def clear(window: Any) -> None:
     marks[1] = leaf
     marks[2] = leaf
     marks[7] = 1
+    marks[8] = 0
 
 
 @kernel
@@ -139,7 +140,8 @@ def cut_boundary(window: Any, top: int, depth: int) -> None:
         else:
             drop_front(window, node, at, level == merged)
             merged = depth + 1
-            if level > 0 and links[index(4 * node + 2)] < arity() - 1:
+            least = 1 if links[index(4 * node + 1)] < 0 else arity() - 1
+            if level > 0 and links[index(4 * node + 2)] < least:
                 ancestor = marks[index(19 + 4 * level)]
                 holder = above
                 between = 0

@@ -9,6 +9,7 @@ from muntin.aggregators.fiba.nodes import (
     COUNT,
     FREE_NODES,
     FREE_ROWS,
+    FRONT,
     HEIGHT,
     LEFT,
     NODES,
@@ -59,7 +60,7 @@ class TreeCheck:
     def __init__(self, window: Window, arity: int, states: States, require: Callable[[bool, str], None]) -> None:
         self.window, self.arity, self.states, self.require = window, arity, states, require
         self.columns = 2 * arity
-        self.nodes: set[int] = set()
+        self.nodes = {0}
         self.rows: set[int] = set()
         self.whole: dict[int, tuple[Any, int]] = {}
         """The aggregate of all that is in a node and below it, and how many entries that is."""
@@ -79,6 +80,7 @@ class TreeCheck:
             self.require(self._link(root, ROW) < 0, "the root has children and no entry")
             self.require(self._link(root, SPINE) == 3, "the root does not know that it is the root")
         self._fingers(root)
+        self._front(int(marks[LEFT]))
         self._free()
 
     def _link(self, node: int, which: int) -> int:
@@ -96,7 +98,7 @@ class TreeCheck:
         """Require arity, order, parents, spines and height at and below a node; return the height."""
         self._meet(node)
         count = self._link(node, COUNT)
-        least = 1 if spine == 3 else self.arity - 1
+        least = 1 if spine == 3 or (spine and self._link(node, ROW) < 0) else self.arity - 1
         self.require(least <= count < self.columns, f"the node {node} has {count} entries")
         self.require(self._link(node, SPINE) == spine, f"the node {node} is not on spine {self._link(node, SPINE)}")
         times = [int(t) for t in self.window[1][node * self.columns :][:count]]
@@ -152,6 +154,20 @@ class TreeCheck:
             while kids := children(self.window, node, self.arity):
                 node = kids[at]
             self.require(int(self.window[4][mark]) == node, f"the {name} finger is not on the leaf {node}")
+
+    def _front(self, leaf: int) -> None:
+        """Require the aggregates that wait for evictions from the first leaf, where there are some."""
+        ready, count = int(self.window[4][FRONT]), self._link(leaf, COUNT)
+        self.require(ready in (0, count), f"aggregates are ready for {ready} entries of the first leaf, of {count}")
+        parent = self._link(leaf, PARENT)
+        parts: list[tuple[Any, int]] = []
+        if parent >= 0 and self._link(parent, SPINE) != 3:
+            parts.append((self.states.load(self.window[0], parent * self.columns + self.columns - 1), 0))
+        for kept in range(1, ready):
+            parts.insert(0, (self.states.load(self.window[0], leaf * self.columns + count - kept), 1))
+            held = self.states.load(self.window[0], kept)
+            right = self.states.close(held, self._join(parts)[0])
+            self.require(right, f"the aggregate that waits for the last {kept} entries of the first leaf is {held}")
 
     def _free(self) -> None:
         """Require that what is not in the tree is free, with all below it, and free only once."""

@@ -15,6 +15,14 @@ entries that aggregate covers (`times`). An overfull node holds one entry more, 
     1  left    all but the first child, then the left aggregate of the parent (unless that is the root)
     2  right   the right aggregate of the parent (unless that is the root), then all but the last child
 
+Node 0 is never in the tree. Its slots hold, for k from 1 on, what the aggregate of the first leaf will be when all but
+its last k entries have gone: they are computed together, so that an eviction mostly takes no combine. The mark `FRONT`
+says for how many entries of the leaf they hold; 0 where they have to be computed anew.
+
+Every node but the root has at least arity - 1 entries, with two exceptions: the first leaf, which is being emptied, and
+the last, which is being filled, may have fewer, but not none. So rows that come and go in order fill each leaf once, and
+empty it once, and a full leaf is left behind.
+
 Free nodes are linked by `parent`. One may still have children: they are freed when it is used again, so that to drop a
 subtree takes O(1), and each use O(arity).
 """
@@ -26,8 +34,9 @@ from typing import Any
 from muntin.aggregators.fiba.arity import arity
 from muntin.kernels.vocabulary import Ints, combine, hold, index, kernel, load, store
 
-ROOT, LEFT, RIGHT, FREE_NODES, FREE_ROWS, NODES, ROWS, HEIGHT = range(8)
-"""What the first marks hold: nodes, heads of free lists (-1: empty), how many nodes and rows have been used, levels."""
+ROOT, LEFT, RIGHT, FREE_NODES, FREE_ROWS, NODES, ROWS, HEIGHT, FRONT = range(9)
+"""What the first marks hold: nodes, heads of free lists (-1: empty), how many nodes and rows have been used, levels,
+and for how many entries of the first leaf there are aggregates ready."""
 PATH = 16
 """The first mark of the path; kernels write 16."""
 MARKS = PATH + 5 * 64
@@ -203,6 +212,8 @@ def refresh_leaf(window: Any, node: int) -> None:
         state = combine(state, load(slots, base + i))
     store(slots, base + span() - 1, state)
     times[index(base + span() - 1)] = count
+    if links[index(4 * node + 3)] & 1 == 1:
+        window[4][8] = 0
 
 
 @kernel
@@ -408,8 +419,22 @@ def merge_right(window: Any, left: int, right: int, ancestor: int, at: int) -> N
 
 @kernel
 def fits_one(links: Ints, left: int, right: int) -> bool:
-    """Say whether two neighbours, one of which has too few children, are to be merged."""
-    return links[index(4 * left + 2)] + links[index(4 * right + 2)] + 2 < 2 * arity()  # type: ignore[no-any-return]
+    """Say whether two neighbours, one of which has too few children, are to be merged.
+
+    Inner nodes are not merged into a full one: that would be split by the next entry, and all above it by turns too.
+    """
+    count = links[index(4 * left + 2)] + links[index(4 * right + 2)] + 1
+    if links[index(4 * left + 1)] < 0:
+        return count < span()  # type: ignore[no-any-return]
+    return count < span() - 1  # type: ignore[no-any-return]
+
+
+@kernel
+def lacks(links: Ints, node: int) -> bool:
+    """Say whether a node, which is not the root, has too few entries."""
+    if links[index(4 * node + 1)] < 0 and links[index(4 * node + 3)] != 0:
+        return links[index(4 * node + 2)] < 1  # type: ignore[no-any-return]
+    return links[index(4 * node + 2)] < arity() - 1  # type: ignore[no-any-return]
 
 
 @kernel
@@ -481,6 +506,7 @@ NODE_KERNELS = (
     move_right,
     merge_right,
     fits_one,
+    lacks,
     crown,
     shrink_root,
     refresh_all_spines,

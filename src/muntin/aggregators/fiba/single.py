@@ -14,9 +14,11 @@ from muntin.aggregators.fiba.nodes import (
     fits_one,
     grow_root,
     kid_of,
+    lacks,
     merge_right,
     move_left,
     move_right,
+    new_leaf,
     new_like,
     open_gap,
     refresh,
@@ -26,7 +28,7 @@ from muntin.aggregators.fiba.nodes import (
     shrink_root,
     span,
 )
-from muntin.kernels.vocabulary import Ints, State, combine, index, kernel, load, store
+from muntin.kernels.vocabulary import Ints, State, combine, hold, index, kernel, load, store
 
 
 @kernel
@@ -109,15 +111,60 @@ def push(window: Any, time: int, state: State) -> None:
         times[index(base + span() - 1)] = 1
         store(slots, base, state)
         store(slots, base + span() - 1, state)
-    elif count < span() - 1 and times[index(base + count - 1)] < time:
+    elif times[index(base + count - 1)] >= time:
+        push_anywhere(window, time, state)
+    elif count < span() - 1:
         total = base + span() - 1
         store(slots, total, combine(load(slots, total), state))
         store(slots, base + count, state)
         times[index(base + count)] = time
         times[index(total)] += 1
         links[index(4 * leaf + 2)] = count + 1
+        if leaf == marks[1]:
+            marks[8] = 0
     else:
-        push_anywhere(window, time, state)
+        begin_leaf(window, time, state)
+
+
+@kernel
+def begin_leaf(window: Any, time: int, state: State) -> None:
+    """Insert the youngest state into a leaf of its own, behind the last one, which is full and gives up an entry.
+
+    That entry goes to the parent, whose aggregate grows by it and by the full leaf: nothing there is computed anew.
+    """
+    slots, times, links, _, marks = window
+    leaf = marks[2]
+    if leaf == marks[0]:
+        grow_root(window)
+    links[index(4 * leaf + 3)] &= 1
+    parent = links[index(4 * leaf)]
+    other = new_leaf(window)
+    here = other * span()
+    store(slots, here, state)
+    times[index(here)] = time
+    links[index(4 * other + 2)] = 1
+    links[index(4 * other + 3)] = 2
+    marks[2] = other
+    held = links[index(4 * parent + 2)]
+    between = parent * span() + held
+    copy_entry(window, leaf * span() + span() - 2, between)
+    links[index(4 * leaf + 2)] = span() - 2
+    links[index(4 * parent + 2)] = held + 1
+    adopt_kid(window, parent, held + 1, other)
+    if held == 0 or held == span() - 1:  # noqa: PLR1714  # a test of membership would build a tuple
+        relieve(window, parent, note_pair(marks, 0, leaf, other))
+        return
+    refresh(window, leaf)
+    last = span() - 1
+    above = parent * span() + last
+    store(slots, above, combine(combine(load(slots, above), load(slots, leaf * span() + last)), load(slots, between)))
+    times[index(above)] += times[index(leaf * span() + last)] + 1
+    times[index(here + last)] = 1
+    if links[index(4 * parent + 3)] == 3:
+        store(slots, here + last, state)
+    else:
+        store(slots, here + last, combine(load(slots, above), state))
+        times[index(here + last)] += times[index(above)]
 
 
 @kernel
@@ -134,27 +181,17 @@ def push_anywhere(window: Any, time: int, state: State) -> None:
     store(slots, here, state)
     times[index(here)] = time
     # The structure is settled before any combine is called: one that raises leaves a tree that can be walked.
-    relieve(window, node)
+    relieve(window, node, 0)
 
 
 @kernel
-def relieve(window: Any, leaf: int) -> None:
-    """Split a leaf that is overfull, and what becomes overfull by that above it; then recompute."""
+def relieve(window: Any, node: int, changed: int) -> None:
+    """Split a node that is overfull, and what becomes overfull by that above it; then recompute.
+
+    The path holds a list of nodes below that have changed already, `changed` of them.
+    """
     _, _, links, _, marks = window
-    node = leaf
-    changed = 0
     while links[index(4 * node + 2)] == span():
-        if links[index(4 * node + 3)] == 2:
-            parent = links[index(4 * node)]
-            at = links[index(4 * parent + 2)] - 1
-            sibling = kid_of(window, parent, at)
-            room = span() - 1 - links[index(4 * sibling + 2)]
-            if room > 0:
-                # In order, a split leaves a node half empty for good: it is filled before the next one is begun.
-                move_left(window, sibling, node, parent, at, room)
-                changed = note_pair(marks, changed, sibling, node)
-                node = parent
-                break
         changed = note_pair(marks, changed, node, split(window, node))
         node = links[index(4 * node)]
     left = -1
@@ -209,16 +246,42 @@ def split(window: Any, node: int) -> int:
 @kernel
 def pop(window: Any) -> None:
     """Remove the oldest state."""
-    _, _, links, _, marks = window
+    slots, times, links, _, marks = window
     leaf = marks[1]
-    shift(window, leaf, -1)
     count = links[index(4 * leaf + 2)]
-    if count >= arity() - 1:
-        refresh(window, leaf)
-    elif leaf != marks[0]:
-        mend_front(window, leaf, -1)
-    elif count > 0:
-        refresh(window, leaf)
+    if count == 1:
+        links[index(4 * leaf + 2)] = 0
+        marks[8] = 0
+        if leaf != marks[0]:
+            mend_front(window, leaf, -1)
+        return
+    if marks[8] != count:
+        fill_front(window, leaf)
+    base = leaf * span()
+    for i in range(1, count):
+        slots[index(base + i - 1)] = slots[index(base + i)]
+        times[index(base + i - 1)] = times[index(base + i)]
+    slots[index(base + span() - 1)] = slots[index(count - 1)]
+    times[index(base + span() - 1)] -= 1
+    links[index(4 * leaf + 2)] = count - 1
+    marks[8] = count - 1
+
+
+@kernel
+def fill_front(window: Any, leaf: int) -> None:
+    """Compute what the aggregate of the first leaf will be after each of the coming evictions."""
+    slots, _, links, _, marks = window
+    count = links[index(4 * leaf + 2)]
+    last = leaf * span() + count - 1
+    state = hold(load(slots, last))
+    if leaf != marks[0]:
+        parent = links[index(4 * leaf)]
+        if parent != marks[0]:
+            state = combine(state, load(slots, parent * span() + span() - 1))
+    store(slots, 1, state)
+    for kept in range(2, count):
+        state = combine(load(slots, last + 1 - kept), state)
+        store(slots, kept, state)
 
 
 @kernel
@@ -229,7 +292,7 @@ def mend_front(window: Any, node: int, right: int) -> None:
     right spine that has changed.
     """
     _, _, links, _, marks = window
-    while node != marks[0] and links[index(4 * node + 2)] < arity() - 1:
+    while node != marks[0] and lacks(links, node):
         parent = links[index(4 * node)]
         neighbour = kid_of(window, parent, 1)
         if fits_one(links, node, neighbour):
@@ -263,6 +326,7 @@ def erase(window: Any, time: int) -> bool:
         copy_entry(window, leaf * span(), node * span() + at)
         at = 0
     close_gap(window, leaf, at)
+    marks[8] = 0
     if leaf == marks[0]:
         if links[index(4 * leaf + 2)] > 0:
             refresh(window, leaf)
@@ -277,7 +341,7 @@ def mend_inside(window: Any, node: int, top: int) -> None:
     _, _, links, _, marks = window
     left = -1
     right = -1
-    while node != marks[0] and links[index(4 * node + 2)] < arity() - 1:
+    while node != marks[0] and lacks(links, node):
         parent = links[index(4 * node)]
         at = 0
         while kid_of(window, parent, at) != node:
@@ -321,11 +385,13 @@ SINGLE_KERNELS = (
     settle,
     mend,
     push,
+    begin_leaf,
     push_anywhere,
     relieve,
     note_pair,
     split,
     pop,
+    fill_front,
     mend_front,
     erase,
     mend_inside,

@@ -229,13 +229,14 @@ class Fiba(Aggregator):
         self._window = self._arena(4, 1)
 
     def _arena(self, nodes: int, rows: int) -> tuple[Array, ...]:
-        """Return an arena with room for so many nodes and rows of children; its root is an empty leaf."""
+        """Return an arena with room for so many nodes and rows of children; the root is node 1, an empty leaf."""
         columns = 2 * self._arity
         marks = np.zeros(MARKS, np.int64)
         marks[[FREE_NODES, FREE_ROWS]] = -1
-        marks[[NODES, HEIGHT]] = 1
+        marks[[ROOT, LEFT, RIGHT, HEIGHT]] = 1
+        marks[NODES] = 2
         links = np.zeros(4 * nodes, np.int32)
-        links[:4] = -1, -1, 0, 3
+        links[:8] = -1, -1, 0, 0, -1, -1, 0, 3
         slots = self._binding.slots(nodes * columns)
         return slots, np.zeros(nodes * columns, np.int64), links, np.zeros(rows * (columns + 1), np.int32), marks
 
@@ -344,7 +345,7 @@ class Fiba(Aggregator):
     def _arrays(self) -> dict[str, Array]:
         marks = self._window[4]
         copy = self._arena(int(marks[NODES]), int(marks[ROWS]))
-        copy[4][NODES] = 0
+        copy[4][NODES] = 1
         self._module.copy_tree(self._window, copy)
         nodes, rows, columns = int(copy[4][NODES]), int(copy[4][ROWS]), 2 * self._arity
         lengths = (nodes * columns, nodes * columns, 4 * nodes, rows * (columns + 1), PATH)

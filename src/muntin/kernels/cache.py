@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from muntin.errors import DefinitionError
-from muntin.kernels.generate import COMPILED_HEADER, PLAIN_HEADER, Generated
+from muntin.kernels.generate import PLAIN_HEADER, Generated
 
 try:
     import fcntl
@@ -153,18 +153,19 @@ def load_fresh(generated: Generated) -> types.ModuleType:
 def _load_compiled(generated: Generated) -> types.ModuleType:
     from muntin.kernels import intrinsics  # noqa: F401  # teaches numba the runtime functions
 
-    digest = hashlib.sha256(generated.text.encode()).hexdigest()[:24]
+    header = generated.compiled_header
+    digest = hashlib.sha256((header + generated.text).encode()).hexdigest()[:24]
     folder = cache_folder()
     if not _writable(folder):
-        return _run(COMPILED_HEADER.replace("CACHE", "False") + generated.text, f"muntin_kernel_{digest}")
+        return _run(header.replace("CACHE", "False") + generated.text, f"muntin_kernel_{digest}")
     path = folder / f"muntin_kernel_{digest}.py"
-    text = (COMPILED_HEADER.replace("CACHE", "True") + generated.text).encode()
+    text = (header.replace("CACHE", "True") + generated.text).encode()
     try:
         if not path.exists() or path.read_bytes() != text:
             write_atomically(path, text)
         module = _import(path)
     except OSError:  # a full disk, a folder that has just been cleared
-        return _run(COMPILED_HEADER.replace("CACHE", "False") + generated.text, f"muntin_kernel_{digest}")
+        return _run(header.replace("CACHE", "False") + generated.text, f"muntin_kernel_{digest}")
     for name in generated.entries:
         _guard(getattr(module, name), path)
     return module

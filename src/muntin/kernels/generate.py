@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.kernels.source import RUNTIME, Emitter, Function, literal, stable_text
+from muntin.kernels.source import RUNTIME, Emitter, Function, ModuleName, literal, stable_text
 
 NULL_BITS = 0x7FF8_6D75_6E74_696E
 """The NaN that stands for null in a float64 output: a mask of its own, and a branch to write it, cost as much as a
@@ -26,8 +26,8 @@ COMPILED_HEADER = '''\
 from collections import namedtuple
 import numpy as np
 from numba import njit
-jit = njit(nogil=True, error_model="numpy")
-entry = njit(nogil=True, error_model="numpy", cache=CACHE)
+jit = njit(nogil=True, error_model="numpy", _nrt=COUNTED)
+entry = njit(nogil=True, error_model="numpy", _nrt=COUNTED, cache=CACHE)
 index = np.uintp
 NULL = np.uint64(0x7FF86D756E74696E).view(np.float64)
 '''
@@ -98,9 +98,33 @@ class Part:
         return texts, stable_text(constants), self.columns, self.mask, self.fields, self.scalar, self.sorted
 
     @property
+    def lean(self) -> bool:
+        """Whether its functions handle single numbers only, and so can allocate nothing."""
+        scalars = self.fixed and all(field.length is None for field in self.fields or ())
+        return scalars and self.output.length is None and all(map(_handles_numbers, self.functions.values()))
+
+    @property
     def uses_time(self) -> bool:
         """Whether `lift` asks for the row's event time."""
         return "lift" in self.functions and "time" in self.functions["lift"].keywords
+
+
+_CONTAINERS = (ast.List, ast.ListComp, ast.Set, ast.SetComp, ast.Dict, ast.DictComp, ast.GeneratorExp, ast.JoinedStr)
+
+
+def _handles_numbers(function: Function) -> bool:
+    """Say whether a function is arithmetic for certain: it builds no container, and calls nothing that could."""
+    if any(isinstance(node, _CONTAINERS) for node in ast.walk(function.tree)):
+        return False
+    return all(_is_number_or_arithmetic(value) for value in function.outer.values())
+
+
+def _is_number_or_arithmetic(value: Any) -> bool:
+    if isinstance(value, Function):
+        return _handles_numbers(value)
+    if isinstance(value, ModuleName):
+        return value.name == "math"
+    return isinstance(value, bool | int | float | np.number | np.ufunc) or getattr(value, "__module__", "") == "math"
 
 
 def owners(parts: Sequence[Part]) -> tuple[int, ...]:
@@ -116,6 +140,14 @@ class Generated:
     text: str
     injected: Mapping[str, Any]
     entries: tuple[str, ...]
+    lean: bool = False
+    """Whether nothing in it allocates: the compiler then need not count references to arrays, which takes longer than
+    the work of a short kernel."""
+
+    @property
+    def compiled_header(self) -> str:
+        """What goes before the text where it is compiled."""
+        return COMPILED_HEADER.replace("COUNTED", str(not self.lean))
 
 
 def generate(
@@ -141,7 +173,8 @@ def generate(
     out.append(writer.text())
     entries = tuple(entries)
     out.extend(_kernel_text(kernel, entries) for kernel in kernels)
-    return Generated(emitter.text, emitter.injected, entries)
+    lean = not sorted_store and all(part.lean for part in parts)
+    return Generated(emitter.text, emitter.injected, entries, lean)
 
 
 def standalone(*kernels: Callable[..., Any]) -> Generated:

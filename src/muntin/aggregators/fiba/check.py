@@ -70,6 +70,7 @@ class TreeCheck:
         marks = self.window[4]
         root = int(marks[ROOT])
         self.require(self._link(root, PARENT) == -1, f"the root {root} has a parent")
+        self._fingers(root)
         if self._link(root, COUNT) > 0:
             height = self._shape(root, None, None, 3)
             self.require(height == int(marks[HEIGHT]), f"the tree has {height} levels, and says {marks[HEIGHT]}")
@@ -79,7 +80,6 @@ class TreeCheck:
             self._meet(root)
             self.require(self._link(root, ROW) < 0, "the root has children and no entry")
             self.require(self._link(root, SPINE) == 3, "the root does not know that it is the root")
-        self._fingers(root)
         self._front(int(marks[LEFT]))
         self._free()
 

@@ -120,11 +120,11 @@ class Fiba(Aggregator):
         """Remove one time, anywhere, and all its rows; `KeyError` if it is not in the window. O(log n).
 
         >>> from muntin import agg, aggregators
-        >>> window = aggregators.Fiba(agg.sum("v"))
-        >>> window.bulk_insert([1, 2, 3], [10, 20, 30])
+        >>> window = aggregators.Fiba(agg.concat("v"))
+        >>> window.bulk_insert([1, 2, 3], "abc")
         >>> window.evict_at(2)
         >>> window.query()
-        40
+        'ac'
         """
         if not len(self) or not self._module.erase(self._window, self._time(t)):
             raise KeyError(f"the time {t!r} is not in the window")
@@ -143,10 +143,10 @@ class Fiba(Aggregator):
         """Yield each time, in order, and the aggregate of its rows. The window must not change meanwhile. O(n).
 
         >>> from muntin import agg, aggregators
-        >>> window = aggregators.Fiba(agg.sum("v"))
-        >>> window.bulk_insert([2, 1, 2], [10, 5, 10])
+        >>> window = aggregators.Fiba(agg.concat("v"))
+        >>> window.bulk_insert([2, 1, 2], "abc")
         >>> list(window.items())
-        [(1, 5), (2, 20)]
+        [(1, 'b'), (2, 'ac')]
         """
         for column in check.columns_in_order(self._window, self._arity):
             outputs = self._binding.outputs(1)
@@ -158,8 +158,8 @@ class Fiba(Aggregator):
         """Return how many times of the window are before t. O(log n).
 
         >>> from muntin import agg, aggregators
-        >>> window = aggregators.Fiba(agg.sum("v"))
-        >>> window.bulk_insert([10, 20, 30], [1, 1, 1])
+        >>> window = aggregators.Fiba(agg.concat("v"))
+        >>> window.bulk_insert([10, 20, 30], "abc")
         >>> window.rank(20), window.rank(21)
         (1, 2)
         """
@@ -169,8 +169,8 @@ class Fiba(Aggregator):
         """Return the time that has so many before it; negative ranks count from the youngest. O(log n).
 
         >>> from muntin import agg, aggregators
-        >>> window = aggregators.Fiba(agg.sum("v"))
-        >>> window.bulk_insert([10, 20, 30], [1, 1, 1])
+        >>> window = aggregators.Fiba(agg.concat("v"))
+        >>> window.bulk_insert([10, 20, 30], "abc")
         >>> window.nth(0), window.nth(-1)
         (10, 30)
         """
@@ -212,9 +212,20 @@ class Fiba(Aggregator):
         >>> window = aggregators.Fiba(agg.concat("v"), min_arity=2)
         >>> window.bulk_insert([1, 2, 3, 4, 5, 6], "abcdef")
         >>> print(window.draw())
+              ┌─────┐
+              │  3  │
+              │ ↕ c │
+              └─────┘
+            ┌────┴────┐
+        ┌──────┐ ┌─────────┐
+        │ 1  2 │ │ 4  5  6 │
+        │ ↙ ab │ │  ↘ def  │
+        └──────┘ └─────────┘
         """
         if form not in ("text", "svg"):
             raise InvalidArgumentError(f'a picture is "text" or "svg"; got {form!r}')
+        if not len(self):
+            return "an empty tree"
         return draw.as_text(self._picture()) if form == "text" else draw.as_svg(self._picture())
 
     # ------------------------------------------------------------ the arena
@@ -290,7 +301,7 @@ class Fiba(Aggregator):
             at = self._module.entry_at(self._window, int(times[0]))
             saved = self._window[0][at] if at >= 0 else None
         try:
-            self._module.insert_rows(self._window, columns, times, 0, 1)
+            self._module.append_rows(self._window, columns, times, 0, 1)
         except BaseException:
             self._rebuild(int(times[0]), saved)
             raise
@@ -304,8 +315,10 @@ class Fiba(Aggregator):
             self._insert_chunk(columns, times, at, stop)
         for at in range(start, count, _RUN):
             stop = min(count, at + _RUN)
-            nodes = _FEW * self._levels + (stop - at) // self._arity
-            self._reserve(nodes, nodes)
+            # Each leaf that is left behind is full but for one entry; an inner node gets at least `arity` of them.
+            leaves = (stop - at) // (2 * self._arity - 1) + 1
+            inner = leaves // (self._arity - 1) + 2 * _FEW * self._levels
+            self._reserve(leaves + inner, inner)
             self._module.append_rows(self._window, columns, times, at, stop)
 
     def _insert_chunk(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:

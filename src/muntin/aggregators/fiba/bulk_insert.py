@@ -6,7 +6,7 @@ What is to be done is a list of events, ordered by time, one list for each level
 
 An event of kind -1 puts an entry, and a child after it, into the target. One of kind k >= 0 has nothing to put: the
 target, a node of level k (leaves are 0), is to be recomputed, and until that level is reached the event rides along.
-Two lists take turns, in the two halves of the arrays; behind them is room for the entries of a node that is being split.
+Two lists take turns, in the two halves of the arrays; behind them is room for the entries of a node that is split.
 """
 
 from __future__ import annotations
@@ -125,9 +125,7 @@ def descend(window: Any, level: int, time: int) -> tuple[int, int, bool]:
 
 
 @kernel
-def find_sites(
-    window: Any, columns: Columns, times: Ints, start: int, stop: int, events: Ints, fresh: Slots
-) -> int:
+def find_sites(window: Any, columns: Columns, times: Ints, start: int, stop: int, events: Ints, fresh: Slots) -> int:
     """Write an event for each time among the rows; return how many.
 
     A search begins where the last one ended, and climbs no higher than it must. The state of a time that the window has

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from muntin.aggregators.fiba.nodes import (
@@ -103,7 +104,7 @@ class TreeCheck:
         self.require(self._link(node, SPINE) == spine, f"the node {node} is not on spine {self._link(node, SPINE)}")
         times = [int(t) for t in self.window[1][node * self.columns :][:count]]
         bounds = [*([] if low is None else [low]), *times, *([] if high is None else [high])]
-        self.require(all(a < b for a, b in zip(bounds, bounds[1:], strict=False)), f"times out of order: {bounds}")
+        self.require(all(a < b for a, b in pairwise(bounds)), f"times out of order: {bounds}")
         kids = children(self.window, node, self.arity)
         limits = [low, *times, high]
         heights = set()

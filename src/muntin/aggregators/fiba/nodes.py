@@ -19,9 +19,9 @@ Node 0 is never in the tree. Its slots hold, for k from 1 on, what the aggregate
 its last k entries have gone: they are computed together, so that an eviction mostly takes no combine. The mark `FRONT`
 says for how many entries of the leaf they hold; 0 where they have to be computed anew.
 
-Every node but the root has at least arity - 1 entries, with two exceptions: the first leaf, which is being emptied, and
-the last, which is being filled, may have fewer, but not none. So rows that come and go in order fill each leaf once, and
-empty it once, and a full leaf is left behind.
+Every node but the root has at least arity - 1 entries, with two exceptions: the first leaf, which is being emptied,
+and the last, which is being filled, may have fewer, but not none. So rows that come and go in order fill each leaf
+once and empty it once, and leave full leaves behind.
 
 Free nodes are linked by `parent`. One may still have children: they are freed when it is used again, so that to drop a
 subtree takes O(1), and each use O(arity).
@@ -252,7 +252,7 @@ def refresh(window: Any, node: int) -> None:
     else:
         refresh_inner(window, node)
     spine = links[index(4 * node + 3)]
-    if spine == 1 or spine == 2:  # noqa: PLR1714  # a test of membership would build a tuple
+    if spine == 1 or spine == 2:  # a test of membership would build a tuple
         parent = links[index(4 * node)]
         if links[index(4 * parent + 3)] != 3:
             here = node * span() + span() - 1

@@ -1,4 +1,4 @@
-"""What a Fiba tree can say besides its total: ranges, ranks, single entries, and a copy of itself without free nodes."""
+"""What a tree can say besides its total: ranges, ranks, single entries, and a copy of itself without free nodes."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def begin_leaf(window: Any, time: int, state: State) -> None:
     links[index(4 * leaf + 2)] = span() - 2
     links[index(4 * parent + 2)] = held + 1
     adopt_kid(window, parent, held + 1, other)
-    if held == 0 or held == span() - 1:  # noqa: PLR1714  # a test of membership would build a tuple
+    if held == 0 or held == span() - 1:  # a new root, or one too many
         relieve(window, parent, note_pair(marks, 0, leaf, other))
         return
     refresh(window, leaf)
@@ -170,7 +170,7 @@ def begin_leaf(window: Any, time: int, state: State) -> None:
 @kernel
 def push_anywhere(window: Any, time: int, state: State) -> None:
     """Insert a state at any time; where there is one of this time already, it comes after it."""
-    slots, times, links, _, _ = window
+    slots, times, _, _, _ = window
     node, at, found = seek(window, time)
     here = node * span() + at
     if found:

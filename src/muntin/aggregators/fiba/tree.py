@@ -9,7 +9,7 @@ import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.base import Aggregator
-from muntin.aggregators.fiba import check, draw
+from muntin.aggregators.fiba import check, pictures
 from muntin.aggregators.fiba.arity import ARITIES
 from muntin.aggregators.fiba.bulk_evict import EVICT_KERNELS
 from muntin.aggregators.fiba.bulk_insert import INSERT_KERNELS
@@ -226,7 +226,7 @@ class Fiba(Aggregator):
             raise InvalidArgumentError(f'a picture is "text" or "svg"; got {form!r}')
         if not len(self):
             return "an empty tree"
-        return draw.as_text(self._picture()) if form == "text" else draw.as_svg(self._picture())
+        return pictures.as_text(self._picture()) if form == "text" else pictures.as_svg(self._picture())
 
     # ------------------------------------------------------------ the arena
 
@@ -372,8 +372,8 @@ class Fiba(Aggregator):
     def _check(self, states: States, require: Any) -> None:
         check.TreeCheck(self._window, self._arity, states, require).run(len(self))
 
-    def _picture(self) -> draw.Node:
-        return draw.picture(self._window, self._arity, self._shown_time, self._shown_state)
+    def _picture(self) -> pictures.Node:
+        return pictures.picture(self._window, self._arity, self._shown_time, self._shown_state)
 
     def _shown_time(self, time: int) -> str:
         return str(time) if self._time_type == INT64 else str(self._logical_time(time))

@@ -22,6 +22,8 @@ EXPERIMENTS = (
     "threads",
     "median",
     "cold_start",
+    "fiba",
+    "citi_bike",
 )
 
 

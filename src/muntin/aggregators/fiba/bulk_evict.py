@@ -114,7 +114,7 @@ def drop_front(window: Any, node: int, count: int, merged: bool) -> None:
     `merged`: the next entry has gone down into a merger, and the child before it is free already; they leave too.
     """
     if window[2][index(4 * node + 1)] >= 0:
-        for i in range(count):
+        for i in range(count - 1, -1, -1):
             release(window, kid_of(window, node, i))
     if merged:
         count += 1
@@ -124,38 +124,40 @@ def drop_front(window: Any, node: int, count: int, merged: bool) -> None:
 
 @kernel
 def cut_boundary(window: Any, top: int, depth: int) -> None:
-    """Pass up: evict at each level of the path, and mend what has too few children with its neighbour."""
+    """Pass up: evict at each level of the path, and mend what has no entry left with its neighbour."""
     _, _, links, _, marks = window
     above = links[index(4 * top)]
     right = -1
     merged = depth + 1  # the level whose entry has gone into the last merger; levels below it have no node any more
-    touched = False
+    changed = -1  # the neighbour on the level below, if it has changed and is not going to be on the left spine
     for level in range(depth, -1, -1):
         node = marks[index(16 + 4 * level)]
         neighbour = marks[index(18 + 4 * level)]
         at = marks[index(17 + 4 * level)]
+        if changed >= 0 and links[index(4 * changed)] != neighbour:
+            changed = -1
         if level > merged:
             drop_front(window, node, at, False)
             release_alone(window, node)
-        else:
-            drop_front(window, node, at, level == merged)
-            merged = depth + 1
-            least = 1 if links[index(4 * node + 1)] < 0 else arity() - 1
-            if level > 0 and links[index(4 * node + 2)] < least:
-                ancestor = marks[index(19 + 4 * level)]
-                holder = above
-                between = 0
-                if ancestor >= 0:
-                    holder = marks[index(16 + 4 * ancestor)]
-                    between = marks[index(17 + 4 * ancestor)]
-                touched = True
-                if fits_one(links, node, neighbour):
-                    merge_right(window, node, neighbour, holder, between)
-                    merged = ancestor
-                else:
-                    count = links[index(4 * neighbour + 2)] + 1 - arity()
-                    move_left(window, node, neighbour, holder, between, count)
-        if touched and neighbour >= 0:
+            continue
+        drop_front(window, node, at, level == merged)
+        merged = depth + 1
+        if level > 0 and links[index(4 * node + 2)] == 0:
+            ancestor = marks[index(19 + 4 * level)]
+            holder = above
+            between = 0
+            if ancestor >= 0:
+                holder = marks[index(16 + 4 * ancestor)]
+                between = marks[index(17 + 4 * ancestor)]
+            if fits_one(links, node, neighbour):
+                merge_right(window, node, neighbour, holder, between)
+                merged = ancestor
+                changed = -1
+                continue
+            move_left(window, node, neighbour, holder, between, links[index(4 * neighbour + 2)] + 1 - arity())
+            changed = neighbour
+        if changed >= 0:
+            changed = neighbour
             _, right = settle(window, neighbour, -1, right)
     finish_cut(window, top, above, merged < 0, right)
 

@@ -99,7 +99,7 @@ class TreeCheck:
         """Require arity, order, parents, spines and height at and below a node; return the height."""
         self._meet(node)
         count = self._link(node, COUNT)
-        least = 1 if spine == 3 or (spine and self._link(node, ROW) < 0) else self.arity - 1
+        least = 1 if spine else self.arity - 1
         self.require(least <= count < self.columns, f"the node {node} has {count} entries")
         self.require(self._link(node, SPINE) == spine, f"the node {node} is not on spine {self._link(node, SPINE)}")
         times = [int(t) for t in self.window[1][node * self.columns :][:count]]

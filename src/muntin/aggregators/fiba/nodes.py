@@ -19,9 +19,9 @@ Node 0 is never in the tree. Its slots hold, for k from 1 on, what the aggregate
 its last k entries have gone: they are computed together, so that an eviction mostly takes no combine. The mark `FRONT`
 says for how many entries of the leaf they hold; 0 where they have to be computed anew.
 
-Every node but the root has at least arity - 1 entries, with two exceptions: the first leaf, which is being emptied,
-and the last, which is being filled, may have fewer, but not none. So rows that come and go in order fill each leaf
-once and empty it once, and leave full leaves behind.
+A node inside has at least arity - 1 entries. The root and the nodes on the spines, of which some are being filled and
+others emptied, may have fewer, but not none. So rows that come and go in order fill each node once and empty it once,
+leave full ones behind, and a cut through the tree seldom needs more than the nodes that are cut.
 
 Free nodes are linked by `parent`. One may still have children: they are freed when it is used again, so that to drop a
 subtree takes O(1), and each use O(arity).
@@ -144,7 +144,8 @@ def new_leaf(window: Any) -> int:
         marks[3] = links[index(4 * node)]
         row = links[index(4 * node + 1)]
         if row >= 0:
-            for i in range(links[index(4 * node + 2)] + 1):
+            # The first child is the next one to be used: nodes that were filled one after the other are so again.
+            for i in range(links[index(4 * node + 2)], -1, -1):
                 release(window, kids[index(row * width() + i)])
             release_row(window, node)
     links[index(4 * node)] = -1
@@ -419,7 +420,7 @@ def merge_right(window: Any, left: int, right: int, ancestor: int, at: int) -> N
 
 @kernel
 def fits_one(links: Ints, left: int, right: int) -> bool:
-    """Say whether two neighbours, one of which has too few children, are to be merged.
+    """Say whether two neighbours, one of which has too few entries, are to be merged.
 
     Inner nodes are not merged into a full one: that would be split by the next entry, and all above it by turns too.
     """
@@ -432,7 +433,7 @@ def fits_one(links: Ints, left: int, right: int) -> bool:
 @kernel
 def lacks(links: Ints, node: int) -> bool:
     """Say whether a node, which is not the root, has too few entries."""
-    if links[index(4 * node + 1)] < 0 and links[index(4 * node + 3)] != 0:
+    if links[index(4 * node + 3)] != 0:
         return links[index(4 * node + 2)] < 1  # type: ignore[no-any-return]
     return links[index(4 * node + 2)] < arity() - 1  # type: ignore[no-any-return]
 

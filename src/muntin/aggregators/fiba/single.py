@@ -211,7 +211,10 @@ def note_pair(marks: Ints, changed: int, one: int, two: int) -> int:
 
 @kernel
 def split(window: Any, node: int) -> int:
-    """Split an overfull node in two; the entry between them goes to the parent. Return the new node, the right one."""
+    """Split an overfull node in two; the entry between them goes to the parent. Return the new node, the right one.
+
+    On the right spine an inner node overflows when rows come in order: the left part stays as full as it is.
+    """
     _, times, links, _, marks = window
     if node == marks[0]:
         grow_root(window)
@@ -225,6 +228,8 @@ def split(window: Any, node: int) -> int:
     if marks[2] == node:
         marks[2] = other
     kept = arity()
+    if spine == 2 and links[index(4 * node + 1)] >= 0:
+        kept = span() - 2
     moved = links[index(4 * node + 2)] - kept - 1
     copy_run(window, node, kept + 1, other, 0, moved)
     if links[index(4 * node + 1)] >= 0:
@@ -286,7 +291,7 @@ def fill_front(window: Any, leaf: int) -> None:
 
 @kernel
 def mend_front(window: Any, node: int, right: int) -> None:
-    """Give a node of the left spine the children it lacks, and those above it; then recompute.
+    """Give a node of the left spine the entries it lacks, and those above it; then recompute.
 
     A move takes all that the neighbour can spare: fewer moves, and each recomputes two nodes. `right` is a node of the
     right spine that has changed.
@@ -337,7 +342,7 @@ def erase(window: Any, time: int) -> bool:
 
 @kernel
 def mend_inside(window: Any, node: int, top: int) -> None:
-    """Give a node anywhere the children it lacks, and those above it; then recompute, at least up to `top`."""
+    """Give a node anywhere the entries it lacks, and those above it; then recompute, at least up to `top`."""
     _, _, links, _, marks = window
     left = -1
     right = -1

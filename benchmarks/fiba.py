@@ -1,8 +1,9 @@
 """Fiba: in order against TwoStacks, in bulk against its own single operations, and flat in m, d and n.
 
 All loops over single operations run inside a compiled kernel, and bulks are given as the arrays that kernels take, so
-that what is compared is the structures, not the calls from Python and the reading of columns. A bulk insertion at distance d puts m consecutive times before the d youngest, evicts the m oldest and
-queries. min_arity is 4, the default, but for the memory.
+that what is compared is the structures, not the calls from Python and the reading of columns. A bulk insertion at
+distance d puts m consecutive times before the d youngest, evicts the m oldest and queries. min_arity is 4, the default,
+but for the memory.
 """
 
 from __future__ import annotations

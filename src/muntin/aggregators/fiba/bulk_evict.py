@@ -13,6 +13,7 @@ from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
     crown,
     entries_before,
+    entries_until,
     fits_one,
     kid_of,
     merge_right,
@@ -24,7 +25,7 @@ from muntin.aggregators.fiba.nodes import (
     shift,
     span,
 )
-from muntin.aggregators.fiba.single import mend_front, settle
+from muntin.aggregators.fiba.single import mend_front, pop_front, settle
 from muntin.kernels.vocabulary import index, kernel
 
 
@@ -33,9 +34,13 @@ def evict_until(window: Any, time: int) -> None:
     """Remove all entries whose time is at most the given one. Amortised O(log m), O(log n) at worst."""
     _, times, links, _, marks = window
     first = marks[1]
-    last = marks[2]
-    if links[index(4 * last + 2)] == 0 or times[index(first * span())] > time:
+    count = links[index(4 * first + 2)]
+    gone = entries_until(times, first * span(), count, time)
+    if gone < count:
+        if gone > 0:
+            pop_front(window, first, gone)
         return
+    last = marks[2]
     if times[index(last * span() + links[index(4 * last + 2)] - 1)] <= time:
         clear(window)
         return

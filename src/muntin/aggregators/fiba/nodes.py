@@ -103,6 +103,15 @@ def entries_before(times: Ints, base: int, count: int, time: int) -> int:
     return before
 
 
+@kernel
+def entries_until(times: Ints, base: int, count: int, time: int) -> int:
+    """Return how many entries of a node are at or before a time."""
+    until = 0
+    for i in range(count):
+        until += times[index(base + i)] <= time
+    return until
+
+
 # ---------------------------------------------------------------- nodes and rows, used and free
 
 
@@ -485,6 +494,7 @@ NODE_KERNELS = (
     kid_of,
     copy_entry,
     entries_before,
+    entries_until,
     release,
     release_row,
     release_alone,

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from muntin.aggregators.fiba.nodes import adopt_kid, entries_before, kid_of, new_inner, new_leaf, span
+from muntin.aggregators.fiba.nodes import adopt_kid, entries_before, entries_until, kid_of, new_inner, new_leaf, span
 from muntin.aggregators.fiba.single import seek
-from muntin.kernels.vocabulary import Ints, Outputs, State, combine, emit, hold, index, kernel, load
-
-
-@kernel
-def entries_until(times: Ints, base: int, count: int, time: int) -> int:
-    """Return how many entries of a node are at or before a time."""
-    until = 0
-    for i in range(count):
-        until += times[index(base + i)] <= time
-    return until
+from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, index, kernel, load
 
 
 @kernel
@@ -209,7 +200,6 @@ def copy_tree(window: Any, other: Any) -> None:
 
 
 QUERY_KERNELS = (
-    entries_until,
     fold_between,
     answer_range,
     prepend_from,

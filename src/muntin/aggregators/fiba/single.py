@@ -251,7 +251,7 @@ def split(window: Any, node: int) -> int:
 @kernel
 def pop(window: Any) -> None:
     """Remove the oldest state."""
-    slots, times, links, _, marks = window
+    _, _, links, _, marks = window
     leaf = marks[1]
     count = links[index(4 * leaf + 2)]
     if count == 1:
@@ -260,16 +260,24 @@ def pop(window: Any) -> None:
         if leaf != marks[0]:
             mend_front(window, leaf, -1)
         return
+    pop_front(window, leaf, 1)
+
+
+@kernel
+def pop_front(window: Any, leaf: int, gone: int) -> None:
+    """Remove some of the entries of the first leaf, but not all."""
+    slots, times, links, _, marks = window
+    count = links[index(4 * leaf + 2)]
     if marks[8] != count:
         fill_front(window, leaf)
     base = leaf * span()
-    for i in range(1, count):
-        slots[index(base + i - 1)] = slots[index(base + i)]
-        times[index(base + i - 1)] = times[index(base + i)]
-    slots[index(base + span() - 1)] = slots[index(count - 1)]
-    times[index(base + span() - 1)] -= 1
-    links[index(4 * leaf + 2)] = count - 1
-    marks[8] = count - 1
+    for i in range(gone, count):
+        slots[index(base + i - gone)] = slots[index(base + i)]
+        times[index(base + i - gone)] = times[index(base + i)]
+    slots[index(base + span() - 1)] = slots[index(count - gone)]
+    times[index(base + span() - 1)] -= gone
+    links[index(4 * leaf + 2)] = count - gone
+    marks[8] = count - gone
 
 
 @kernel
@@ -396,6 +404,7 @@ SINGLE_KERNELS = (
     note_pair,
     split,
     pop,
+    pop_front,
     fill_front,
     mend_front,
     erase,

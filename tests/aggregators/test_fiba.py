@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import random
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -193,14 +194,19 @@ def test_long_runs(arity: int) -> None:
 # ---------------------------------------------------------------- shapes
 
 
-def test_figure_1_of_the_paper() -> None:
-    """The tree of the paper's Figure 1, value by value: each node's times, and the aggregate of its kind."""
-    window: Any = aggregators.Fiba(agg.concat("v"), min_arity=2)
-    inserts = [20, -2, 19, 23, 2, 22, 15, 3, 4, 9, 8, 0, 12, 6, 18, 21, 27, 10, 7, 13, 1, 17, 11, 5, 26, 14]
-    for time in inserts:
+def figure_1() -> Any:
+    """Return a window whose tree is that of the paper's Figure 1: some entries came only to leave again."""
+    window = aggregators.Fiba(agg.concat("v"), min_arity=2)
+    for time in [20, -2, 19, 23, 2, 22, 15, 3, 4, 9, 8, 0, 12, 6, 18, 21, 27, 10, 7, 13, 1, 17, 11, 5, 26, 14]:
         window.insert(time, chr(96 + time) if 1 <= time <= 22 else "?")
     for time in (0, 23, 26, -2, 27):
         window.evict_at(time)
+    return window
+
+
+def test_figure_1_of_the_paper() -> None:
+    """The tree of the paper's Figure 1, value by value: each node's times, and the aggregate of its kind."""
+    window = figure_1()
     window.check()
     nodes = {node.times: (node.kind, node.aggregate) for node in walk(window._picture())}
     assert nodes == {
@@ -558,6 +564,14 @@ def test_pictures() -> None:
     assert sum(element.tag.endswith("rect") for element in picture) == len(walk(window._picture()))
     with pytest.raises(InvalidArgumentError, match='"text" or "svg"'):
         window.draw("png")
+
+
+def test_the_pictures_in_the_documentation_are_what_draw_gives() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    assert (docs / "fiba.svg").read_text() == figure_1().draw("svg") + "\n"
+    small = aggregators.Fiba(agg.concat("v"), min_arity=2)
+    small.bulk_insert(range(1, 10), "abcdefghi")
+    assert f"```text\n{small.draw()}\n```" in (docs / "fiba.md").read_text()
 
 
 # ---------------------------------------------------------------- check() itself

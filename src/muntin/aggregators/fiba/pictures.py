@@ -12,6 +12,7 @@ from muntin.aggregators.fiba.nodes import COUNT, ROOT, SPINE
 ARROWS = {"up": "↑", "inner": "↕", "left": "↙", "right": "↘"}
 _COLOURS = {"up": "#dbe7f3", "inner": "#f3e3c3", "left": "#d9ecd4", "right": "#f3d6d6"}
 _LETTER, _LINE, _GAP, _PAD, _RISE = 7.2, 17, 14, 8, 34
+_TALL = 2 * _LINE + 2 * _PAD
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ def _branches(middle: int, middles: list[int], width: int) -> str:
 def as_svg(root: Node) -> str:
     """Draw the tree as an SVG image, the kinds of aggregate in colours."""
     shapes: list[str] = []
-    width, _ = _place(root, _GAP, 0, shapes)
-    height = _depth(root) * (2 * _LINE + 2 * _PAD + _RISE)
+    _place(root, 0, 1, shapes)
+    width, height = _extent(root), _depth(root) * (_TALL + _RISE) - _RISE + 2
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'font-family="monospace" font-size="12" text-anchor="middle">'
@@ -114,26 +115,32 @@ def _depth(node: Node) -> int:
     return 1 + max(map(_depth, node.children), default=0)
 
 
-def _place(node: Node, left: float, top: float, shapes: list[str]) -> tuple[float, float]:
-    """Draw a node and all below it from `left` on; return where they end, and the middle of the node."""
-    wide = node.width * _LETTER + 2 * _PAD
-    tall = 2 * _LINE + 2 * _PAD
-    right, middles = left, []
+def _wide(node: Node) -> float:
+    return node.width * _LETTER + 2 * _PAD
+
+
+def _extent(node: Node) -> float:
+    """Return how wide a node and all below it are."""
+    return max(_wide(node) + _GAP, sum(map(_extent, node.children)))
+
+
+def _place(node: Node, left: float, top: float, shapes: list[str]) -> float:
+    """Draw a node and all below it from `left` on; return the middle of the node."""
+    middle = left + _extent(node) / 2
+    at = middle - sum(map(_extent, node.children)) / 2
     for child in node.children:
-        right, middle = _place(child, right, top + tall + _RISE, shapes)
-        middles.append(middle)
-    right = max(right, left + wide + _GAP)
-    middle = (middles[0] + middles[-1]) / 2 if middles else left + wide / 2
-    shapes.extend(
-        f'<line x1="{middle:.0f}" y1="{top + tall:.0f}" x2="{at:.0f}" y2="{top + tall + _RISE:.0f}" stroke="#888"/>'
-        for at in middles
-    )
+        x = _place(child, at, top + _TALL + _RISE, shapes)
+        at += _extent(child)
+        shapes.append(
+            f'<line x1="{middle:.0f}" y1="{top + _TALL:.0f}" x2="{x:.0f}" y2="{top + _TALL + _RISE:.0f}" '
+            f'stroke="#888"/>'
+        )
     shapes.append(
-        f'<rect x="{middle - wide / 2:.0f}" y="{top:.0f}" width="{wide:.0f}" height="{tall:.0f}" rx="4" '
+        f'<rect x="{middle - _wide(node) / 2:.0f}" y="{top:.0f}" width="{_wide(node):.0f}" height="{_TALL}" rx="4" '
         f'fill="{_COLOURS[node.kind]}" stroke="#555"/>'
     )
     shapes.extend(
         f'<text x="{middle:.0f}" y="{top + _PAD + _LINE * (i + 0.75):.0f}">{escape(line)}</text>'
         for i, line in enumerate(node.lines)
     )
-    return right, middle
+    return middle

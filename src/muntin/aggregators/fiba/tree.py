@@ -60,8 +60,8 @@ class Fiba(Aggregator):
     removes all rows of the oldest one. `min_arity` is 2, 4, 8 or 16: a node has `min_arity` to twice as many children.
     The more, the less memory and the flatter the tree; the fewer, the less is recomputed in a node that has changed.
 
-    A combine that raises an error while rows are inserted leaves the window as it was; while rows are evicted or
-    queried, a window of Python objects should be given up then.
+    A combine of Python objects that raises an error while rows are inserted leaves the window as it was. One that
+    raises while rows are evicted leaves it without these rows, but with aggregates that are not to be trusted.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.Fiba(agg.concat("v"))
@@ -296,10 +296,11 @@ class Fiba(Aggregator):
 
     def _insert_one(self, columns: tuple[Array, ...], times: Array) -> None:
         self._reserve(self._levels, self._levels)
-        saved: Any = None
-        if self._binding.dtype == OBJECT and len(self):
-            at = self._module.entry_at(self._window, int(times[0]))
-            saved = self._window[0][at] if at >= 0 else None
+        if self._binding.dtype != OBJECT:
+            self._module.append_rows(self._window, columns, times, 0, 1)
+            return
+        at = int(self._module.entry_at(self._window, int(times[0]))) if len(self) else -1
+        saved = self._window[0][at] if at >= 0 else None
         try:
             self._module.append_rows(self._window, columns, times, 0, 1)
         except BaseException:

@@ -7,6 +7,7 @@ nothing. So every kernel has a plain-Python twin by construction.
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -112,11 +113,23 @@ class Part:
 _CONTAINERS = (ast.List, ast.ListComp, ast.Set, ast.SetComp, ast.Dict, ast.DictComp, ast.GeneratorExp, ast.JoinedStr)
 
 
+_ARITHMETIC = {"abs", "bool", "divmod", "float", "int", "len", "max", "min", "pow", "range", "round"}
+
+
 def _handles_numbers(function: Function) -> bool:
     """Say whether a function is arithmetic for certain: it builds no container, and calls nothing that could."""
-    if any(isinstance(node, _CONTAINERS) for node in ast.walk(function.tree)):
+    nodes = list(ast.walk(function.tree))
+    if any(isinstance(node, _CONTAINERS) for node in nodes):
+        return False
+    names = {node.id for node in nodes if isinstance(node, ast.Name)} - set(function.outer)
+    if any(hasattr(builtins, name) and not _is_arithmetic(name) for name in names):
         return False
     return all(_is_number_or_arithmetic(value) for value in function.outer.values())
+
+
+def _is_arithmetic(name: str) -> bool:
+    value = getattr(builtins, name)
+    return name in _ARITHMETIC or (isinstance(value, type) and issubclass(value, BaseException))
 
 
 def _is_number_or_arithmetic(value: Any) -> bool:

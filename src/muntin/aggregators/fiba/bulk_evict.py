@@ -11,6 +11,7 @@ from typing import Any
 
 from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
+    count_of,
     crown,
     entries_before,
     entries_until,
@@ -19,11 +20,14 @@ from muntin.aggregators.fiba.nodes import (
     merge_right,
     move_left,
     new_leaf,
+    parent_of,
     refresh_all_spines,
     release,
     release_alone,
+    row_of,
     shift,
     span,
+    spine_of,
 )
 from muntin.aggregators.fiba.single import mend_front, pop_front, settle
 from muntin.kernels.vocabulary import index, kernel
@@ -34,14 +38,14 @@ def evict_until(window: Any, time: int) -> None:
     """Remove all entries whose time is at most the given one. Amortised O(log m), O(log n) at worst."""
     _, times, links, _, marks = window
     first = marks[1]
-    count = links[index(4 * first + 2)]
+    count = count_of(links, first)
     gone = entries_until(times, first * span(), count, time)
     if gone < count:
         if gone > 0:
             pop_front(window, first, gone)
         return
     last = marks[2]
-    if times[index(last * span() + links[index(4 * last + 2)] - 1)] <= time:
+    if times[index(last * span() + count_of(links, last) - 1)] <= time:
         clear(window)
         return
     top = seek_boundary(window, time)
@@ -69,12 +73,12 @@ def seek_boundary(window: Any, time: int) -> int:
     left = marks[1]
     right = marks[2]
     while left != right:
-        above = links[index(4 * left)]
+        above = parent_of(links, left)
         if time < times[index(above * span())]:
             return left  # type: ignore[no-any-return]
         left = above
-        above = links[index(4 * right)]
-        if time >= times[index(above * span() + links[index(4 * above + 2)] - 1)]:
+        above = parent_of(links, right)
+        if time >= times[index(above * span() + count_of(links, above) - 1)]:
             return right  # type: ignore[no-any-return]
         right = above
     return left  # type: ignore[no-any-return]
@@ -86,12 +90,12 @@ def trace_boundary(window: Any, top: int, time: int) -> int:
     _, times, links, _, marks = window
     node = top
     neighbour = -1
-    if links[index(4 * top + 3)] == 1:
-        neighbour = kid_of(window, links[index(4 * top)], 1)
+    if spine_of(links, top) == 1:
+        neighbour = kid_of(window, parent_of(links, top), 1)
     ancestor = -1
     level = 0
     while True:
-        count = links[index(4 * node + 2)]
+        count = count_of(links, node)
         at = entries_before(times, node * span(), count, time)
         ends = False
         if at < count and times[index(node * span() + at)] == time:
@@ -101,7 +105,7 @@ def trace_boundary(window: Any, top: int, time: int) -> int:
         marks[index(17 + 4 * level)] = at
         marks[index(18 + 4 * level)] = neighbour
         marks[index(19 + 4 * level)] = ancestor
-        if ends or links[index(4 * node + 1)] < 0:
+        if ends or row_of(links, node) < 0:
             return level
         if at < count:
             neighbour = kid_of(window, node, at + 1)
@@ -118,7 +122,7 @@ def drop_front(window: Any, node: int, count: int, merged: bool) -> None:
 
     `merged`: the next entry has gone down into a merger, and the child before it is free already; they leave too.
     """
-    if window[2][index(4 * node + 1)] >= 0:
+    if row_of(window[2], node) >= 0:
         for i in range(count - 1, -1, -1):
             release(window, kid_of(window, node, i))
     if merged:
@@ -131,7 +135,7 @@ def drop_front(window: Any, node: int, count: int, merged: bool) -> None:
 def cut_boundary(window: Any, top: int, depth: int) -> None:
     """Pass up: evict at each level of the path, and mend what has no entry left with its neighbour."""
     _, _, links, _, marks = window
-    above = links[index(4 * top)]
+    above = parent_of(links, top)
     right = -1
     merged = depth + 1  # the level whose entry has gone into the last merger; levels below it have no node any more
     changed = -1  # the neighbour on the level below, if it has changed and is not going to be on the left spine
@@ -139,7 +143,7 @@ def cut_boundary(window: Any, top: int, depth: int) -> None:
         node = marks[index(16 + 4 * level)]
         neighbour = marks[index(18 + 4 * level)]
         at = marks[index(17 + 4 * level)]
-        if changed >= 0 and links[index(4 * changed)] != neighbour:
+        if changed >= 0 and parent_of(links, changed) != neighbour:
             changed = -1
         if level > merged:
             drop_front(window, node, at, False)
@@ -147,7 +151,7 @@ def cut_boundary(window: Any, top: int, depth: int) -> None:
             continue
         drop_front(window, node, at, level == merged)
         merged = depth + 1
-        if level > 0 and links[index(4 * node + 2)] == 0:
+        if level > 0 and count_of(links, node) == 0:
             ancestor = marks[index(19 + 4 * level)]
             holder = above
             between = 0
@@ -159,7 +163,7 @@ def cut_boundary(window: Any, top: int, depth: int) -> None:
                 merged = ancestor
                 changed = -1
                 continue
-            move_left(window, node, neighbour, holder, between, links[index(4 * neighbour + 2)] + 1 - arity())
+            move_left(window, node, neighbour, holder, between, count_of(links, neighbour) + 1 - arity())
             changed = neighbour
         if changed >= 0:
             changed = neighbour
@@ -171,7 +175,7 @@ def cut_boundary(window: Any, top: int, depth: int) -> None:
 def finish_cut(window: Any, top: int, above: int, merged: bool, right: int) -> None:
     """Go on above the path: a tree cut at its right spine has a new root, another is mended up its left spine."""
     _, _, links, _, marks = window
-    if merged or links[index(4 * top + 3)] == 1:
+    if merged or spine_of(links, top) == 1:
         node = top
         if merged:
             node = above
@@ -183,7 +187,7 @@ def finish_cut(window: Any, top: int, above: int, merged: bool, right: int) -> N
         links[index(4 * above + 2)] -= 1
         release(window, marks[0])
         crown(window, top)
-    if links[index(4 * top + 2)] == 0:
+    if count_of(links, top) == 0:
         kid = kid_of(window, top, 0)
         release_alone(window, top)
         crown(window, kid)
@@ -196,7 +200,7 @@ def height(window: Any) -> int:
     """Return how many levels the tree has."""
     levels = 1
     node = window[4][0]
-    while window[2][index(4 * node + 1)] >= 0:
+    while row_of(window[2], node) >= 0:
         node = kid_of(window, node, 0)
         levels += 1
     return levels

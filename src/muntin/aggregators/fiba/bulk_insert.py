@@ -16,12 +16,16 @@ from typing import Any
 from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
     adopt_kid,
+    count_of,
     entries_before,
     grow_root,
     kid_of,
     new_like,
+    parent_of,
     refresh_spines,
+    row_of,
     span,
+    spine_of,
 )
 from muntin.aggregators.fiba.single import push, seek_top, settle
 from muntin.kernels.vocabulary import Columns, Ints, Slots, combine, index, kernel, lift, load, store
@@ -83,10 +87,10 @@ def write_step(marks: Ints, level: int, node: int, bound: int, bounded: bool) ->
 def write_spine_step(window: Any, level: int, node: int) -> None:
     """Write a step that is on a spine: the left one is bounded by the first entry above it, the right one is not."""
     _, times, links, _, marks = window
-    bounded = links[index(4 * node + 3)] == 1
+    bounded = spine_of(links, node) == 1
     bound = 0
     if bounded:
-        bound = times[index(links[index(4 * node)] * span())]
+        bound = times[index(parent_of(links, node) * span())]
     write_step(marks, level, node, bound, bounded)
 
 
@@ -109,7 +113,7 @@ def descend(window: Any, level: int, time: int) -> tuple[int, int, bool]:
     while True:
         node = marks[index(16 + 3 * level)]
         base = node * span()
-        count = links[index(4 * node + 2)]
+        count = count_of(links, node)
         at = entries_before(times, base, count, time)
         if at < count and times[index(base + at)] == time:
             return level, at, True
@@ -135,7 +139,7 @@ def find_sites(window: Any, columns: Columns, times: Ints, start: int, stop: int
     node = seek_top(window, times[index(start)])
     top = 0
     below = node
-    while links[index(4 * below + 1)] >= 0:
+    while row_of(links, below) >= 0:
         below = kid_of(window, below, 0)
         top += 1
     write_spine_step(window, top, node)
@@ -198,13 +202,13 @@ def raise_level(
             if events[index(4 * i + 3)] < 0:
                 added += 1
             i += 1
-        if links[index(4 * target + 2)] + added < span():
+        if count_of(links, target) + added < span():
             if added > 0:
                 interleave(window, events, fresh, begin, i, target, added)
             left, right = settle(window, target, left, right)
-            if links[index(4 * target + 3)] == 0:
+            if spine_of(links, target) == 0:
                 time = events[index(4 * begin + 1)]
-                written = write_recompute(events, write, written, links[index(4 * target)], time, level + 1)
+                written = write_recompute(events, write, written, parent_of(links, target), time, level + 1)
         else:
             written, left, right = split_many(
                 window, events, fresh, begin, i, target, added, write, written, 2 * half, left, right
@@ -217,9 +221,9 @@ def interleave(window: Any, events: Ints, fresh: Slots, begin: int, end: int, ta
     """Put entries into a node that has room for them: a merge from the end, in place."""
     slots, times, links, kids, _ = window
     base = target * span()
-    own = links[index(4 * target + 2)] - 1
+    own = count_of(links, target) - 1
     to = own + added
-    first = links[index(4 * target + 1)] * (span() + 1)
+    first = row_of(links, target) * (span() + 1)
     links[index(4 * target + 2)] = to + 1
     i = end - 1
     while i >= begin:
@@ -260,11 +264,11 @@ def set_aside(window: Any, events: Ints, fresh: Slots, target: int, spare: int) 
     """Copy the entries and the children of a node behind the events."""
     slots, times, links, kids, _ = window
     base = target * span()
-    count = links[index(4 * target + 2)]
+    count = count_of(links, target)
     for i in range(count):
         fresh[index(spare + i)] = slots[index(base + i)]
         events[index(4 * spare + i)] = times[index(base + i)]
-    row = links[index(4 * target + 1)]
+    row = row_of(links, target)
     if row >= 0:
         for i in range(count + 1):
             events[index(4 * spare + span() + i)] = kids[index(row * (span() + 1) + i)]
@@ -274,11 +278,11 @@ def set_aside(window: Any, events: Ints, fresh: Slots, target: int, spare: int) 
 def part_spine(window: Any, target: int) -> int:
     """Leave a node that is to be split on the left spine at most; return what its last piece is to be."""
     _, _, links, _, marks = window
-    spine = links[index(4 * target + 3)]
+    spine = spine_of(links, target)
     if target == marks[0]:
         grow_root(window)
     links[index(4 * target + 3)] = spine & 1
-    return spine & 2  # type: ignore[no-any-return]
+    return spine & 2
 
 
 @kernel
@@ -302,11 +306,11 @@ def split_many(
     mostly come in order, as many as they can. Between two pieces an entry goes up: an event of the next level.
     """
     slots, times, links, _, marks = window
-    held = links[index(4 * target + 2)]
-    inner = links[index(4 * target + 1)] >= 0
+    held = count_of(links, target)
+    inner = row_of(links, target) >= 0
     set_aside(window, events, fresh, target, spare)
     spine = part_spine(window, target)
-    parent = links[index(4 * target)]
+    parent = parent_of(links, target)
     full = arity() + 1
     if spine == 2:
         full = 2 * arity()

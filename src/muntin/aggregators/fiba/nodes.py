@@ -127,7 +127,7 @@ def release(window: Any, node: int) -> None:
 def release_row(window: Any, node: int) -> None:
     """Take the row of children from an inner node, which leaves a leaf."""
     _, _, links, kids, marks = window
-    row = links[index(4 * node + 1)]
+    row = row_of(links, node)
     kids[index(row * width())] = marks[4]
     marks[4] = row
     links[index(4 * node + 1)] = -1
@@ -150,11 +150,11 @@ def new_leaf(window: Any) -> int:
         node = marks[5]
         marks[5] = node + 1
     else:
-        marks[3] = links[index(4 * node)]
-        row = links[index(4 * node + 1)]
+        marks[3] = parent_of(links, node)
+        row = row_of(links, node)
         if row >= 0:
             # The first child is the next one to be used: nodes that were filled one after the other are so again.
-            for i in range(links[index(4 * node + 2)], -1, -1):
+            for i in range(count_of(links, node), -1, -1):
                 release(window, kids[index(row * width() + i)])
             release_row(window, node)
     links[index(4 * node)] = -1
@@ -191,7 +191,7 @@ def new_like(window: Any, node: int) -> int:
 def adopt_kid(window: Any, node: int, at: int, kid: int) -> None:
     """Make a node a child of another."""
     _, _, links, kids, _ = window
-    kids[index(links[index(4 * node + 1)] * width() + at)] = kid
+    kids[index(row_of(links, node) * width() + at)] = kid
     links[index(4 * kid)] = node
 
 
@@ -216,13 +216,13 @@ def refresh_leaf(window: Any, node: int) -> None:
     """Recompute the aggregate of a leaf from its entries, the parent's part left out."""
     slots, times, links = window[0], window[1], window[2]
     base = node * span()
-    count = links[index(4 * node + 2)]
+    count = count_of(links, node)
     state = hold(load(slots, base))
     for i in range(1, count):
         state = combine(state, load(slots, base + i))
     store(slots, base + span() - 1, state)
     times[index(base + span() - 1)] = count
-    if links[index(4 * node + 3)] & 1 == 1:
+    if spine_of(links, node) & 1 == 1:
         window[4][8] = 0
 
 
@@ -231,9 +231,9 @@ def refresh_inner(window: Any, node: int) -> None:
     """Recompute the aggregate of an inner node from its entries and children, the parent's part left out."""
     slots, times, links, kids, _ = window
     base = node * span()
-    count = links[index(4 * node + 2)]
-    spine = links[index(4 * node + 3)]
-    first = links[index(4 * node + 1)] * width()
+    count = count_of(links, node)
+    spine = spine_of(links, node)
+    first = row_of(links, node) * width()
     total = span() - 1
     size = count
     state = hold(load(slots, base))
@@ -257,14 +257,14 @@ def refresh_inner(window: Any, node: int) -> None:
 def refresh(window: Any, node: int) -> None:
     """Recompute the aggregate of a node, of the kind that its place asks for. O(arity)."""
     slots, times, links, _, _ = window
-    if links[index(4 * node + 1)] < 0:
+    if row_of(links, node) < 0:
         refresh_leaf(window, node)
     else:
         refresh_inner(window, node)
-    spine = links[index(4 * node + 3)]
+    spine = spine_of(links, node)
     if spine == 1 or spine == 2:  # a test of membership would build a tuple
-        parent = links[index(4 * node)]
-        if links[index(4 * parent + 3)] != 3:
+        parent = parent_of(links, node)
+        if spine_of(links, parent) != 3:
             here = node * span() + span() - 1
             above = parent * span() + span() - 1
             if spine == 1:
@@ -281,7 +281,7 @@ def refresh_left(window: Any, node: int) -> None:
     while True:
         links[index(4 * node + 3)] |= 1
         refresh(window, node)
-        if links[index(4 * node + 1)] < 0:
+        if row_of(links, node) < 0:
             break
         node = kid_of(window, node, 0)
     marks[1] = node
@@ -294,9 +294,9 @@ def refresh_right(window: Any, node: int) -> None:
     while True:
         links[index(4 * node + 3)] |= 2
         refresh(window, node)
-        if links[index(4 * node + 1)] < 0:
+        if row_of(links, node) < 0:
             break
-        node = kid_of(window, node, links[index(4 * node + 2)])
+        node = kid_of(window, node, count_of(links, node))
     marks[2] = node
 
 
@@ -317,10 +317,10 @@ def open_gap(window: Any, node: int, at: int) -> None:
     """Make room for an entry, and for the child after it."""
     _, _, links, kids, _ = window
     base = node * span()
-    count = links[index(4 * node + 2)]
+    count = count_of(links, node)
     for i in range(count, at, -1):
         copy_entry(window, base + i - 1, base + i)
-    row = links[index(4 * node + 1)]
+    row = row_of(links, node)
     if row >= 0:
         for i in range(count + 1, at + 1, -1):
             kids[index(row * width() + i)] = kids[index(row * width() + i - 1)]
@@ -332,10 +332,10 @@ def close_gap(window: Any, node: int, at: int) -> None:
     """Drop an entry, and the child before it."""
     _, _, links, kids, _ = window
     base = node * span()
-    count = links[index(4 * node + 2)]
+    count = count_of(links, node)
     for i in range(at + 1, count):
         copy_entry(window, base + i, base + i - 1)
-    row = links[index(4 * node + 1)]
+    row = row_of(links, node)
     if row >= 0:
         for i in range(at + 1, count + 1):
             kids[index(row * width() + i - 1)] = kids[index(row * width() + i)]
@@ -347,8 +347,8 @@ def shift(window: Any, node: int, by: int) -> None:
     """Move all entries and children of a node to the right; negative: to the left, over the first ones."""
     _, _, links, kids, _ = window
     base = node * span()
-    count = links[index(4 * node + 2)]
-    row = links[index(4 * node + 1)]
+    count = count_of(links, node)
+    row = row_of(links, node)
     if by > 0:
         for i in range(count - 1, -1, -1):
             copy_entry(window, base + i, base + i + by)
@@ -372,9 +372,9 @@ def copy_run(window: Any, source: int, begin: int, target: int, at: int, count: 
     _, _, links, kids, _ = window
     for i in range(count):
         copy_entry(window, source * span() + begin + i, target * span() + at + i)
-    if links[index(4 * source + 1)] >= 0:
+    if row_of(links, source) >= 0:
         for i in range(count):
-            kid = kids[index(links[index(4 * source + 1)] * width() + begin + i)]
+            kid = kids[index(row_of(links, source) * width() + begin + i)]
             adopt_kid(window, target, at + i, kid)
 
 
@@ -382,12 +382,12 @@ def copy_run(window: Any, source: int, begin: int, target: int, at: int, count: 
 def move_left(window: Any, left: int, right: int, ancestor: int, at: int, count: int) -> None:
     """Move entries from a node to its neighbour on the left, through the entry of an ancestor that is between them."""
     _, _, links, _, _ = window
-    held = links[index(4 * left + 2)]
+    held = count_of(links, left)
     between = ancestor * span() + at
     copy_entry(window, between, left * span() + held)
     copy_entry(window, right * span() + count - 1, between)
     links[index(4 * left + 2)] = held + count
-    if links[index(4 * right + 1)] >= 0:
+    if row_of(links, right) >= 0:
         adopt_kid(window, left, held + count, kid_of(window, right, count - 1))
     copy_run(window, right, 0, left, held + 1, count - 1)
     shift(window, right, -count)
@@ -397,12 +397,12 @@ def move_left(window: Any, left: int, right: int, ancestor: int, at: int, count:
 def move_right(window: Any, left: int, right: int, ancestor: int, at: int, count: int) -> None:
     """Move entries from a node to its neighbour on the right, through the entry of an ancestor that is between them."""
     _, _, links, _, _ = window
-    kept = links[index(4 * left + 2)] - count
+    kept = count_of(links, left) - count
     between = ancestor * span() + at
     shift(window, right, count)
     copy_entry(window, between, right * span() + count - 1)
     copy_entry(window, left * span() + kept, between)
-    if links[index(4 * left + 1)] >= 0:
+    if row_of(links, left) >= 0:
         adopt_kid(window, right, count - 1, kid_of(window, left, kept + count))
     copy_run(window, left, kept + 1, right, 0, count - 1)
     links[index(4 * left + 2)] = kept
@@ -415,13 +415,13 @@ def merge_right(window: Any, left: int, right: int, ancestor: int, at: int) -> N
     The entry, and the child before it, are still to be taken from the ancestor.
     """
     _, _, links, _, marks = window
-    held = links[index(4 * left + 2)]
+    held = count_of(links, left)
     shift(window, right, held + 1)
     copy_entry(window, ancestor * span() + at, right * span() + held)
-    if links[index(4 * left + 1)] >= 0:
+    if row_of(links, left) >= 0:
         adopt_kid(window, right, held, kid_of(window, left, held))
     copy_run(window, left, 0, right, 0, held)
-    links[index(4 * right + 3)] |= links[index(4 * left + 3)] & 1
+    links[index(4 * right + 3)] |= spine_of(links, left) & 1
     if marks[1] == left:
         marks[1] = right
     release_alone(window, left)
@@ -433,18 +433,18 @@ def fits_one(links: Ints, left: int, right: int) -> bool:
 
     Inner nodes are not merged into a full one: that would be split by the next entry, and all above it by turns too.
     """
-    count = links[index(4 * left + 2)] + links[index(4 * right + 2)] + 1
-    if links[index(4 * left + 1)] < 0:
-        return count < span()  # type: ignore[no-any-return]
-    return count < span() - 1  # type: ignore[no-any-return]
+    count = count_of(links, left) + count_of(links, right) + 1
+    if row_of(links, left) < 0:
+        return count < span()
+    return count < span() - 1
 
 
 @kernel
 def lacks(links: Ints, node: int) -> bool:
     """Say whether a node, which is not the root, has too few entries."""
-    if links[index(4 * node + 3)] != 0:
-        return links[index(4 * node + 2)] < 1  # type: ignore[no-any-return]
-    return links[index(4 * node + 2)] < arity() - 1  # type: ignore[no-any-return]
+    if spine_of(links, node) != 0:
+        return count_of(links, node) < 1
+    return count_of(links, node) < arity() - 1
 
 
 @kernel
@@ -452,7 +452,7 @@ def shrink_root(window: Any) -> bool:
     """Make the child of a root without entries the root. Both spines must then be recomputed."""
     _, _, links, _, marks = window
     root = marks[0]
-    if links[index(4 * root + 2)] > 0 or links[index(4 * root + 1)] < 0:
+    if count_of(links, root) > 0 or row_of(links, root) < 0:
         return False
     kid = kid_of(window, root, 0)
     release_alone(window, root)
@@ -475,13 +475,13 @@ def refresh_all_spines(window: Any) -> None:
     """Recompute the root and both spines from top to bottom, after the root has changed."""
     _, _, links, _, marks = window
     root = marks[0]
-    if links[index(4 * root + 1)] < 0:
+    if row_of(links, root) < 0:
         marks[1] = root
         marks[2] = root
         refresh(window, root)
     else:
         refresh_left(window, root)
-        refresh_right(window, kid_of(window, root, links[index(4 * root + 2)]))
+        refresh_right(window, kid_of(window, root, count_of(links, root)))
 
 
 NODE_KERNELS = (

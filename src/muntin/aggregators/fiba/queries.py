@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from muntin.aggregators.fiba.nodes import adopt_kid, entries_before, entries_until, kid_of, new_inner, new_leaf, span
+from muntin.aggregators.fiba.nodes import (
+    adopt_kid,
+    count_of,
+    entries_before,
+    entries_until,
+    kid_of,
+    new_inner,
+    new_leaf,
+    parent_of,
+    row_of,
+    span,
+    spine_of,
+)
 from muntin.aggregators.fiba.single import seek
 from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, index, kernel, load
 
@@ -16,7 +28,7 @@ def fold_between(window: Any, node: int, begin: int, end: int) -> State:
     base = node * span()
     state = hold(load(slots, base + begin))
     for i in range(begin + 1, end):
-        if window[2][index(4 * node + 1)] >= 0:
+        if row_of(window[2], node) >= 0:
             state = combine(state, load(slots, kid_of(window, node, i) * span() + span() - 1))
         state = combine(state, load(slots, base + i))
     return state
@@ -32,16 +44,16 @@ def answer_range(window: Any, low: int, high: int, outputs: Outputs) -> bool:
     node = marks[0]
     while True:
         base = node * span()
-        count = links[index(4 * node + 2)]
+        count = count_of(links, node)
         begin = entries_before(times, base, count, low)
         end = entries_until(times, base, count, high)
         if begin < end:
             break
-        if begin > end or links[index(4 * node + 1)] < 0:
+        if begin > end or row_of(links, node) < 0:
             return False
         node = kid_of(window, node, begin)
     state = fold_between(window, node, begin, end)
-    if links[index(4 * node + 1)] >= 0:
+    if row_of(links, node) >= 0:
         state = prepend_from(window, kid_of(window, node, begin), low, state)
         state = append_until(window, kid_of(window, node, end), high, state)
     emit(outputs, 0, state)
@@ -53,9 +65,9 @@ def prepend_from(window: Any, node: int, low: int, state: State) -> State:
     """Return a state with all entries below a node from a time on put before it."""
     slots, times, links, _, _ = window
     while True:
-        count = links[index(4 * node + 2)]
+        count = count_of(links, node)
         begin = entries_before(times, node * span(), count, low)
-        inner = links[index(4 * node + 1)] >= 0
+        inner = row_of(links, node) >= 0
         if begin < count:
             if inner:
                 state = combine(load(slots, kid_of(window, node, count) * span() + span() - 1), state)
@@ -70,8 +82,8 @@ def append_until(window: Any, node: int, high: int, state: State) -> State:
     """Return a state with all entries below a node up to a time put after it."""
     slots, times, links, _, _ = window
     while True:
-        end = entries_until(times, node * span(), links[index(4 * node + 2)], high)
-        inner = links[index(4 * node + 1)] >= 0
+        end = entries_until(times, node * span(), count_of(links, node), high)
+        inner = row_of(links, node) >= 0
         if end > 0:
             if inner:
                 state = combine(state, load(slots, kid_of(window, node, 0) * span() + span() - 1))
@@ -104,11 +116,11 @@ def entries_below(window: Any, node: int) -> int:
     """Return how many entries there are in a node that is not on the right spine, and below it. O(1)."""
     _, times, links, _, marks = window
     last = span() - 1
-    if links[index(4 * node + 3)] == 0:
+    if spine_of(links, node) == 0:
         return times[index(node * span() + last)]  # type: ignore[no-any-return]
     below = times[index(marks[1] * span() + last)]  # all of the left spine, of which what is above the node is known
-    parent = links[index(4 * node)]
-    if links[index(4 * parent + 3)] != 3:
+    parent = parent_of(links, node)
+    if spine_of(links, parent) != 3:
         below -= times[index(parent * span() + last)]
     return below  # type: ignore[no-any-return]
 
@@ -120,9 +132,9 @@ def count_before(window: Any, time: int) -> int:
     node = marks[0]
     before = 0
     while True:
-        at = entries_before(times, node * span(), links[index(4 * node + 2)], time)
+        at = entries_before(times, node * span(), count_of(links, node), time)
         before += at
-        if links[index(4 * node + 1)] < 0:
+        if row_of(links, node) < 0:
             return before
         for i in range(at):
             before += entries_below(window, kid_of(window, node, i))
@@ -134,8 +146,8 @@ def time_of_rank(window: Any, rank: int) -> int:
     """Return the time that has `rank` entries before it; there is one. O(log n)."""
     _, times, links, _, marks = window
     node = marks[0]
-    while links[index(4 * node + 1)] >= 0:
-        count = links[index(4 * node + 2)]
+    while row_of(links, node) >= 0:
+        count = count_of(links, node)
         at = 0
         while at < count:
             below = entries_below(window, kid_of(window, node, at))
@@ -156,14 +168,14 @@ def time_of_rank(window: Any, rank: int) -> int:
 def copy_node(window: Any, node: int, other: Any) -> int:
     """Copy a node without its children into another arena; return its number there."""
     slots, times, links, _, _ = window
-    copy = new_leaf(other) if links[index(4 * node + 1)] < 0 else new_inner(other)
-    count = links[index(4 * node + 2)]
+    copy = new_leaf(other) if row_of(links, node) < 0 else new_inner(other)
+    count = count_of(links, node)
     for i in range(span()):
         if i < count or i == span() - 1:
             other[0][index(copy * span() + i)] = slots[index(node * span() + i)]
             other[1][index(copy * span() + i)] = times[index(node * span() + i)]
     other[2][index(4 * copy + 2)] = count
-    other[2][index(4 * copy + 3)] = links[index(4 * node + 3)]
+    other[2][index(4 * copy + 3)] = spine_of(links, node)
     return copy
 
 
@@ -186,7 +198,7 @@ def copy_tree(window: Any, other: Any) -> None:
             there[1] = path[index(17 + 3 * depth)]
         if node == marks[2]:
             there[2] = path[index(17 + 3 * depth)]
-        if links[index(4 * node + 1)] < 0 or done > links[index(4 * node + 2)]:
+        if row_of(links, node) < 0 or done > count_of(links, node):
             depth -= 1
             continue
         kid = kid_of(window, node, done)

@@ -10,6 +10,7 @@ from muntin.aggregators.fiba.nodes import (
     close_gap,
     copy_entry,
     copy_run,
+    count_of,
     entries_before,
     fits_one,
     grow_root,
@@ -21,12 +22,15 @@ from muntin.aggregators.fiba.nodes import (
     new_leaf,
     new_like,
     open_gap,
+    parent_of,
     refresh,
     refresh_all_spines,
     refresh_spines,
+    row_of,
     shift,
     shrink_root,
     span,
+    spine_of,
 )
 from muntin.kernels.vocabulary import Ints, State, combine, hold, index, kernel, load, store
 
@@ -38,11 +42,11 @@ def seek_top(window: Any, time: int) -> int:
     left = marks[1]
     right = marks[2]
     while left != right:  # they meet in the root
-        above = links[index(4 * right)]
-        if time > times[index(above * span() + links[index(4 * above + 2)] - 1)]:
+        above = parent_of(links, right)
+        if time > times[index(above * span() + count_of(links, above) - 1)]:
             return right  # type: ignore[no-any-return]
         right = above
-        above = links[index(4 * left)]
+        above = parent_of(links, left)
         if time < times[index(above * span())]:
             return left  # type: ignore[no-any-return]
         left = above
@@ -56,11 +60,11 @@ def seek(window: Any, time: int) -> tuple[int, int, bool]:
     node = seek_top(window, time)
     while True:
         base = node * span()
-        count = links[index(4 * node + 2)]
+        count = count_of(links, node)
         at = entries_before(times, base, count, time)
         if at < count and times[index(base + at)] == time:
             return node, at, True
-        if links[index(4 * node + 1)] < 0:
+        if row_of(links, node) < 0:
             return node, at, False
         node = kid_of(window, node, at)
 
@@ -68,7 +72,7 @@ def seek(window: Any, time: int) -> tuple[int, int, bool]:
 @kernel
 def settle(window: Any, node: int, left: int, right: int) -> tuple[int, int]:
     """Recompute a node that has changed, or, on a spine, note it as where the pass down is to begin."""
-    spine = window[2][index(4 * node + 3)]
+    spine = spine_of(window[2], node)
     if spine == 1:
         return node, right
     if spine == 2:
@@ -89,9 +93,9 @@ def mend(window: Any, node: int, top: int, left: int, right: int) -> None:
         left, right = settle(window, node, left, right)
         reached = reached or node == top
         # A node inside is part of its parent's aggregate; one on a spine is not.
-        if node == marks[0] or (reached and links[index(4 * node + 3)] != 0):
+        if node == marks[0] or (reached and spine_of(links, node) != 0):
             break
-        node = links[index(4 * node)]
+        node = parent_of(links, node)
     refresh_spines(window, left, right)
 
 
@@ -103,7 +107,7 @@ def push(window: Any, time: int, state: State) -> None:
     """Insert a state. One combine where it is the youngest, and the last leaf has room."""
     slots, times, links, _, marks = window
     leaf = marks[2]
-    count = links[index(4 * leaf + 2)]
+    count = count_of(links, leaf)
     base = leaf * span()
     if count == 0:
         links[index(4 * leaf + 2)] = 1
@@ -137,7 +141,7 @@ def begin_leaf(window: Any, time: int, state: State) -> None:
     if leaf == marks[0]:
         grow_root(window)
     links[index(4 * leaf + 3)] &= 1
-    parent = links[index(4 * leaf)]
+    parent = parent_of(links, leaf)
     other = new_leaf(window)
     here = other * span()
     store(slots, here, state)
@@ -145,7 +149,7 @@ def begin_leaf(window: Any, time: int, state: State) -> None:
     links[index(4 * other + 2)] = 1
     links[index(4 * other + 3)] = 2
     marks[2] = other
-    held = links[index(4 * parent + 2)]
+    held = count_of(links, parent)
     between = parent * span() + held
     copy_entry(window, leaf * span() + span() - 2, between)
     links[index(4 * leaf + 2)] = span() - 2
@@ -160,7 +164,7 @@ def begin_leaf(window: Any, time: int, state: State) -> None:
     store(slots, above, combine(combine(load(slots, above), load(slots, leaf * span() + last)), load(slots, between)))
     times[index(above)] += times[index(leaf * span() + last)] + 1
     times[index(here + last)] = 1
-    if links[index(4 * parent + 3)] == 3:
+    if spine_of(links, parent) == 3:
         store(slots, here + last, state)
     else:
         store(slots, here + last, combine(load(slots, above), state))
@@ -191,9 +195,9 @@ def relieve(window: Any, node: int, changed: int) -> None:
     The path holds a list of nodes below that have changed already, `changed` of them.
     """
     _, _, links, _, marks = window
-    while links[index(4 * node + 2)] == span():
+    while count_of(links, node) == span():
         changed = note_pair(marks, changed, node, split(window, node))
-        node = links[index(4 * node)]
+        node = parent_of(links, node)
     left = -1
     right = -1
     for i in range(changed):
@@ -221,24 +225,24 @@ def split(window: Any, node: int) -> int:
         links[index(4 * node + 3)] = 1
         spine = 2
     else:
-        spine = links[index(4 * node + 3)] & 2
+        spine = spine_of(links, node) & 2
         links[index(4 * node + 3)] &= 1
     other = new_like(window, node)
     links[index(4 * other + 3)] = spine
     if marks[2] == node:
         marks[2] = other
     kept = arity()
-    if spine == 2 and links[index(4 * node + 1)] >= 0:
+    if spine == 2 and row_of(links, node) >= 0:
         kept = span() - 2
-    moved = links[index(4 * node + 2)] - kept - 1
+    moved = count_of(links, node) - kept - 1
     copy_run(window, node, kept + 1, other, 0, moved)
-    if links[index(4 * node + 1)] >= 0:
+    if row_of(links, node) >= 0:
         adopt_kid(window, other, moved, kid_of(window, node, kept + 1 + moved))
     links[index(4 * node + 2)] = kept
     links[index(4 * other + 2)] = moved
-    parent = links[index(4 * node)]
+    parent = parent_of(links, node)
     between = node * span() + kept
-    at = entries_before(times, parent * span(), links[index(4 * parent + 2)], times[index(between)])
+    at = entries_before(times, parent * span(), count_of(links, parent), times[index(between)])
     open_gap(window, parent, at)
     copy_entry(window, between, parent * span() + at)
     adopt_kid(window, parent, at + 1, other)
@@ -253,7 +257,7 @@ def pop(window: Any) -> None:
     """Remove the oldest state."""
     _, _, links, _, marks = window
     leaf = marks[1]
-    count = links[index(4 * leaf + 2)]
+    count = count_of(links, leaf)
     if count == 1:
         links[index(4 * leaf + 2)] = 0
         marks[8] = 0
@@ -267,7 +271,7 @@ def pop(window: Any) -> None:
 def pop_front(window: Any, leaf: int, gone: int) -> None:
     """Remove some of the entries of the first leaf, but not all."""
     slots, times, links, _, marks = window
-    count = links[index(4 * leaf + 2)]
+    count = count_of(links, leaf)
     if marks[8] != count:
         fill_front(window, leaf)
     base = leaf * span()
@@ -284,11 +288,11 @@ def pop_front(window: Any, leaf: int, gone: int) -> None:
 def fill_front(window: Any, leaf: int) -> None:
     """Compute what the aggregate of the first leaf will be after each of the coming evictions."""
     slots, _, links, _, marks = window
-    count = links[index(4 * leaf + 2)]
+    count = count_of(links, leaf)
     last = leaf * span() + count - 1
     state = hold(load(slots, last))
     if leaf != marks[0]:
-        parent = links[index(4 * leaf)]
+        parent = parent_of(links, leaf)
         if parent != marks[0]:
             state = combine(state, load(slots, parent * span() + span() - 1))
     store(slots, 1, state)
@@ -306,14 +310,14 @@ def mend_front(window: Any, node: int, right: int) -> None:
     """
     _, _, links, _, marks = window
     while node != marks[0] and lacks(links, node):
-        parent = links[index(4 * node)]
+        parent = parent_of(links, node)
         neighbour = kid_of(window, parent, 1)
         if fits_one(links, node, neighbour):
             merge_right(window, node, neighbour, parent, 0)
             shift(window, parent, -1)
         else:
-            move_left(window, node, neighbour, parent, 0, links[index(4 * neighbour + 2)] + 1 - arity())
-            if links[index(4 * neighbour + 3)] == 2:
+            move_left(window, node, neighbour, parent, 0, count_of(links, neighbour) + 1 - arity())
+            if spine_of(links, neighbour) == 2:
                 right = neighbour
             else:
                 refresh(window, neighbour)
@@ -332,16 +336,16 @@ def erase(window: Any, time: int) -> bool:
     if not found:
         return False
     leaf = node
-    if links[index(4 * node + 1)] >= 0:
+    if row_of(links, node) >= 0:
         leaf = kid_of(window, node, at + 1)
-        while links[index(4 * leaf + 1)] >= 0:
+        while row_of(links, leaf) >= 0:
             leaf = kid_of(window, leaf, 0)
         copy_entry(window, leaf * span(), node * span() + at)
         at = 0
     close_gap(window, leaf, at)
     marks[8] = 0
     if leaf == marks[0]:
-        if links[index(4 * leaf + 2)] > 0:
+        if count_of(links, leaf) > 0:
             refresh(window, leaf)
         return True
     mend_inside(window, leaf, node)
@@ -355,11 +359,11 @@ def mend_inside(window: Any, node: int, top: int) -> None:
     left = -1
     right = -1
     while node != marks[0] and lacks(links, node):
-        parent = links[index(4 * node)]
+        parent = parent_of(links, node)
         at = 0
         while kid_of(window, parent, at) != node:
             at += 1
-        at = min(at, links[index(4 * parent + 2)] - 1)
+        at = min(at, count_of(links, parent) - 1)
         one = kid_of(window, parent, at)
         two = kid_of(window, parent, at + 1)
         if fits_one(links, one, two):
@@ -367,9 +371,9 @@ def mend_inside(window: Any, node: int, top: int) -> None:
             close_gap(window, parent, at)
         else:
             if one == node:
-                move_left(window, one, two, parent, at, links[index(4 * two + 2)] + 1 - arity())
+                move_left(window, one, two, parent, at, count_of(links, two) + 1 - arity())
             else:
-                move_right(window, one, two, parent, at, links[index(4 * one + 2)] + 1 - arity())
+                move_right(window, one, two, parent, at, count_of(links, one) + 1 - arity())
             left, right = settle(window, one, left, right)
         left, right = settle(window, two, left, right)
         node = parent
@@ -385,7 +389,7 @@ def total(window: Any) -> State:
     slots, _, links, _, marks = window
     last = span() - 1
     root = marks[0]
-    if links[index(4 * root + 1)] < 0:
+    if row_of(links, root) < 0:
         return load(slots, root * span() + last)
     left = load(slots, marks[1] * span() + last)
     right = load(slots, marks[2] * span() + last)

@@ -13,6 +13,7 @@ from muntin.aggregators.fiba.nodes import (
     FRONT,
     HEIGHT,
     LEFT,
+    MARKS,
     NODES,
     PARENT,
     RIGHT,
@@ -173,14 +174,12 @@ class TreeCheck:
     def _free(self) -> None:
         """Require that what is not in the tree is free, with all below it, and free only once."""
         marks = self.window[4]
-        node = int(marks[FREE_NODES])
-        while node >= 0:
-            stack = [node]
+        for node in marks[MARKS : MARKS + int(marks[FREE_NODES])]:
+            stack = [int(node)]
             while stack:
                 each = stack.pop()
                 self._meet(each)
                 stack += children(self.window, each, self.arity)
-            node = self._link(node, PARENT)
         row = int(marks[FREE_ROWS])
         while row >= 0:
             self.require(row not in self.rows, f"the row of children {row} is used twice")

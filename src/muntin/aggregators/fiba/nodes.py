@@ -6,7 +6,7 @@ entries that aggregate covers (`times`). An overfull node holds one entry more, 
 
     links   four for each node: parent, row in `kids` (-1 for a leaf), number of entries, spine
     kids    2 * arity + 1 for each row; only inner nodes have one, so that leaves waste nothing
-    marks   the root, the fingers, the free lists and the height, then room for a path through the tree
+    marks   the root, the fingers, the height and the like, then room for a path through the tree, then free nodes
 
 `spine` is 1 on the left spine, 2 on the right one, 3 for the root, 0 elsewhere, and says what the aggregate covers:
 
@@ -23,8 +23,8 @@ A node inside has at least arity - 1 entries. The root and the nodes on the spin
 others emptied, may have fewer, but not none. So rows that come and go in order fill each node once and empty it once,
 leave full ones behind, and a cut through the tree seldom needs more than the nodes that are cut.
 
-Free nodes are linked by `parent`. One may still have children: they are freed when it is used again, so that to drop a
-subtree takes O(1), and each use O(arity).
+Free nodes are on a stack behind the marks. One may still have children: they are freed when it is used again, so that
+to drop a subtree takes O(1), without a look at it, and each use O(arity).
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from muntin.aggregators.fiba.arity import arity
 from muntin.kernels.vocabulary import Ints, combine, hold, index, kernel, load, store
 
 ROOT, LEFT, RIGHT, FREE_NODES, FREE_ROWS, NODES, ROWS, HEIGHT, FRONT = range(9)
-"""What the first marks hold: nodes, heads of free lists (-1: empty), how many nodes and rows have been used, levels,
-and for how many entries of the first leaf there are aggregates ready."""
+"""What the first marks hold: three nodes, the number of free ones, the first free row (-1: none), how many nodes and
+rows have ever been used, levels, and for how many entries of the first leaf there are aggregates ready."""
 PATH = 16
 """The first mark of the path; kernels write 16."""
 MARKS = PATH + 5 * 64
+"""The first mark of the stack of free nodes; kernels write 336."""
 PARENT, ROW, COUNT, SPINE = range(4)
 """The links of a node; kernels write 0 to 3."""
 
@@ -118,9 +119,9 @@ def entries_until(times: Ints, base: int, count: int, time: int) -> int:
 @kernel
 def release(window: Any, node: int) -> None:
     """Free a node, and with it all below it, which is not looked at now."""
-    _, _, links, _, marks = window
-    links[index(4 * node)] = marks[3]
-    marks[3] = node
+    marks = window[4]
+    marks[index(336 + marks[3])] = node
+    marks[3] += 1
 
 
 @kernel
@@ -145,12 +146,12 @@ def release_alone(window: Any, node: int) -> None:
 def new_leaf(window: Any) -> int:
     """Return a node without entries or children: a free one, whose children become free, else one never used."""
     _, _, links, kids, marks = window
-    node = marks[3]
-    if node < 0:
+    if marks[3] == 0:
         node = marks[5]
         marks[5] = node + 1
     else:
-        marks[3] = parent_of(links, node)
+        marks[3] -= 1
+        node = marks[index(336 + marks[3])]
         row = row_of(links, node)
         if row >= 0:
             # The first child is the next one to be used: nodes that were filled one after the other are so again.

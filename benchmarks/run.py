@@ -26,6 +26,8 @@ EXPERIMENTS = (
     "latency",
     "median",
     "cold_start",
+    "fiba",
+    "citi_bike",
 )
 
 

@@ -108,6 +108,49 @@ def works(kind: type, case: Case) -> bool:
 
 
 PAIRS = [(kind, case) for kind in IN_ORDER for case in CASES if works(kind, case)]
+
+
+class FibaDriver(Driver):
+    """Runs the same steps where rows of equal time are one entry: the list holds those rows together."""
+
+    def __init__(self, case: Case, **options: Any) -> None:
+        super().__init__(aggregators.Fiba, case.aggregation, check=True, **options)
+
+    def step(self, name: str, *arguments: Any) -> None:
+        getattr(self, name)(*arguments)
+        times = sorted({time for time, _ in self.rows})
+        assert len(self.window) == len(times)
+        assert self.window.oldest == (times[0] if times else None)
+        assert self.window.youngest == (times[-1] if times else None)
+        self.rows.sort(key=lambda row: row[0])
+        assert same(self.window.query(), recompute(self.aggregation, self.rows))
+        self.window.check()
+
+    def evict(self) -> None:
+        oldest = self.window.oldest
+        if oldest is None:
+            super().evict()
+            return
+        self.window.evict()
+        self.rows = [row for row in self.rows if row[0] > oldest]
+
+    def insert(self, pause: int, value: Any) -> None:
+        super().insert(pause, value)
+        self.now -= 3 * (pause == 0)  # some of what comes next is out of order
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_fiba_plain(case: Case) -> None:
+    @given(steps(case.nullable), st.sampled_from([2, 4]))
+    @settings(RELAXED, max_examples=10)
+    def run(sequence: list[tuple[Any, ...]], arity: int) -> None:
+        driver = FibaDriver(case, min_arity=arity, compiled=False)
+        for step in sequence:
+            driver.step(*step)
+
+    run()
+
+
 NAMES = [f"{kind.__name__}-{case}" for kind, case in PAIRS]
 
 

@@ -350,6 +350,7 @@ GOLDEN_CASES = {
     "slick_deque_count": (aggregators.SlickDeque, agg.count(), [0, 0, 0], 2),
     "flat_fat_concat": (aggregators.FlatFat, agg.concat("v"), ["a", "b", None, "d"], "bd"),
     "base_intervals_sum": (aggregators.BaseIntervals, agg.sum("v"), [1.5, None, 3.0, 4.0], 7.0),
+    "fiba_concat": (aggregators.Fiba, agg.concat("v"), ["a", "b", None, "d"], "bd"),
     "boundary_max": (aggregators.Boundary, agg.max("v"), [7, 2, 5], 5),
     "two_stacks_bloom": (aggregators.TwoStacks, agg.bloom("v", bits=16), [1, 2], None),
 }

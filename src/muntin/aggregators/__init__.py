@@ -4,6 +4,7 @@ from muntin.aggregators.base import Aggregator
 from muntin.aggregators.base_intervals import BaseIntervals
 from muntin.aggregators.boundary import Boundary
 from muntin.aggregators.daba import Daba
+from muntin.aggregators.fiba import Fiba
 from muntin.aggregators.flat_fat import FlatFat
 from muntin.aggregators.flat_fit import FlatFit
 from muntin.aggregators.recalculate import Recalculate
@@ -16,6 +17,7 @@ __all__ = [
     "BaseIntervals",
     "Boundary",
     "Daba",
+    "Fiba",
     "FlatFat",
     "FlatFit",
     "Recalculate",

@@ -1,0 +1,238 @@
+"""Fiba: in order against TwoStacks, in bulk against its own single operations, and flat in m, d and n.
+
+All loops over single operations run inside a compiled kernel, and bulks are given as the arrays that kernels take, so
+that what is compared is the structures, not the calls from Python and the reading of columns. A bulk insertion at
+distance d puts m consecutive times before the d youngest, evicts the m oldest and queries. min_arity is 4, the default,
+but for the memory.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from harness import Entrant, Figure, Timing, race, rounds_for, rows_for
+
+from muntin import agg, aggregators
+
+ROWS = 4_000_000
+WINDOW = 1 << 22
+GAP = 1 << 32
+"""Between two times of the first filling: room for all that is inserted between them."""
+
+
+@agg.define(state="f8")
+class plain_sum:
+    """The sum of float64 in eight bytes, as the paper has it; agg.sum is compensated, and has 24."""
+
+    def lift(v):
+        return v
+
+    def combine(a, b):
+        return a + b
+
+
+def run(quick: bool) -> Iterator[Figure]:
+    """Yield the figures."""
+    yield from _in_order(quick)
+    yield from _bulk_insert(quick)
+    yield from _bulk_evict(quick)
+    yield _flat_in_size(quick)
+    yield _memory()
+    if not quick:
+        yield _hundred_million()
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def _window(kind: Any = aggregators.Fiba, **options: Any) -> Any:
+    return kind(plain_sum("v"), dtype="f8", nullable=False, **options)
+
+
+# ---------------------------------------------------------------- in order
+
+
+def _in_order(quick: bool) -> Iterator[Figure]:
+    rows = rows_for(quick, ROWS)
+    values = _frozen(np.random.default_rng(4).standard_normal(rows))
+    for width, target in ((1024, 20), (1 << 20, 25)):
+        entrants = [
+            Entrant(kind.__name__, _slider(kind, values, min(width, rows // 2)), rows)
+            for kind in (aggregators.Fiba, aggregators.TwoStacks)
+        ]
+        answers = [entrant.run() for entrant in entrants]
+        if not np.allclose(answers[0], answers[1]):
+            raise SystemExit("fiba: Fiba and TwoStacks disagree")
+        times = race(entrants, rounds_for(quick, 5))
+        ours, theirs = times.values()
+        what = f"insert, evict and query in order, n = {width}, over TwoStacks"
+        yield Figure("fiba", what, ours.median / theirs.median, target, False, "", times)
+
+
+def _slider(kind: Any, values: np.ndarray, width: int) -> Callable[[], np.ndarray]:
+    rows = len(values)
+    times, last = _frozen(np.arange(rows)), _frozen(np.arange(1, rows + 1))
+    first = _frozen(np.maximum(np.arange(rows) - width + 1, 0))
+
+    def slide() -> np.ndarray:
+        window = _window(kind)
+        if kind is aggregators.Fiba:
+            window._reserve(width // 2, width // 4)
+        else:
+            window._reserve(width + 1)
+        outputs = window._binding.outputs(rows)
+        window._module.slide_rows(window._window, (values,), times, first, last, 0, rows, outputs)
+        return outputs[0]
+
+    return slide
+
+
+# ---------------------------------------------------------------- bulks
+
+
+class Stream:
+    """A full window, and bulks that come at a distance from its young end while as many rows leave at the old one."""
+
+    def __init__(self, size: int, bulk: int, distance: int) -> None:
+        self.window = _window()
+        self.window.bulk_insert(np.arange(size) * GAP, np.ones(size))
+        self.bulk = bulk
+        self.next = (size - 1 - distance) * GAP + 1
+        self.values = _frozen(np.ones(bulk))
+
+    def times(self) -> np.ndarray:
+        self.next += self.bulk
+        return _frozen(np.arange(self.next - self.bulk, self.next))
+
+    def in_bulk(self) -> None:
+        """Insert a bulk, evict a bulk, query."""
+        self.window._insert((self.values,), self.times(), self.bulk)
+        self.window.bulk_evict(self.window.nth(self.bulk - 1))
+        self.window.query()
+
+    def singly(self) -> None:
+        """Insert the rows one by one, in a compiled loop; evict a bulk, query."""
+        self.window._reserve(2 * self.bulk, 2 * self.bulk)
+        self.window._module.append_rows(self.window._window, (self.values,), self.times(), 0, self.bulk)
+        self.window.bulk_evict(self.window.nth(self.bulk - 1))
+        self.window.query()
+
+    def repeat(self, step: Callable[[], None], rows: int) -> Callable[[], None]:
+        """Return what does so many rows in steps of a bulk."""
+
+        def steps() -> None:
+            for _ in range(rows // self.bulk):
+                step()
+
+        return steps
+
+
+def _bulk_insert(quick: bool) -> Iterator[Figure]:
+    size, rows = rows_for(quick, WINDOW), rows_for(quick, 1 << 18)
+    for distance in (1024, 65536, 1 << 20):
+        if distance >= size // 2:
+            continue
+        bulks, singles = Stream(size, 1024, distance), Stream(size, 1024, distance)
+        entrants = [
+            Entrant("bulk_insert", bulks.repeat(bulks.in_bulk, rows), rows),
+            Entrant("single inserts", singles.repeat(singles.singly, rows), rows),
+        ]
+        times = race(entrants, rounds_for(quick, 5))
+        ours, theirs = times.values()
+        what = f"bulk_insert, n = {size}, m = 1024, d = {distance}, over single inserts"
+        yield Figure("fiba", what, theirs.median / ours.median, 4, True, "x", times)
+
+
+def _bulk_evict(quick: bool) -> Iterator[Figure]:
+    size = rows_for(quick, WINDOW)
+    taken = {bulk: _evictions(size, bulk, 40 if quick else 200) for bulk in (64, 1024, min(65536, size // 4))}
+    for bulk, target in ((1024, 15), (min(65536, size // 4), 500)):
+        ours, loop = taken[bulk]["bulk_evict"], taken[bulk]["single evictions"]
+        what = f"bulk_evict, n = {size}, m = {bulk}, over single evictions"
+        note = "times are those of one bulk"
+        yield Figure("fiba", what, loop.median / ours.median, target, True, "x", taken[bulk], note)
+    small, large = (taken[bulk]["bulk_evict"] for bulk in (64, min(65536, size // 4)))
+    what = f"time of a bulk_evict, n = {size}, m = {min(65536, size // 4)} over m = 64"
+    times = {"the larger": large, "the smaller": small}
+    yield Figure("fiba", what, large.median / small.median, 3, False, "", times, "times are those of one bulk")
+
+
+def _evictions(size: int, bulk: int, turns: int) -> dict[str, Timing]:
+    """Time the evictions alone, by turns on two windows that are filled up again in between."""
+    windows = [Stream(size, bulk, 0) for _ in range(2)]
+    taken: list[list[int]] = [[], []]
+    for turn in range(turns if bulk < 10_000 else turns // 4):
+        for which in (turn % 2, 1 - turn % 2):
+            window = windows[which].window
+            until = window._time(window.nth(bulk - 1))
+            module, arena = window._module, window._window
+            begun = time.perf_counter_ns()
+            if which == 0:
+                module.evict_until(arena, until)
+            else:
+                module.evict_rows(arena, bulk)
+            taken[which].append(time.perf_counter_ns() - begun)
+            window.bulk_insert(windows[which].times(), windows[which].values)
+    return {
+        name: Timing(statistics.median(each[2:]), min(each))
+        for name, each in zip(("bulk_evict", "single evictions"), taken, strict=True)
+    }
+
+
+def _flat_in_size(quick: bool) -> Figure:
+    rows = rows_for(quick, 1 << 18)
+    sizes = (rows_for(quick, 1 << 24), 4096)
+    streams = [Stream(size, 1024, 1024) for size in sizes]
+    entrants = [
+        Entrant(f"n = {size}", stream.repeat(stream.in_bulk, rows), rows)
+        for size, stream in zip(sizes, streams, strict=True)
+    ]
+    times = race(entrants, rounds_for(quick, 5))
+    large, small = times.values()
+    what = f"bulk_insert and bulk_evict, m = 1024, d = 1024, time a row at n = {sizes[0]} over n = 4096"
+    return Figure("fiba", what, large.median / small.median, 2, False, "", times)
+
+
+# ---------------------------------------------------------------- memory
+
+
+def _memory() -> Figure:
+    size = 1_000_000
+    window = _window(min_arity=8)
+    window.bulk_insert(np.arange(size), np.ones(size))
+    held = sum(array.nbytes for array in window._window) / size
+    return Figure("fiba", "memory, int64 times and float64 sums, min_arity=8", held, 28, False, " bytes a row", {})
+
+
+def _hundred_million() -> Figure:
+    """Run in a process of its own, whose peak is that of the window."""
+    done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=True)
+    peak, taken = map(float, done.stdout.split())
+    times = {"filled in bulks": Timing(taken, taken)}
+    return Figure("fiba", "peak memory of a process with a window of 100 M rows", peak, 3.5, False, " GB", times)
+
+
+def _fill_hundred_million() -> None:
+    rows, bulk = 100_000_000, 1_000_000
+    window = _window(min_arity=8)
+    begun = time.perf_counter_ns()
+    for start in range(0, rows, bulk):
+        window.bulk_insert(np.arange(start, start + bulk), np.ones(bulk))
+    window.bulk_evict(bulk - 1)
+    if window.query() != rows - bulk or len(window) != rows - bulk:
+        raise SystemExit("fiba: a window of 100 M rows answers wrongly")
+    taken = (time.perf_counter_ns() - begun) / rows
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, taken)
+
+
+if __name__ == "__main__":
+    _fill_hundred_million()

@@ -1,0 +1,218 @@
+"""Bulk eviction: cut the tree along the boundary between what goes and what stays. What goes is not looked at.
+
+The boundary is a path. At each level it has a node, how many of its entries go, the neighbour on its right, and the
+level of the ancestor that holds the entry between the two (-1: the node above the path). The path is in the marks, four
+for each level from the top down.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.aggregators.fiba.arity import arity
+from muntin.aggregators.fiba.nodes import (
+    count_of,
+    crown,
+    entries_before,
+    entries_until,
+    fits_one,
+    kid_of,
+    merge_right,
+    move_left,
+    new_leaf,
+    parent_of,
+    refresh_all_spines,
+    release,
+    release_alone,
+    row_of,
+    shift,
+    span,
+    spine_of,
+)
+from muntin.aggregators.fiba.single import mend_front, pop_front, settle
+from muntin.kernels.vocabulary import index, kernel
+
+
+@kernel
+def evict_until(window: Any, time: int) -> None:
+    """Remove all entries whose time is at most the given one. Amortised O(log m), O(log n) at worst."""
+    _, times, links, _, marks = window
+    first = marks[1]
+    count = count_of(links, first)
+    gone = entries_until(times, first * span(), count, time)
+    if gone < count:
+        if gone > 0:
+            pop_front(window, first, gone)
+        return
+    last = marks[2]
+    if times[index(last * span() + count_of(links, last) - 1)] <= time:
+        clear(window)
+        return
+    top = seek_boundary(window, time)
+    depth = trace_boundary(window, top, time)
+    cut_boundary(window, top, depth)
+
+
+@kernel
+def clear(window: Any) -> None:
+    """Remove everything. O(1)."""
+    marks = window[4]
+    release(window, marks[0])
+    leaf = new_leaf(window)
+    crown(window, leaf)
+    marks[1] = leaf
+    marks[2] = leaf
+    marks[7] = 1
+    marks[8] = 0
+
+
+@kernel
+def seek_boundary(window: Any, time: int) -> int:
+    """Return the lowest node of a spine that has the whole boundary below it: both spines are climbed at once."""
+    _, times, links, _, marks = window
+    left = marks[1]
+    right = marks[2]
+    while left != right:
+        above = parent_of(links, left)
+        if time < times[index(above * span())]:
+            return left  # type: ignore[no-any-return]
+        left = above
+        above = parent_of(links, right)
+        if time >= times[index(above * span() + count_of(links, above) - 1)]:
+            return right  # type: ignore[no-any-return]
+        right = above
+    return left  # type: ignore[no-any-return]
+
+
+@kernel
+def trace_boundary(window: Any, top: int, time: int) -> int:
+    """Write the path from the top down to where the boundary ends; return its last level."""
+    _, times, links, _, marks = window
+    node = top
+    neighbour = -1
+    if spine_of(links, top) == 1:
+        neighbour = kid_of(window, parent_of(links, top), 1)
+    ancestor = -1
+    level = 0
+    while True:
+        count = count_of(links, node)
+        at = entries_before(times, node * span(), count, time)
+        ends = False
+        if at < count and times[index(node * span() + at)] == time:
+            at += 1
+            ends = True  # all below the next child stays
+        marks[index(16 + 4 * level)] = node
+        marks[index(17 + 4 * level)] = at
+        marks[index(18 + 4 * level)] = neighbour
+        marks[index(19 + 4 * level)] = ancestor
+        if ends or row_of(links, node) < 0:
+            return level
+        if at < count:
+            neighbour = kid_of(window, node, at + 1)
+            ancestor = level
+        elif neighbour >= 0:
+            neighbour = kid_of(window, neighbour, 0)
+        node = kid_of(window, node, at)
+        level += 1
+
+
+@kernel
+def drop_front(window: Any, node: int, count: int, merged: bool) -> None:
+    """Evict the first entries of a node, and the children before them.
+
+    `merged`: the next entry has gone down into a merger, and the child before it is free already; they leave too.
+    """
+    if row_of(window[2], node) >= 0:
+        for i in range(count - 1, -1, -1):
+            release(window, kid_of(window, node, i))
+    if merged:
+        count += 1
+    if count > 0:
+        shift(window, node, -count)
+
+
+@kernel
+def cut_boundary(window: Any, top: int, depth: int) -> None:
+    """Pass up: evict at each level of the path, and mend what has no entry left with its neighbour."""
+    _, _, links, _, marks = window
+    above = parent_of(links, top)
+    right = -1
+    merged = depth + 1  # the level whose entry has gone into the last merger; levels below it have no node any more
+    changed = -1  # the neighbour on the level below, if it has changed and is not going to be on the left spine
+    for level in range(depth, -1, -1):
+        node = marks[index(16 + 4 * level)]
+        neighbour = marks[index(18 + 4 * level)]
+        at = marks[index(17 + 4 * level)]
+        if changed >= 0 and parent_of(links, changed) != neighbour:
+            changed = -1
+        if level > merged:
+            drop_front(window, node, at, False)
+            release_alone(window, node)
+            continue
+        drop_front(window, node, at, level == merged)
+        merged = depth + 1
+        if level > 0 and count_of(links, node) == 0:
+            ancestor = marks[index(19 + 4 * level)]
+            holder = above
+            between = 0
+            if ancestor >= 0:
+                holder = marks[index(16 + 4 * ancestor)]
+                between = marks[index(17 + 4 * ancestor)]
+            if fits_one(links, node, neighbour):
+                merge_right(window, node, neighbour, holder, between)
+                merged = ancestor
+                changed = -1
+                continue
+            move_left(window, node, neighbour, holder, between, count_of(links, neighbour) + 1 - arity())
+            changed = neighbour
+        if changed >= 0:
+            changed = neighbour
+            _, right = settle(window, neighbour, -1, right)
+    finish_cut(window, top, above, merged < 0, right)
+
+
+@kernel
+def finish_cut(window: Any, top: int, above: int, merged: bool, right: int) -> None:
+    """Go on above the path: a tree cut at its right spine has a new root, another is mended up its left spine."""
+    _, _, links, _, marks = window
+    if merged or spine_of(links, top) == 1:
+        node = top
+        if merged:
+            node = above
+            shift(window, node, -1)
+        mend_front(window, node, right)
+        return
+    if above >= 0:
+        # All above goes, and all that hangs there but this node, its last child.
+        links[index(4 * above + 2)] -= 1
+        release(window, marks[0])
+        crown(window, top)
+    if count_of(links, top) == 0:
+        kid = kid_of(window, top, 0)
+        release_alone(window, top)
+        crown(window, kid)
+    refresh_all_spines(window)
+    marks[7] = height(window)
+
+
+@kernel
+def height(window: Any) -> int:
+    """Return how many levels the tree has."""
+    levels = 1
+    node = window[4][0]
+    while row_of(window[2], node) >= 0:
+        node = kid_of(window, node, 0)
+        levels += 1
+    return levels
+
+
+EVICT_KERNELS = (
+    evict_until,
+    clear,
+    seek_boundary,
+    trace_boundary,
+    drop_front,
+    cut_boundary,
+    finish_cut,
+    height,
+)

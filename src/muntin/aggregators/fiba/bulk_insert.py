@@ -1,0 +1,376 @@
+"""Bulk insertion: find all sites first, then go up level by level, each node taking in all that is meant for it.
+
+What is to be done is a list of events, ordered by time, one list for each level:
+
+    target, time, child, kind      (four numbers for each event in `events`, its state in `fresh`)
+
+An event of kind -1 puts an entry, and a child after it, into the target. One of kind k >= 0 has nothing to put: the
+target, a node of level k (leaves are 0), is to be recomputed, and until that level is reached the event rides along.
+Two lists take turns, in the two halves of the arrays; behind them is room for the entries of a node that is split.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.aggregators.fiba.arity import arity
+from muntin.aggregators.fiba.nodes import (
+    adopt_kid,
+    count_of,
+    entries_before,
+    grow_root,
+    kid_of,
+    new_like,
+    parent_of,
+    refresh_spines,
+    row_of,
+    span,
+    spine_of,
+)
+from muntin.aggregators.fiba.single import push, seek_top, settle
+from muntin.kernels.vocabulary import Columns, Ints, Slots, combine, index, kernel, lift, load, store
+
+
+@kernel
+def append_rows(window: Any, columns: Columns, times: Ints, start: int, stop: int) -> None:
+    """Insert rows one after the other; those of equal time are combined first."""
+    row = start
+    while row < stop:
+        time = times[index(row)]
+        state = lift(columns, times, row)
+        row += 1
+        while row < stop and times[index(row)] == time:
+            state = combine(state, lift(columns, times, row))
+            row += 1
+        push(window, time, state)
+
+
+@kernel
+def insert_sorted(
+    window: Any, columns: Columns, times: Ints, start: int, stop: int, events: Ints, fresh: Slots
+) -> None:
+    """Insert rows in the order of their times, anywhere. Amortised O(log d + m (1 + log(d / m)))."""
+    half = stop - start
+    count = find_sites(window, columns, times, start, stop, events, fresh)
+    left = -1
+    right = -1
+    level = 0
+    read = 0
+    while count > 0:
+        count, left, right = raise_level(window, events, fresh, read, half, count, level, left, right)
+        read = half - read
+        level += 1
+    refresh_spines(window, left, right)
+
+
+# ---------------------------------------------------------------- sites
+
+
+@kernel
+def write_event(events: Ints, at: int, target: int, time: int, child: int, kind: int) -> None:
+    """Write an event."""
+    events[index(4 * at)] = target
+    events[index(4 * at + 1)] = time
+    events[index(4 * at + 2)] = child
+    events[index(4 * at + 3)] = kind
+
+
+@kernel
+def write_step(marks: Ints, level: int, node: int, bound: int, bounded: bool) -> None:
+    """Write a step of the path: a node and, where it is bounded, the time before which all below it is."""
+    marks[index(16 + 3 * level)] = node
+    marks[index(17 + 3 * level)] = bound
+    marks[index(18 + 3 * level)] = bounded
+
+
+@kernel
+def write_spine_step(window: Any, level: int, node: int) -> None:
+    """Write a step that is on a spine: the left one is bounded by the first entry above it, the right one is not."""
+    _, times, links, _, marks = window
+    bounded = spine_of(links, node) == 1
+    bound = 0
+    if bounded:
+        bound = times[index(parent_of(links, node) * span())]
+    write_step(marks, level, node, bound, bounded)
+
+
+@kernel
+def climb(window: Any, level: int, top: int, time: int) -> tuple[int, int]:
+    """Return the first level of the path, from this one up, below which a time belongs; and the path's top level."""
+    _, _, links, _, marks = window
+    while marks[index(18 + 3 * level)] != 0 and time >= marks[index(17 + 3 * level)]:
+        level += 1
+        if level > top:
+            top = level
+            write_spine_step(window, level, links[index(4 * marks[index(13 + 3 * level)])])
+    return level, top
+
+
+@kernel
+def descend(window: Any, level: int, time: int) -> tuple[int, int, bool]:
+    """Go down the path towards a time; return the level and the place where it is or belongs, and whether it is."""
+    _, times, links, _, marks = window
+    while True:
+        node = marks[index(16 + 3 * level)]
+        base = node * span()
+        count = count_of(links, node)
+        at = entries_before(times, base, count, time)
+        if at < count and times[index(base + at)] == time:
+            return level, at, True
+        if level == 0:
+            return level, at, False
+        bound = marks[index(17 + 3 * level)]
+        bounded = marks[index(18 + 3 * level)] != 0
+        if at < count:
+            bound = times[index(base + at)]
+            bounded = True
+        level -= 1
+        write_step(marks, level, kid_of(window, node, at), bound, bounded)
+
+
+@kernel
+def find_sites(window: Any, columns: Columns, times: Ints, start: int, stop: int, events: Ints, fresh: Slots) -> int:
+    """Write an event for each time among the rows; return how many.
+
+    A search begins where the last one ended, and climbs no higher than it must. The state of a time that the window has
+    is combined at once.
+    """
+    slots, _, links, _, marks = window
+    node = seek_top(window, times[index(start)])
+    top = 0
+    below = node
+    while row_of(links, below) >= 0:
+        below = kid_of(window, below, 0)
+        top += 1
+    write_spine_step(window, top, node)
+    level = top
+    count = 0
+    row = start
+    while row < stop:
+        time = times[index(row)]
+        state = lift(columns, times, row)
+        row += 1
+        while row < stop and times[index(row)] == time:
+            state = combine(state, lift(columns, times, row))
+            row += 1
+        level, top = climb(window, level, top, time)
+        level, at, found = descend(window, level, time)
+        node = marks[index(16 + 3 * level)]
+        if found:
+            here = node * span() + at
+            store(slots, here, combine(load(slots, here), state))
+            count = write_recompute(events, 0, count, node, time, level)
+        else:
+            write_event(events, count, node, time, -1, -1)
+            store(fresh, count, state)
+            count += 1
+    return count
+
+
+@kernel
+def write_recompute(events: Ints, begin: int, count: int, node: int, time: int, level: int) -> int:
+    """Append an event that has a node recomputed, unless the last one is meant for it anyway; return how many."""
+    if count > 0 and events[index(4 * (begin + count - 1))] == node:
+        return count
+    write_event(events, begin + count, node, time, -1, level)
+    return count + 1
+
+
+# ---------------------------------------------------------------- one level
+
+
+@kernel
+def raise_level(
+    window: Any, events: Ints, fresh: Slots, read: int, half: int, count: int, level: int, left: int, right: int
+) -> tuple[int, int, int]:
+    """Do the events of a level, and write those of the next; return how many, and the spine nodes that changed."""
+    links = window[2]
+    write = half - read
+    written = 0
+    i = read
+    end = read + count
+    while i < end:
+        target = events[index(4 * i)]
+        kind = events[index(4 * i + 3)]
+        if kind > level:
+            written = write_recompute(events, write, written, target, events[index(4 * i + 1)], kind)
+            i += 1
+            continue
+        begin = i
+        added = 0
+        while i < end and events[index(4 * i)] == target:
+            if events[index(4 * i + 3)] < 0:
+                added += 1
+            i += 1
+        if count_of(links, target) + added < span():
+            if added > 0:
+                interleave(window, events, fresh, begin, i, target, added)
+            left, right = settle(window, target, left, right)
+            if spine_of(links, target) == 0:
+                time = events[index(4 * begin + 1)]
+                written = write_recompute(events, write, written, parent_of(links, target), time, level + 1)
+        else:
+            written, left, right = split_many(
+                window, events, fresh, begin, i, target, added, write, written, 2 * half, left, right
+            )
+    return written, left, right
+
+
+@kernel
+def interleave(window: Any, events: Ints, fresh: Slots, begin: int, end: int, target: int, added: int) -> None:
+    """Put entries into a node that has room for them: a merge from the end, in place."""
+    slots, times, links, kids, _ = window
+    base = target * span()
+    own = count_of(links, target) - 1
+    to = own + added
+    first = row_of(links, target) * (span() + 1)
+    links[index(4 * target + 2)] = to + 1
+    i = end - 1
+    while i >= begin:
+        if events[index(4 * i + 3)] >= 0:
+            i -= 1
+            continue
+        time = events[index(4 * i + 1)]
+        if own >= 0 and times[index(base + own)] > time:
+            slots[index(base + to)] = slots[index(base + own)]
+            times[index(base + to)] = times[index(base + own)]
+            if first >= 0:
+                kids[index(first + to + 1)] = kids[index(first + own + 1)]
+            own -= 1
+        else:
+            slots[index(base + to)] = fresh[index(i)]
+            times[index(base + to)] = time
+            if first >= 0:
+                adopt_kid(window, target, to + 1, events[index(4 * i + 2)])
+            i -= 1
+        to -= 1
+
+
+@kernel
+def piece(rest: int, full: int) -> int:
+    """Return the arity of the next node, when a node of arity `rest` is split into pieces of `full`.
+
+    With arity() + 1 for `full` there is always enough left for the last piece; with 2 * arity() the last two share.
+    """
+    if rest <= 2 * arity():
+        return rest
+    if rest - full >= arity():
+        return full
+    return rest // 2
+
+
+@kernel
+def set_aside(window: Any, events: Ints, fresh: Slots, target: int, spare: int) -> None:
+    """Copy the entries and the children of a node behind the events."""
+    slots, times, links, kids, _ = window
+    base = target * span()
+    count = count_of(links, target)
+    for i in range(count):
+        fresh[index(spare + i)] = slots[index(base + i)]
+        events[index(4 * spare + i)] = times[index(base + i)]
+    row = row_of(links, target)
+    if row >= 0:
+        for i in range(count + 1):
+            events[index(4 * spare + span() + i)] = kids[index(row * (span() + 1) + i)]
+
+
+@kernel
+def part_spine(window: Any, target: int) -> int:
+    """Leave a node that is to be split on the left spine at most; return what its last piece is to be."""
+    _, _, links, _, marks = window
+    spine = spine_of(links, target)
+    if target == marks[0]:
+        grow_root(window)
+    links[index(4 * target + 3)] = spine & 1
+    return spine & 2
+
+
+@kernel
+def split_many(
+    window: Any,
+    events: Ints,
+    fresh: Slots,
+    begin: int,
+    end: int,
+    target: int,
+    added: int,
+    write: int,
+    written: int,
+    spare: int,
+    left: int,
+    right: int,
+) -> tuple[int, int, int]:
+    """Interleave a node with more entries than it can hold, and cut the sequence into nodes as it comes.
+
+    The pieces have arity() + 1 children each, as far from too few as from too many; on the right spine, where rows
+    mostly come in order, as many as they can. Between two pieces an entry goes up: an event of the next level.
+    """
+    slots, times, links, _, marks = window
+    held = count_of(links, target)
+    inner = row_of(links, target) >= 0
+    set_aside(window, events, fresh, target, spare)
+    spine = part_spine(window, target)
+    parent = parent_of(links, target)
+    full = arity() + 1
+    if spine == 2:
+        full = 2 * arity()
+    rest = held + added + 1
+    take = piece(rest, full)
+    node = target
+    put = 0
+    own = 0
+    i = begin
+    for _ in range(held + added):
+        while i < end and events[index(4 * i + 3)] >= 0:
+            i += 1
+        if i < end and (own == held or events[index(4 * i + 1)] < events[index(4 * spare + own)]):
+            state = i
+            time = events[index(4 * i + 1)]
+            kid = events[index(4 * i + 2)]
+            i += 1
+        else:
+            state = spare + own
+            time = events[index(4 * spare + own)]
+            own += 1
+            kid = events[index(4 * spare + span() + own)]
+        if put == take - 1:
+            links[index(4 * node + 2)] = put
+            left, right = settle(window, node, left, right)
+            node = new_like(window, target)
+            write_event(events, write + written, parent, time, node, -1)
+            fresh[index(write + written)] = fresh[index(state)]
+            written += 1
+            rest -= take
+            take = piece(rest, full)
+            put = -1
+        else:
+            slots[index(node * span() + put)] = fresh[index(state)]
+            times[index(node * span() + put)] = time
+        put += 1
+        if inner:
+            adopt_kid(window, node, put, kid)
+    links[index(4 * node + 2)] = put
+    links[index(4 * node + 3)] = spine
+    if marks[2] == target:
+        marks[2] = node
+    left, right = settle(window, node, left, right)
+    return written, left, right
+
+
+INSERT_KERNELS = (
+    append_rows,
+    insert_sorted,
+    write_event,
+    write_step,
+    write_spine_step,
+    climb,
+    descend,
+    find_sites,
+    write_recompute,
+    raise_level,
+    interleave,
+    piece,
+    set_aside,
+    part_spine,
+    split_many,
+)

@@ -1,0 +1,525 @@
+"""The arena of a Fiba tree, and what is done to one or two of its nodes.
+
+A node is a number. Its entries are columns of two arrays, `slots` (states) and `times`, each with a row of 2 * arity
+columns for a node: at most 2 * arity - 1 entries, and in the last column the node's aggregate (`slots`) and how many
+entries that aggregate covers (`times`). An overfull node holds one entry more, in the last column, until it is split.
+
+    links   four for each node: parent, row in `kids` (-1 for a leaf), number of entries, spine
+    kids    2 * arity + 1 for each row; only inner nodes have one, so that leaves waste nothing
+    marks   the root, the fingers, the height and the like, then room for a path through the tree, then free nodes
+
+`spine` is 1 on the left spine, 2 on the right one, 3 for the root, 0 elsewhere, and says what the aggregate covers:
+
+    0  up      all children and entries
+    3  inner   all but the first and the last child
+    1  left    all but the first child, then the left aggregate of the parent (unless that is the root)
+    2  right   the right aggregate of the parent (unless that is the root), then all but the last child
+
+Node 0 is never in the tree. Its slots hold, for k from 1 on, what the aggregate of the first leaf will be when all but
+its last k entries have gone: they are computed together, so that an eviction mostly takes no combine. The mark `FRONT`
+says for how many entries of the leaf they hold; 0 where they have to be computed anew.
+
+A node inside has at least arity - 1 entries. The root and the nodes on the spines, of which some are being filled and
+others emptied, may have fewer, but not none. So rows that come and go in order fill each node once and empty it once,
+leave full ones behind, and a cut through the tree seldom needs more than the nodes that are cut.
+
+Free nodes are on a stack behind the marks. One may still have children: they are freed when it is used again, so that
+to drop a subtree takes O(1), without a look at it, and each use O(arity).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.aggregators.fiba.arity import arity
+from muntin.kernels.vocabulary import Ints, combine, hold, index, kernel, load, store
+
+ROOT, LEFT, RIGHT, FREE_NODES, FREE_ROWS, NODES, ROWS, HEIGHT, FRONT = range(9)
+"""What the first marks hold: three nodes, the number of free ones, the first free row (-1: none), how many nodes and
+rows have ever been used, levels, and for how many entries of the first leaf there are aggregates ready."""
+PATH = 16
+"""The first mark of the path; kernels write 16."""
+MARKS = PATH + 5 * 64
+"""The first mark of the stack of free nodes; kernels write 336."""
+PARENT, ROW, COUNT, SPINE = range(4)
+"""The links of a node; kernels write 0 to 3."""
+
+
+@kernel
+def span() -> int:
+    """Return how many columns a node has in `slots` and `times`."""
+    return 2 * arity()
+
+
+@kernel
+def width() -> int:
+    """Return how many children a row of `kids` has room for: one more than a node may keep."""
+    return 2 * arity() + 1
+
+
+@kernel
+def parent_of(links: Ints, node: int) -> int:
+    """Return the parent of a node; -1 for the root."""
+    return links[index(4 * node)]  # type: ignore[no-any-return]
+
+
+@kernel
+def row_of(links: Ints, node: int) -> int:
+    """Return the row of a node's children; -1 for a leaf."""
+    return links[index(4 * node + 1)]  # type: ignore[no-any-return]
+
+
+@kernel
+def count_of(links: Ints, node: int) -> int:
+    """Return the number of a node's entries."""
+    return links[index(4 * node + 2)]  # type: ignore[no-any-return]
+
+
+@kernel
+def spine_of(links: Ints, node: int) -> int:
+    """Return where a node is: 0 inside, 1 on the left spine, 2 on the right one, 3 the root."""
+    return links[index(4 * node + 3)]  # type: ignore[no-any-return]
+
+
+@kernel
+def kid_of(window: Any, node: int, at: int) -> int:
+    """Return a child of an inner node."""
+    return window[3][index(row_of(window[2], node) * width() + at)]  # type: ignore[no-any-return]
+
+
+@kernel
+def copy_entry(window: Any, source: int, target: int) -> None:
+    """Copy an entry from one column to another."""
+    slots, times = window[0], window[1]
+    slots[index(target)] = slots[index(source)]
+    times[index(target)] = times[index(source)]
+
+
+@kernel
+def entries_before(times: Ints, base: int, count: int, time: int) -> int:
+    """Return how many entries of a node, whose columns begin at `base`, are before a time. No branch: it vectorises."""
+    before = 0
+    for i in range(count):
+        before += times[index(base + i)] < time
+    return before
+
+
+@kernel
+def entries_until(times: Ints, base: int, count: int, time: int) -> int:
+    """Return how many entries of a node are at or before a time."""
+    until = 0
+    for i in range(count):
+        until += times[index(base + i)] <= time
+    return until
+
+
+# ---------------------------------------------------------------- nodes and rows, used and free
+
+
+@kernel
+def release(window: Any, node: int) -> None:
+    """Free a node, and with it all below it, which is not looked at now."""
+    marks = window[4]
+    marks[index(336 + marks[3])] = node
+    marks[3] += 1
+
+
+@kernel
+def release_row(window: Any, node: int) -> None:
+    """Take the row of children from an inner node, which leaves a leaf."""
+    _, _, links, kids, marks = window
+    row = row_of(links, node)
+    kids[index(row * width())] = marks[4]
+    marks[4] = row
+    links[index(4 * node + 1)] = -1
+
+
+@kernel
+def release_alone(window: Any, node: int) -> None:
+    """Free a node whose children, if it had any, live on elsewhere."""
+    if row_of(window[2], node) >= 0:
+        release_row(window, node)
+    release(window, node)
+
+
+@kernel
+def new_leaf(window: Any) -> int:
+    """Return a node without entries or children: a free one, whose children become free, else one never used."""
+    _, _, links, kids, marks = window
+    if marks[3] == 0:
+        node = marks[5]
+        marks[5] = node + 1
+    else:
+        marks[3] -= 1
+        node = marks[index(336 + marks[3])]
+        row = row_of(links, node)
+        if row >= 0:
+            # The first child is the next one to be used: nodes that were filled one after the other are so again.
+            for i in range(count_of(links, node), -1, -1):
+                release(window, kids[index(row * width() + i)])
+            release_row(window, node)
+    links[index(4 * node)] = -1
+    links[index(4 * node + 1)] = -1
+    links[index(4 * node + 2)] = 0
+    links[index(4 * node + 3)] = 0
+    return node  # type: ignore[no-any-return]
+
+
+@kernel
+def new_inner(window: Any) -> int:
+    """Return a node with room for children."""
+    node = new_leaf(window)
+    _, _, links, kids, marks = window
+    row = marks[4]
+    if row < 0:
+        row = marks[6]
+        marks[6] = row + 1
+    else:
+        marks[4] = kids[index(row * width())]
+    links[index(4 * node + 1)] = row
+    return node
+
+
+@kernel
+def new_like(window: Any, node: int) -> int:
+    """Return a new node of the same level as another."""
+    if row_of(window[2], node) < 0:
+        return new_leaf(window)
+    return new_inner(window)
+
+
+@kernel
+def adopt_kid(window: Any, node: int, at: int, kid: int) -> None:
+    """Make a node a child of another."""
+    _, _, links, kids, _ = window
+    kids[index(row_of(links, node) * width() + at)] = kid
+    links[index(4 * kid)] = node
+
+
+@kernel
+def grow_root(window: Any) -> int:
+    """Put a new root, which has no entry yet, above the old one. The old one is about to be split."""
+    _, _, links, _, marks = window
+    old = marks[0]
+    root = new_inner(window)
+    adopt_kid(window, root, 0, old)
+    links[index(4 * root + 3)] = 3
+    marks[0] = root
+    marks[7] += 1
+    return root
+
+
+# ---------------------------------------------------------------- aggregates
+
+
+@kernel
+def refresh_leaf(window: Any, node: int) -> None:
+    """Recompute the aggregate of a leaf from its entries, the parent's part left out."""
+    slots, times, links = window[0], window[1], window[2]
+    base = node * span()
+    count = count_of(links, node)
+    state = hold(load(slots, base))
+    for i in range(1, count):
+        state = combine(state, load(slots, base + i))
+    store(slots, base + span() - 1, state)
+    times[index(base + span() - 1)] = count
+    if spine_of(links, node) & 1 == 1:
+        window[4][8] = 0
+
+
+@kernel
+def refresh_inner(window: Any, node: int) -> None:
+    """Recompute the aggregate of an inner node from its entries and children, the parent's part left out."""
+    slots, times, links, kids, _ = window
+    base = node * span()
+    count = count_of(links, node)
+    spine = spine_of(links, node)
+    first = row_of(links, node) * width()
+    total = span() - 1
+    size = count
+    state = hold(load(slots, base))
+    if spine & 1 == 0:
+        kid = kids[index(first)] * span() + total
+        state = combine(load(slots, kid), state)
+        size += times[index(kid)]
+    for i in range(1, count):
+        kid = kids[index(first + i)] * span() + total
+        state = combine(combine(state, load(slots, kid)), load(slots, base + i))
+        size += times[index(kid)]
+    if spine & 2 == 0:
+        kid = kids[index(first + count)] * span() + total
+        state = combine(state, load(slots, kid))
+        size += times[index(kid)]
+    store(slots, base + total, state)
+    times[index(base + total)] = size
+
+
+@kernel
+def refresh(window: Any, node: int) -> None:
+    """Recompute the aggregate of a node, of the kind that its place asks for. O(arity)."""
+    slots, times, links, _, _ = window
+    if row_of(links, node) < 0:
+        refresh_leaf(window, node)
+    else:
+        refresh_inner(window, node)
+    spine = spine_of(links, node)
+    if spine == 1 or spine == 2:  # a test of membership would build a tuple
+        parent = parent_of(links, node)
+        if spine_of(links, parent) != 3:
+            here = node * span() + span() - 1
+            above = parent * span() + span() - 1
+            if spine == 1:
+                store(slots, here, combine(load(slots, here), load(slots, above)))
+            else:
+                store(slots, here, combine(load(slots, above), load(slots, here)))
+            times[index(here)] += times[index(above)]
+
+
+@kernel
+def refresh_left(window: Any, node: int) -> None:
+    """Recompute the left spine from a node of it down to the finger: each needs its parent's aggregate."""
+    _, _, links, _, marks = window
+    while True:
+        links[index(4 * node + 3)] |= 1
+        refresh(window, node)
+        if row_of(links, node) < 0:
+            break
+        node = kid_of(window, node, 0)
+    marks[1] = node
+
+
+@kernel
+def refresh_right(window: Any, node: int) -> None:
+    """Recompute the right spine from a node of it down to the finger."""
+    _, _, links, _, marks = window
+    while True:
+        links[index(4 * node + 3)] |= 2
+        refresh(window, node)
+        if row_of(links, node) < 0:
+            break
+        node = kid_of(window, node, count_of(links, node))
+    marks[2] = node
+
+
+@kernel
+def refresh_spines(window: Any, left: int, right: int) -> None:
+    """Pass down: recompute each spine from a node of it on; -1 leaves it as it is."""
+    if left >= 0:
+        refresh_left(window, left)
+    if right >= 0:
+        refresh_right(window, right)
+
+
+# ---------------------------------------------------------------- entries within a node, and between neighbours
+
+
+@kernel
+def open_gap(window: Any, node: int, at: int) -> None:
+    """Make room for an entry, and for the child after it."""
+    _, _, links, kids, _ = window
+    base = node * span()
+    count = count_of(links, node)
+    for i in range(count, at, -1):
+        copy_entry(window, base + i - 1, base + i)
+    row = row_of(links, node)
+    if row >= 0:
+        for i in range(count + 1, at + 1, -1):
+            kids[index(row * width() + i)] = kids[index(row * width() + i - 1)]
+    links[index(4 * node + 2)] = count + 1
+
+
+@kernel
+def close_gap(window: Any, node: int, at: int) -> None:
+    """Drop an entry, and the child before it."""
+    _, _, links, kids, _ = window
+    base = node * span()
+    count = count_of(links, node)
+    for i in range(at + 1, count):
+        copy_entry(window, base + i, base + i - 1)
+    row = row_of(links, node)
+    if row >= 0:
+        for i in range(at + 1, count + 1):
+            kids[index(row * width() + i - 1)] = kids[index(row * width() + i)]
+    links[index(4 * node + 2)] = count - 1
+
+
+@kernel
+def shift(window: Any, node: int, by: int) -> None:
+    """Move all entries and children of a node to the right; negative: to the left, over the first ones."""
+    _, _, links, kids, _ = window
+    base = node * span()
+    count = count_of(links, node)
+    row = row_of(links, node)
+    if by > 0:
+        for i in range(count - 1, -1, -1):
+            copy_entry(window, base + i, base + i + by)
+    else:
+        for i in range(-by, count):
+            copy_entry(window, base + i, base + i + by)
+    if row >= 0:
+        first = row * width()
+        if by > 0:
+            for i in range(count, -1, -1):
+                kids[index(first + i + by)] = kids[index(first + i)]
+        else:
+            for i in range(-by, count + 1):
+                kids[index(first + i + by)] = kids[index(first + i)]
+    links[index(4 * node + 2)] = count + by
+
+
+@kernel
+def copy_run(window: Any, source: int, begin: int, target: int, at: int, count: int) -> None:
+    """Copy `count` entries, and the children before each of them, from one node to another."""
+    _, _, links, kids, _ = window
+    for i in range(count):
+        copy_entry(window, source * span() + begin + i, target * span() + at + i)
+    if row_of(links, source) >= 0:
+        for i in range(count):
+            kid = kids[index(row_of(links, source) * width() + begin + i)]
+            adopt_kid(window, target, at + i, kid)
+
+
+@kernel
+def move_left(window: Any, left: int, right: int, ancestor: int, at: int, count: int) -> None:
+    """Move entries from a node to its neighbour on the left, through the entry of an ancestor that is between them."""
+    _, _, links, _, _ = window
+    held = count_of(links, left)
+    between = ancestor * span() + at
+    copy_entry(window, between, left * span() + held)
+    copy_entry(window, right * span() + count - 1, between)
+    links[index(4 * left + 2)] = held + count
+    if row_of(links, right) >= 0:
+        adopt_kid(window, left, held + count, kid_of(window, right, count - 1))
+    copy_run(window, right, 0, left, held + 1, count - 1)
+    shift(window, right, -count)
+
+
+@kernel
+def move_right(window: Any, left: int, right: int, ancestor: int, at: int, count: int) -> None:
+    """Move entries from a node to its neighbour on the right, through the entry of an ancestor that is between them."""
+    _, _, links, _, _ = window
+    kept = count_of(links, left) - count
+    between = ancestor * span() + at
+    shift(window, right, count)
+    copy_entry(window, between, right * span() + count - 1)
+    copy_entry(window, left * span() + kept, between)
+    if row_of(links, left) >= 0:
+        adopt_kid(window, right, count - 1, kid_of(window, left, kept + count))
+    copy_run(window, left, kept + 1, right, 0, count - 1)
+    links[index(4 * left + 2)] = kept
+
+
+@kernel
+def merge_right(window: Any, left: int, right: int, ancestor: int, at: int) -> None:
+    """Put a node, and the entry of an ancestor that is between, before its neighbour. The node is then free.
+
+    The entry, and the child before it, are still to be taken from the ancestor.
+    """
+    _, _, links, _, marks = window
+    held = count_of(links, left)
+    shift(window, right, held + 1)
+    copy_entry(window, ancestor * span() + at, right * span() + held)
+    if row_of(links, left) >= 0:
+        adopt_kid(window, right, held, kid_of(window, left, held))
+    copy_run(window, left, 0, right, 0, held)
+    links[index(4 * right + 3)] |= spine_of(links, left) & 1
+    if marks[1] == left:
+        marks[1] = right
+    release_alone(window, left)
+
+
+@kernel
+def fits_one(links: Ints, left: int, right: int) -> bool:
+    """Say whether two neighbours, one of which has too few entries, are to be merged.
+
+    Inner nodes are not merged into a full one: that would be split by the next entry, and all above it by turns too.
+    """
+    count = count_of(links, left) + count_of(links, right) + 1
+    if row_of(links, left) < 0:
+        return count < span()
+    return count < span() - 1
+
+
+@kernel
+def lacks(links: Ints, node: int) -> bool:
+    """Say whether a node, which is not the root, has too few entries."""
+    if spine_of(links, node) != 0:
+        return count_of(links, node) < 1
+    return count_of(links, node) < arity() - 1
+
+
+@kernel
+def shrink_root(window: Any) -> bool:
+    """Make the child of a root without entries the root. Both spines must then be recomputed."""
+    _, _, links, _, marks = window
+    root = marks[0]
+    if count_of(links, root) > 0 or row_of(links, root) < 0:
+        return False
+    kid = kid_of(window, root, 0)
+    release_alone(window, root)
+    crown(window, kid)
+    marks[7] -= 1
+    return True
+
+
+@kernel
+def crown(window: Any, node: int) -> None:
+    """Make a node the root."""
+    _, _, links, _, marks = window
+    links[index(4 * node)] = -1
+    links[index(4 * node + 3)] = 3
+    marks[0] = node
+
+
+@kernel
+def refresh_all_spines(window: Any) -> None:
+    """Recompute the root and both spines from top to bottom, after the root has changed."""
+    _, _, links, _, marks = window
+    root = marks[0]
+    if row_of(links, root) < 0:
+        marks[1] = root
+        marks[2] = root
+        refresh(window, root)
+    else:
+        refresh_left(window, root)
+        refresh_right(window, kid_of(window, root, count_of(links, root)))
+
+
+NODE_KERNELS = (
+    span,
+    width,
+    parent_of,
+    row_of,
+    count_of,
+    spine_of,
+    kid_of,
+    copy_entry,
+    entries_before,
+    entries_until,
+    release,
+    release_row,
+    release_alone,
+    new_leaf,
+    new_inner,
+    new_like,
+    adopt_kid,
+    grow_root,
+    refresh_leaf,
+    refresh_inner,
+    refresh,
+    refresh_left,
+    refresh_right,
+    refresh_spines,
+    open_gap,
+    close_gap,
+    shift,
+    copy_run,
+    move_left,
+    move_right,
+    merge_right,
+    fits_one,
+    lacks,
+    crown,
+    shrink_root,
+    refresh_all_spines,
+)

@@ -1,0 +1,226 @@
+"""What a tree can say besides its total: ranges, ranks, single entries, and a copy of itself without free nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.aggregators.fiba.nodes import (
+    adopt_kid,
+    count_of,
+    entries_before,
+    entries_until,
+    kid_of,
+    new_inner,
+    new_leaf,
+    parent_of,
+    row_of,
+    span,
+    spine_of,
+)
+from muntin.aggregators.fiba.single import seek
+from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, index, kernel, load
+
+
+@kernel
+def fold_between(window: Any, node: int, begin: int, end: int) -> State:
+    """Return the aggregate of some entries of a node, and of the children between them."""
+    slots = window[0]
+    base = node * span()
+    state = hold(load(slots, base + begin))
+    for i in range(begin + 1, end):
+        if row_of(window[2], node) >= 0:
+            state = combine(state, load(slots, kid_of(window, node, i) * span() + span() - 1))
+        state = combine(state, load(slots, base + i))
+    return state
+
+
+@kernel
+def answer_range(window: Any, low: int, high: int, outputs: Outputs) -> bool:
+    """Lower the aggregate of the entries with low <= time <= high; say whether there are any. O(log n).
+
+    The children that are taken whole are inside: on a spine is only a node's first child, or its last.
+    """
+    _, times, links, _, marks = window
+    node = marks[0]
+    while True:
+        base = node * span()
+        count = count_of(links, node)
+        begin = entries_before(times, base, count, low)
+        end = entries_until(times, base, count, high)
+        if begin < end:
+            break
+        if begin > end or row_of(links, node) < 0:
+            return False
+        node = kid_of(window, node, begin)
+    state = fold_between(window, node, begin, end)
+    if row_of(links, node) >= 0:
+        state = prepend_from(window, kid_of(window, node, begin), low, state)
+        state = append_until(window, kid_of(window, node, end), high, state)
+    emit(outputs, 0, state)
+    return True
+
+
+@kernel
+def prepend_from(window: Any, node: int, low: int, state: State) -> State:
+    """Return a state with all entries below a node from a time on put before it."""
+    slots, times, links, _, _ = window
+    while True:
+        count = count_of(links, node)
+        begin = entries_before(times, node * span(), count, low)
+        inner = row_of(links, node) >= 0
+        if begin < count:
+            if inner:
+                state = combine(load(slots, kid_of(window, node, count) * span() + span() - 1), state)
+            state = combine(fold_between(window, node, begin, count), state)
+        if not inner:
+            return state
+        node = kid_of(window, node, begin)
+
+
+@kernel
+def append_until(window: Any, node: int, high: int, state: State) -> State:
+    """Return a state with all entries below a node up to a time put after it."""
+    slots, times, links, _, _ = window
+    while True:
+        end = entries_until(times, node * span(), count_of(links, node), high)
+        inner = row_of(links, node) >= 0
+        if end > 0:
+            if inner:
+                state = combine(state, load(slots, kid_of(window, node, 0) * span() + span() - 1))
+            state = combine(state, fold_between(window, node, 0, end))
+        if not inner:
+            return state
+        node = kid_of(window, node, end)
+
+
+@kernel
+def answer_entry(window: Any, column: int, outputs: Outputs) -> None:
+    """Lower the state of a single entry."""
+    emit(outputs, 0, load(window[0], column))
+
+
+@kernel
+def entry_at(window: Any, time: int) -> int:
+    """Return the column of the entry of a time; -1 where there is none."""
+    node, at, found = seek(window, time)
+    if found:
+        return node * span() + at
+    return -1
+
+
+# ---------------------------------------------------------------- ranks
+
+
+@kernel
+def entries_below(window: Any, node: int) -> int:
+    """Return how many entries there are in a node that is not on the right spine, and below it. O(1)."""
+    _, times, links, _, marks = window
+    last = span() - 1
+    if spine_of(links, node) == 0:
+        return times[index(node * span() + last)]  # type: ignore[no-any-return]
+    below = times[index(marks[1] * span() + last)]  # all of the left spine, of which what is above the node is known
+    parent = parent_of(links, node)
+    if spine_of(links, parent) != 3:
+        below -= times[index(parent * span() + last)]
+    return below  # type: ignore[no-any-return]
+
+
+@kernel
+def count_before(window: Any, time: int) -> int:
+    """Return how many entries are before a time. O(log n)."""
+    _, times, links, _, marks = window
+    node = marks[0]
+    before = 0
+    while True:
+        at = entries_before(times, node * span(), count_of(links, node), time)
+        before += at
+        if row_of(links, node) < 0:
+            return before
+        for i in range(at):
+            before += entries_below(window, kid_of(window, node, i))
+        node = kid_of(window, node, at)
+
+
+@kernel
+def time_of_rank(window: Any, rank: int) -> int:
+    """Return the time that has `rank` entries before it; there is one. O(log n)."""
+    _, times, links, _, marks = window
+    node = marks[0]
+    while row_of(links, node) >= 0:
+        count = count_of(links, node)
+        at = 0
+        while at < count:
+            below = entries_below(window, kid_of(window, node, at))
+            if rank < below:
+                break
+            if rank == below:
+                return times[index(node * span() + at)]  # type: ignore[no-any-return]
+            rank -= below + 1
+            at += 1
+        node = kid_of(window, node, at)
+    return times[index(node * span() + rank)]  # type: ignore[no-any-return]
+
+
+# ---------------------------------------------------------------- copies
+
+
+@kernel
+def copy_node(window: Any, node: int, other: Any) -> int:
+    """Copy a node without its children into another arena; return its number there."""
+    slots, times, links, _, _ = window
+    copy = new_leaf(other) if row_of(links, node) < 0 else new_inner(other)
+    count = count_of(links, node)
+    for i in range(span()):
+        if i < count or i == span() - 1:
+            other[0][index(copy * span() + i)] = slots[index(node * span() + i)]
+            other[1][index(copy * span() + i)] = times[index(node * span() + i)]
+    other[2][index(4 * copy + 2)] = count
+    other[2][index(4 * copy + 3)] = spine_of(links, node)
+    return copy
+
+
+@kernel
+def copy_tree(window: Any, other: Any) -> None:
+    """Copy the tree into an empty arena with room for it, its nodes numbered from the root down, from left to right."""
+    _, _, links, _, marks = window
+    path = marks  # a node, its copy, and how many of its children are done, for each level
+    there = other[4]
+    depth = 0
+    path[16] = marks[0]
+    path[17] = copy_node(window, marks[0], other)
+    path[18] = 0
+    there[0] = path[17]
+    there[7] = marks[7]
+    while depth >= 0:
+        node = path[index(16 + 3 * depth)]
+        done = path[index(18 + 3 * depth)]
+        if node == marks[1]:
+            there[1] = path[index(17 + 3 * depth)]
+        if node == marks[2]:
+            there[2] = path[index(17 + 3 * depth)]
+        if row_of(links, node) < 0 or done > count_of(links, node):
+            depth -= 1
+            continue
+        kid = kid_of(window, node, done)
+        copy = copy_node(window, kid, other)
+        adopt_kid(other, path[index(17 + 3 * depth)], done, copy)
+        path[index(18 + 3 * depth)] = done + 1
+        depth += 1
+        path[index(16 + 3 * depth)] = kid
+        path[index(17 + 3 * depth)] = copy
+        path[index(18 + 3 * depth)] = 0
+
+
+QUERY_KERNELS = (
+    fold_between,
+    answer_range,
+    prepend_from,
+    append_until,
+    answer_entry,
+    entry_at,
+    entries_below,
+    count_before,
+    time_of_rank,
+    copy_node,
+    copy_tree,
+)

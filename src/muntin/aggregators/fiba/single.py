@@ -1,0 +1,417 @@
+"""One entry at a time: found from the nearer finger, inserted or taken out, and the tree mended above it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.aggregators.fiba.arity import arity
+from muntin.aggregators.fiba.nodes import (
+    adopt_kid,
+    close_gap,
+    copy_entry,
+    copy_run,
+    count_of,
+    entries_before,
+    fits_one,
+    grow_root,
+    kid_of,
+    lacks,
+    merge_right,
+    move_left,
+    move_right,
+    new_leaf,
+    new_like,
+    open_gap,
+    parent_of,
+    refresh,
+    refresh_all_spines,
+    refresh_spines,
+    row_of,
+    shift,
+    shrink_root,
+    span,
+    spine_of,
+)
+from muntin.kernels.vocabulary import Ints, State, combine, hold, index, kernel, load, store
+
+
+@kernel
+def seek_top(window: Any, time: int) -> int:
+    """Return the lowest node of a spine below which a time belongs: both spines are climbed at once. O(log d)."""
+    _, times, links, _, marks = window
+    left = marks[1]
+    right = marks[2]
+    while left != right:  # they meet in the root
+        above = parent_of(links, right)
+        if time > times[index(above * span() + count_of(links, above) - 1)]:
+            return right  # type: ignore[no-any-return]
+        right = above
+        above = parent_of(links, left)
+        if time < times[index(above * span())]:
+            return left  # type: ignore[no-any-return]
+        left = above
+    return left  # type: ignore[no-any-return]
+
+
+@kernel
+def seek(window: Any, time: int) -> tuple[int, int, bool]:
+    """Return the node and the place in it where a time is, or, in a leaf, where it belongs; and whether it is there."""
+    _, times, links, _, _ = window
+    node = seek_top(window, time)
+    while True:
+        base = node * span()
+        count = count_of(links, node)
+        at = entries_before(times, base, count, time)
+        if at < count and times[index(base + at)] == time:
+            return node, at, True
+        if row_of(links, node) < 0:
+            return node, at, False
+        node = kid_of(window, node, at)
+
+
+@kernel
+def settle(window: Any, node: int, left: int, right: int) -> tuple[int, int]:
+    """Recompute a node that has changed, or, on a spine, note it as where the pass down is to begin."""
+    spine = spine_of(window[2], node)
+    if spine == 1:
+        return node, right
+    if spine == 2:
+        return left, node
+    refresh(window, node)
+    return left, right
+
+
+@kernel
+def mend(window: Any, node: int, top: int, left: int, right: int) -> None:
+    """Recompute what depends on a node that has changed: upwards to a spine, at least to `top`, then down the spines.
+
+    `left` and `right` are nodes of the spines that have changed as well, below this one; -1: none.
+    """
+    _, _, links, _, marks = window
+    reached = False
+    while True:
+        left, right = settle(window, node, left, right)
+        reached = reached or node == top
+        # A node inside is part of its parent's aggregate; one on a spine is not.
+        if node == marks[0] or (reached and spine_of(links, node) != 0):
+            break
+        node = parent_of(links, node)
+    refresh_spines(window, left, right)
+
+
+# ---------------------------------------------------------------- in
+
+
+@kernel
+def push(window: Any, time: int, state: State) -> None:
+    """Insert a state. One combine where it is the youngest, and the last leaf has room."""
+    slots, times, links, _, marks = window
+    leaf = marks[2]
+    count = count_of(links, leaf)
+    base = leaf * span()
+    if count == 0:
+        links[index(4 * leaf + 2)] = 1
+        times[index(base)] = time
+        times[index(base + span() - 1)] = 1
+        store(slots, base, state)
+        store(slots, base + span() - 1, state)
+    elif times[index(base + count - 1)] >= time:
+        push_anywhere(window, time, state)
+    elif count < span() - 1:
+        total = base + span() - 1
+        store(slots, total, combine(load(slots, total), state))
+        store(slots, base + count, state)
+        times[index(base + count)] = time
+        times[index(total)] += 1
+        links[index(4 * leaf + 2)] = count + 1
+        if leaf == marks[1]:
+            marks[8] = 0
+    else:
+        begin_leaf(window, time, state)
+
+
+@kernel
+def begin_leaf(window: Any, time: int, state: State) -> None:
+    """Insert the youngest state into a leaf of its own, behind the last one, which is full and gives up an entry.
+
+    That entry goes to the parent, whose aggregate grows by it and by the full leaf: nothing there is computed anew.
+    """
+    slots, times, links, _, marks = window
+    leaf = marks[2]
+    if leaf == marks[0]:
+        grow_root(window)
+    links[index(4 * leaf + 3)] &= 1
+    parent = parent_of(links, leaf)
+    other = new_leaf(window)
+    here = other * span()
+    store(slots, here, state)
+    times[index(here)] = time
+    links[index(4 * other + 2)] = 1
+    links[index(4 * other + 3)] = 2
+    marks[2] = other
+    held = count_of(links, parent)
+    between = parent * span() + held
+    copy_entry(window, leaf * span() + span() - 2, between)
+    links[index(4 * leaf + 2)] = span() - 2
+    links[index(4 * parent + 2)] = held + 1
+    adopt_kid(window, parent, held + 1, other)
+    if held == 0 or held == span() - 1:  # a new root, or one too many
+        relieve(window, parent, note_pair(marks, 0, leaf, other))
+        return
+    refresh(window, leaf)
+    last = span() - 1
+    above = parent * span() + last
+    store(slots, above, combine(combine(load(slots, above), load(slots, leaf * span() + last)), load(slots, between)))
+    times[index(above)] += times[index(leaf * span() + last)] + 1
+    times[index(here + last)] = 1
+    if spine_of(links, parent) == 3:
+        store(slots, here + last, state)
+    else:
+        store(slots, here + last, combine(load(slots, above), state))
+        times[index(here + last)] += times[index(above)]
+
+
+@kernel
+def push_anywhere(window: Any, time: int, state: State) -> None:
+    """Insert a state at any time; where there is one of this time already, it comes after it."""
+    slots, times, _, _, _ = window
+    node, at, found = seek(window, time)
+    here = node * span() + at
+    if found:
+        store(slots, here, combine(load(slots, here), state))
+        mend(window, node, node, -1, -1)
+        return
+    open_gap(window, node, at)
+    store(slots, here, state)
+    times[index(here)] = time
+    # The structure is settled before any combine is called: one that raises leaves a tree that can be walked.
+    relieve(window, node, 0)
+
+
+@kernel
+def relieve(window: Any, node: int, changed: int) -> None:
+    """Split a node that is overfull, and what becomes overfull by that above it; then recompute.
+
+    The path holds a list of nodes below that have changed already, `changed` of them.
+    """
+    _, _, links, _, marks = window
+    while count_of(links, node) == span():
+        changed = note_pair(marks, changed, node, split(window, node))
+        node = parent_of(links, node)
+    left = -1
+    right = -1
+    for i in range(changed):
+        left, right = settle(window, marks[index(16 + i)], left, right)
+    mend(window, node, node, left, right)
+
+
+@kernel
+def note_pair(marks: Ints, changed: int, one: int, two: int) -> int:
+    """Append two nodes to the list of those that have changed; return its length."""
+    marks[index(16 + changed)] = one
+    marks[index(17 + changed)] = two
+    return changed + 2
+
+
+@kernel
+def split(window: Any, node: int) -> int:
+    """Split an overfull node in two; the entry between them goes to the parent. Return the new node, the right one.
+
+    On the right spine an inner node overflows when rows come in order: the left part stays as full as it is.
+    """
+    _, times, links, _, marks = window
+    if node == marks[0]:
+        grow_root(window)
+        links[index(4 * node + 3)] = 1
+        spine = 2
+    else:
+        spine = spine_of(links, node) & 2
+        links[index(4 * node + 3)] &= 1
+    other = new_like(window, node)
+    links[index(4 * other + 3)] = spine
+    if marks[2] == node:
+        marks[2] = other
+    kept = arity()
+    if spine == 2 and row_of(links, node) >= 0:
+        kept = span() - 2
+    moved = count_of(links, node) - kept - 1
+    copy_run(window, node, kept + 1, other, 0, moved)
+    if row_of(links, node) >= 0:
+        adopt_kid(window, other, moved, kid_of(window, node, kept + 1 + moved))
+    links[index(4 * node + 2)] = kept
+    links[index(4 * other + 2)] = moved
+    parent = parent_of(links, node)
+    between = node * span() + kept
+    at = entries_before(times, parent * span(), count_of(links, parent), times[index(between)])
+    open_gap(window, parent, at)
+    copy_entry(window, between, parent * span() + at)
+    adopt_kid(window, parent, at + 1, other)
+    return other
+
+
+# ---------------------------------------------------------------- out
+
+
+@kernel
+def pop(window: Any) -> None:
+    """Remove the oldest state."""
+    _, _, links, _, marks = window
+    leaf = marks[1]
+    count = count_of(links, leaf)
+    if count == 1:
+        links[index(4 * leaf + 2)] = 0
+        marks[8] = 0
+        if leaf != marks[0]:
+            mend_front(window, leaf, -1)
+        return
+    pop_front(window, leaf, 1)
+
+
+@kernel
+def pop_front(window: Any, leaf: int, gone: int) -> None:
+    """Remove some of the entries of the first leaf, but not all."""
+    slots, times, links, _, marks = window
+    count = count_of(links, leaf)
+    if marks[8] != count:
+        fill_front(window, leaf)
+    base = leaf * span()
+    for i in range(gone, count):
+        slots[index(base + i - gone)] = slots[index(base + i)]
+        times[index(base + i - gone)] = times[index(base + i)]
+    slots[index(base + span() - 1)] = slots[index(count - gone)]
+    times[index(base + span() - 1)] -= gone
+    links[index(4 * leaf + 2)] = count - gone
+    marks[8] = count - gone
+
+
+@kernel
+def fill_front(window: Any, leaf: int) -> None:
+    """Compute what the aggregate of the first leaf will be after each of the coming evictions."""
+    slots, _, links, _, marks = window
+    count = count_of(links, leaf)
+    last = leaf * span() + count - 1
+    state = hold(load(slots, last))
+    if leaf != marks[0]:
+        parent = parent_of(links, leaf)
+        if parent != marks[0]:
+            state = combine(state, load(slots, parent * span() + span() - 1))
+    store(slots, 1, state)
+    for kept in range(2, count):
+        state = combine(load(slots, last + 1 - kept), state)
+        store(slots, kept, state)
+
+
+@kernel
+def mend_front(window: Any, node: int, right: int) -> None:
+    """Give a node of the left spine the entries it lacks, and those above it; then recompute.
+
+    A move takes all that the neighbour can spare: fewer moves, and each recomputes two nodes. `right` is a node of the
+    right spine that has changed.
+    """
+    _, _, links, _, marks = window
+    while node != marks[0] and lacks(links, node):
+        parent = parent_of(links, node)
+        neighbour = kid_of(window, parent, 1)
+        if fits_one(links, node, neighbour):
+            merge_right(window, node, neighbour, parent, 0)
+            shift(window, parent, -1)
+        else:
+            move_left(window, node, neighbour, parent, 0, count_of(links, neighbour) + 1 - arity())
+            if spine_of(links, neighbour) == 2:
+                right = neighbour
+            else:
+                refresh(window, neighbour)
+        node = parent
+    if shrink_root(window):
+        refresh_all_spines(window)
+    else:
+        refresh_spines(window, node, right)
+
+
+@kernel
+def erase(window: Any, time: int) -> bool:
+    """Remove the entry of a time; say whether there was one. O(log n)."""
+    _, _, links, _, marks = window
+    node, at, found = seek(window, time)
+    if not found:
+        return False
+    leaf = node
+    if row_of(links, node) >= 0:
+        leaf = kid_of(window, node, at + 1)
+        while row_of(links, leaf) >= 0:
+            leaf = kid_of(window, leaf, 0)
+        copy_entry(window, leaf * span(), node * span() + at)
+        at = 0
+    close_gap(window, leaf, at)
+    marks[8] = 0
+    if leaf == marks[0]:
+        if count_of(links, leaf) > 0:
+            refresh(window, leaf)
+        return True
+    mend_inside(window, leaf, node)
+    return True
+
+
+@kernel
+def mend_inside(window: Any, node: int, top: int) -> None:
+    """Give a node anywhere the entries it lacks, and those above it; then recompute, at least up to `top`."""
+    _, _, links, _, marks = window
+    left = -1
+    right = -1
+    while node != marks[0] and lacks(links, node):
+        parent = parent_of(links, node)
+        at = 0
+        while kid_of(window, parent, at) != node:
+            at += 1
+        at = min(at, count_of(links, parent) - 1)
+        one = kid_of(window, parent, at)
+        two = kid_of(window, parent, at + 1)
+        if fits_one(links, one, two):
+            merge_right(window, one, two, parent, at)
+            close_gap(window, parent, at)
+        else:
+            if one == node:
+                move_left(window, one, two, parent, at, count_of(links, two) + 1 - arity())
+            else:
+                move_right(window, one, two, parent, at, count_of(links, one) + 1 - arity())
+            left, right = settle(window, one, left, right)
+        left, right = settle(window, two, left, right)
+        node = parent
+    if shrink_root(window):
+        refresh_all_spines(window)
+    else:
+        mend(window, node, top, left, right)
+
+
+@kernel
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window, which is not empty: two combines."""
+    slots, _, links, _, marks = window
+    last = span() - 1
+    root = marks[0]
+    if row_of(links, root) < 0:
+        return load(slots, root * span() + last)
+    left = load(slots, marks[1] * span() + last)
+    right = load(slots, marks[2] * span() + last)
+    return combine(combine(left, load(slots, root * span() + last)), right)
+
+
+SINGLE_KERNELS = (
+    seek_top,
+    seek,
+    settle,
+    mend,
+    push,
+    begin_leaf,
+    push_anywhere,
+    relieve,
+    note_pair,
+    split,
+    pop,
+    pop_front,
+    fill_front,
+    mend_front,
+    erase,
+    mend_inside,
+    total,
+)

@@ -1,0 +1,384 @@
+"""The aggregator: the kernels of the tree behind the abstract data type that all aggregators share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregators.base import Aggregator
+from muntin.aggregators.fiba import check, pictures
+from muntin.aggregators.fiba.arity import ARITIES
+from muntin.aggregators.fiba.bulk_evict import EVICT_KERNELS
+from muntin.aggregators.fiba.bulk_insert import INSERT_KERNELS
+from muntin.aggregators.fiba.nodes import (
+    COUNT,
+    FREE_ROWS,
+    HEIGHT,
+    LEFT,
+    MARKS,
+    NODE_KERNELS,
+    NODES,
+    PATH,
+    RIGHT,
+    ROOT,
+    ROW,
+    ROWS,
+)
+from muntin.aggregators.fiba.queries import QUERY_KERNELS
+from muntin.aggregators.fiba.single import SINGLE_KERNELS
+from muntin.aggregators.states import States
+from muntin.columns import read_only
+from muntin.errors import InvalidArgumentError
+from muntin.types import INT64, OBJECT, Array
+
+_FEW = 4
+"""Up to so many rows of a bulk that are not in order are inserted singly: a list of events would cost more."""
+_CHUNK = 4096
+"""So many rows of a bulk that are not in order are inserted at once, which bounds the room for events and new nodes."""
+_RUN = 1 << 16
+"""So many rows that are in order are appended before there is room made for more."""
+_GROWTH = 1.25
+_NAMES = ("slots", "times", "links", "kids", "marks")
+
+
+class Fiba(Aggregator):
+    """Any order, in bulk; any associative aggregation; the finger B-tree of Tangwongsan, Hirzel and Schneider.
+
+    With n times in the window, m in a bulk, and d of the window's times after (or, if fewer, before) an insertion:
+
+    - `query` takes at most two combines,
+    - `insert` O(log d) amortised, one combine mostly where it is in order, and O(log n) at worst,
+    - `evict` O(1) amortised, `bulk_evict` O(log m) amortised; both O(log n) at worst, whatever m is,
+    - `bulk_insert` O(log d + m (1 + log(d / m))) amortised,
+    - `range_query`, `evict_at`, `rank` and `nth` O(log n).
+
+    Rows of equal time become one entry, combined in the order of arrival. So `len` counts distinct times, and `evict`
+    removes all rows of the oldest one. `min_arity` is 2, 4, 8 or 16: a node has `min_arity` to twice as many children.
+    The more, the less memory and the flatter the tree; the fewer, the less is recomputed in a node that has changed.
+
+    A combine of Python objects that raises an error while rows are inserted leaves the window as it was. One that
+    raises while rows are evicted leaves it without these rows, but with aggregates that are not to be trusted.
+
+    >>> from muntin import agg, aggregators
+    >>> window = aggregators.Fiba(agg.concat("v"))
+    >>> for time, value in [(1, "a"), (4, "d"), (2, "b"), (3, "c"), (2, "B")]:
+    ...     window.insert(time, value)
+    >>> window.query(), len(window)
+    ('abBcd', 4)
+    >>> window.bulk_evict(1)
+    >>> window.bulk_insert([9, 0, 5], ["z", "-", "e"])
+    >>> window.query(), window.range_query(3, 5)
+    ('-bBcdez', 'cde')
+    """
+
+    structure: ClassVar[tuple[Any, ...]] = (
+        *NODE_KERNELS,
+        *SINGLE_KERNELS,
+        *EVICT_KERNELS,
+        *INSERT_KERNELS,
+        *QUERY_KERNELS,
+    )
+    entries: ClassVar[tuple[str, ...]] = (
+        "append_rows",
+        "insert_sorted",
+        "evict_until",
+        "erase",
+        "answer_range",
+        "answer_entry",
+        "entry_at",
+        "count_before",
+        "time_of_rank",
+        "copy_tree",
+    )
+
+    def __init__(
+        self, aggregation: Aggregation | Mapping[str, Aggregation], min_arity: int = 4, **options: Any
+    ) -> None:
+        if min_arity not in ARITIES:
+            raise InvalidArgumentError(f"min_arity is one of {', '.join(map(str, ARITIES))}; got {min_arity!r}")
+        self._arity = int(min_arity)
+        super().__init__(aggregation, **options)
+
+    # ------------------------------------------------------------ what the user calls
+
+    def evict(self) -> None:
+        """Remove the oldest time and all its rows; `IndexError` if there is none. O(1) amortised."""
+        if not len(self):
+            raise IndexError("evict from an empty window")
+        self._module.evict_rows(self._window, 1)
+
+    def bulk_evict(self, t: Any) -> None:
+        """Remove all rows whose time is at most t, without a look at them. O(log m) amortised, O(log n) at worst."""
+        if len(self):
+            self._module.evict_until(self._window, self._time(t))
+
+    def evict_at(self, t: Any) -> None:
+        """Remove one time, anywhere, and all its rows; `KeyError` if it is not in the window. O(log n).
+
+        >>> from muntin import agg, aggregators
+        >>> window = aggregators.Fiba(agg.concat("v"))
+        >>> window.bulk_insert([1, 2, 3], "abc")
+        >>> window.evict_at(2)
+        >>> window.query()
+        'ac'
+        """
+        if not len(self) or not self._module.erase(self._window, self._time(t)):
+            raise KeyError(f"the time {t!r} is not in the window")
+
+    def range_query(self, lo: Any, hi: Any) -> Any:
+        """Return the aggregate of the rows with lo <= time <= hi, anywhere in the window. O(log n)."""
+        outputs = self._binding.outputs(1)
+        found = False
+        if len(self):
+            low, high = self._time(lo), self._time(hi)
+            with self._lowering():
+                found = low <= high and self._module.answer_range(self._window, low, high, outputs)
+        return self._answer(outputs, empty=not found)
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Yield each time, in order, and the aggregate of its rows. The window must not change meanwhile. O(n).
+
+        >>> from muntin import agg, aggregators
+        >>> window = aggregators.Fiba(agg.concat("v"))
+        >>> window.bulk_insert([2, 1, 2], "abc")
+        >>> list(window.items())
+        [(1, 'b'), (2, 'ac')]
+        """
+        for column in check.columns_in_order(self._window, self._arity):
+            outputs = self._binding.outputs(1)
+            with self._lowering():
+                self._module.answer_entry(self._window, column, outputs)
+            yield self._logical_time(self._window[1][column]), self._answer(outputs, empty=False)
+
+    def rank(self, t: Any) -> int:
+        """Return how many times of the window are before t. O(log n).
+
+        >>> from muntin import agg, aggregators
+        >>> window = aggregators.Fiba(agg.concat("v"))
+        >>> window.bulk_insert([10, 20, 30], "abc")
+        >>> window.rank(20), window.rank(21)
+        (1, 2)
+        """
+        return int(self._module.count_before(self._window, self._time(t))) if len(self) else 0
+
+    def nth(self, rank: int) -> Any:
+        """Return the time that has so many before it; negative ranks count from the youngest. O(log n).
+
+        >>> from muntin import agg, aggregators
+        >>> window = aggregators.Fiba(agg.concat("v"))
+        >>> window.bulk_insert([10, 20, 30], "abc")
+        >>> window.nth(0), window.nth(-1)
+        (10, 30)
+        """
+        at = rank + len(self) if rank < 0 else rank
+        if not 0 <= at < len(self):
+            raise IndexError(f"the window has {len(self)} times, and none of rank {rank}")
+        return self._logical_time(self._module.time_of_rank(self._window, at))
+
+    def __len__(self) -> int:
+        """Return the number of distinct times: rows of equal time are one entry. O(1)."""
+        _, times, links, _, marks = self._window
+        root, left, right = (int(marks[m]) for m in (ROOT, LEFT, RIGHT))
+        if links[4 * root + ROW] < 0:
+            return int(links[4 * root + COUNT])
+        columns = 2 * self._arity
+        return sum(int(times[node * columns + columns - 1]) for node in (left, root, right))
+
+    @property
+    def oldest(self) -> Any:
+        """The least time in the window, None if it is empty. O(1)."""
+        if not len(self):
+            return None
+        return self._logical_time(self._window[1][int(self._window[4][LEFT]) * 2 * self._arity])
+
+    @property
+    def youngest(self) -> Any:
+        """The greatest time in the window, None if it is empty. O(1)."""
+        return self._logical_time(self._last_time()) if len(self) else None
+
+    @property
+    def min_arity(self) -> int:
+        """The least number of children of a node, the root apart."""
+        return self._arity
+
+    def draw(self, form: str = "text") -> str:
+        """Return a picture of the tree, as "text" or "svg": each node's times, kind of aggregate, and aggregate. O(n).
+
+        >>> from muntin import agg, aggregators
+        >>> window = aggregators.Fiba(agg.concat("v"), min_arity=2)
+        >>> window.bulk_insert([1, 2, 3, 4, 5, 6], "abcdef")
+        >>> print(window.draw())
+              ┌─────┐
+              │  3  │
+              │ ↕ c │
+              └─────┘
+            ┌────┴────┐
+        ┌──────┐ ┌─────────┐
+        │ 1  2 │ │ 4  5  6 │
+        │ ↙ ab │ │  ↘ def  │
+        └──────┘ └─────────┘
+        """
+        if form not in ("text", "svg"):
+            raise InvalidArgumentError(f'a picture is "text" or "svg"; got {form!r}')
+        if not len(self):
+            return "an empty tree"
+        return pictures.as_text(self._picture()) if form == "text" else pictures.as_svg(self._picture())
+
+    # ------------------------------------------------------------ the arena
+
+    def _form(self) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+        return (ARITIES[self._arity], *self.structure), self.entries
+
+    def _options(self) -> dict[str, Any]:
+        return {"min_arity": self._arity}
+
+    def _allocate(self) -> None:
+        self._window = self._arena(4, 1)
+
+    def _arena(self, nodes: int, rows: int) -> tuple[Array, ...]:
+        """Return an arena with room for so many nodes and rows of children; the root is node 1, an empty leaf."""
+        columns = 2 * self._arity
+        marks = np.zeros(MARKS + nodes, np.int64)
+        marks[FREE_ROWS] = -1
+        marks[[ROOT, LEFT, RIGHT, HEIGHT]] = 1
+        marks[NODES] = 2
+        links = np.zeros(4 * nodes, np.int32)
+        links[:8] = -1, -1, 0, 0, -1, -1, 0, 3
+        slots = self._binding.slots(nodes * columns)
+        return slots, np.zeros(nodes * columns, np.int64), links, np.zeros(rows * (columns + 1), np.int32), marks
+
+    def _reserve(self, nodes: int, rows: int) -> None:
+        """Make room for so many more nodes and rows of children. One array after the other, to need less at a time."""
+        slots, times, links, kids, marks = self._window
+        columns = 2 * self._arity
+        needed = int(marks[NODES]) + nodes
+        if needed > len(links) // 4:
+            room = max(needed, int(len(links) // 4 * _GROWTH))
+            del slots, times, links
+            for i, length in ((0, room * columns), (1, room * columns), (2, room * 4), (4, MARKS + room)):
+                self._extend(i, length)
+        needed = int(marks[ROWS]) + rows
+        if needed > len(kids) // (columns + 1):
+            room = max(needed, int(len(kids) // (columns + 1) * _GROWTH))
+            self._extend(3, room * (columns + 1))
+
+    def _extend(self, which: int, length: int) -> None:
+        old = self._window[which]
+        new = self._binding.slots(length) if which == 0 else np.zeros(length, old.dtype)
+        new[: len(old)] = old
+        self._window = (*self._window[:which], new, *self._window[which + 1 :])
+
+    # ------------------------------------------------------------ insertion
+
+    def _accept(self, times: Array) -> None:
+        """Take any times."""
+
+    def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
+        if count == 1:
+            self._insert_one(columns, times)
+            return
+        if bool((times[1:] < times[:-1]).any()):
+            order = np.argsort(times, kind="stable")
+            times = read_only(times[order])
+            columns = tuple(read_only(column[order]) for column in columns)
+        # Only a combine of Python objects can fail, and only a copy can tell afterwards how the tree was.
+        before = tuple(map(np.copy, self._window)) if self._binding.dtype == OBJECT else None
+        try:
+            self._insert_many(columns, times, count)
+        except BaseException:
+            if before is not None:
+                self._window = before
+            raise
+
+    def _insert_one(self, columns: tuple[Array, ...], times: Array) -> None:
+        self._reserve(self._levels, self._levels)
+        if self._binding.dtype != OBJECT:
+            self._module.append_rows(self._window, columns, times, 0, 1)
+            return
+        at = int(self._module.entry_at(self._window, int(times[0]))) if len(self) else -1
+        saved = self._window[0][at] if at >= 0 else None
+        try:
+            self._module.append_rows(self._window, columns, times, 0, 1)
+        except BaseException:
+            self._rebuild(int(times[0]), saved)
+            raise
+
+    def _insert_many(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
+        start = int(np.searchsorted(times, self._last_time(), "right")) if len(self) else 0
+        if start <= _FEW:
+            start = 0
+        for at in range(0, start, _CHUNK):
+            stop = min(start, at + _CHUNK)
+            self._insert_chunk(columns, times, at, stop)
+        for at in range(start, count, _RUN):
+            stop = min(count, at + _RUN)
+            # Each leaf that is left behind is full but for one entry; an inner node gets at least `arity` of them.
+            leaves = (stop - at) // (2 * self._arity - 1) + 1
+            inner = leaves // (self._arity - 1) + 2 * _FEW * self._levels
+            self._reserve(leaves + inner, inner)
+            self._module.append_rows(self._window, columns, times, at, stop)
+
+    def _insert_chunk(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
+        rows = stop - start
+        # At worst each row splits a node on every level, but no level has more nodes than the entries allow.
+        nodes = (rows + 1) * self._levels
+        self._reserve(nodes, nodes)
+        spare = 4 * self._arity + 1
+        events = np.empty(8 * rows + spare, np.int64)
+        fresh = self._binding.slots(2 * rows + spare)
+        self._module.insert_sorted(self._window, columns, times, start, stop, events, fresh)
+
+    def _rebuild(self, time: int, saved: Any) -> None:
+        """Build the tree anew, after a combine has failed for a row of this time: without it, or with its old state."""
+        rows = [
+            (int(self._window[1][column]), self._window[0][column])
+            for column in check.columns_in_order(self._window, self._arity)
+        ]
+        self._allocate()
+        for when, state in rows:
+            if when != time or saved is not None:
+                self._reserve(self._levels, self._levels)
+                self._module.push(self._window, when, saved if when == time else state)
+
+    @property
+    def _levels(self) -> int:
+        """How many nodes an insertion may need: one for each level, and a new root."""
+        return int(self._window[4][HEIGHT]) + 1
+
+    def _last_time(self) -> int:
+        _, times, links, _, marks = self._window
+        leaf = int(marks[RIGHT])
+        return int(times[leaf * 2 * self._arity + links[4 * leaf + COUNT] - 1])
+
+    # ------------------------------------------------------------ snapshots, checks, pictures
+
+    def _arrays(self) -> dict[str, Array]:
+        marks = self._window[4]
+        copy = self._arena(int(marks[NODES]), int(marks[ROWS]))
+        copy[4][NODES] = 1
+        self._module.copy_tree(self._window, copy)
+        nodes, rows, columns = int(copy[4][NODES]), int(copy[4][ROWS]), 2 * self._arity
+        lengths = (nodes * columns, nodes * columns, 4 * nodes, rows * (columns + 1), PATH)
+        return {name: array[:n] for name, array, n in zip(_NAMES, copy, lengths, strict=True)}
+
+    def _adopt(self, arrays: Mapping[str, Array]) -> None:
+        marks = np.zeros(MARKS + len(arrays["links"]) // 4, np.int64)
+        marks[:PATH] = arrays["marks"]
+        self._window = (*(arrays[name] for name in _NAMES[:4]), marks)
+
+    def _check(self, states: States, require: Any) -> None:
+        check.TreeCheck(self._window, self._arity, states, require).run(len(self))
+
+    def _picture(self) -> pictures.Node:
+        return pictures.picture(self._window, self._arity, self._shown_time, self._shown_state)
+
+    def _shown_time(self, time: int) -> str:
+        return str(time) if self._time_type == INT64 else str(self._logical_time(time))
+
+    def _shown_state(self, column: int) -> str:
+        outputs = self._binding.outputs(1)
+        self._module.answer_entry(self._window, column, outputs)
+        return str(self._answer(outputs, empty=False))

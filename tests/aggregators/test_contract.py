@@ -29,6 +29,8 @@ from muntin.errors import (
 ALL = [
     aggregators.Daba,
     aggregators.FlatFit,
+    aggregators.LogMonoidTree,
+    aggregators.MonoidTree,
     aggregators.Recalculate,
     aggregators.SlickDeque,
     aggregators.SubtractOnEvict,

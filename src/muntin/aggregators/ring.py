@@ -78,6 +78,10 @@ class RingAggregator(Aggregator):
         """Return the arrays after slots, times and marks, empty."""
         return ()
 
+    def _insert_rows(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
+        """Append rows for which there is room."""
+        self._module.insert_rows(self._window, columns, times, 0, count)
+
     def _evict_many(self, count: int) -> None:
         """Remove the `count` oldest rows: one by one, unless the structure knows better."""
         self._module.evict_rows(self._window, count)
@@ -108,7 +112,7 @@ class RingAggregator(Aggregator):
         kept = [array for i, array in enumerate(self._window) if not self._in_ring(i)]
         before = [array.copy() for array in kept]
         try:
-            self._module.insert_rows(self._window, columns, times, 0, count)
+            self._insert_rows(columns, times, count)
         except BaseException:
             for array, saved in zip(kept, before, strict=True):
                 array[:] = saved

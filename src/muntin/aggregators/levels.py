@@ -79,6 +79,12 @@ def node(window: Any, level: int, j: int) -> State:
 
 
 @kernel
+def ready(window: Any, level: int, j: int) -> bool:
+    """Say whether a node is in memory. Here they all are."""
+    return True
+
+
+@kernel
 def fold_rows(window: Any, begin: int, end: int) -> State:
     """Return the aggregate of the positions [begin, end), which are not none."""
     state = hold(node(window, 0, begin))
@@ -104,7 +110,7 @@ def answer_range(window: Any, begin: int, end: int, outputs: Outputs) -> None:
 
 @kernel
 def longest_cut(window: Any) -> int:
-    """Return the end of the longest part that the policy lets go, of all that end where a node ends."""
+    """Return the end of the longest part that the policy lets go, of all that end where a node ends; -1: not `ready`."""
     marks = window[2]
     whole = hold(total(window))
     old = hold(node(window, 0, marks[0]))
@@ -115,6 +121,8 @@ def longest_cut(window: Any) -> int:
         if at & ((2 << level) - 1) == 0 and has_node(window, level + 1, at >> (level + 1)):
             level += 1
         elif has_node(window, level, at >> level):
+            if not ready(window, level, at >> level):
+                return -1
             old = combine(old, node(window, level, at >> level))
             at += 1 << level
             if must_leave(whole, old):
@@ -126,7 +134,7 @@ def longest_cut(window: Any) -> int:
 
 @kernel
 def leaving(window: Any) -> int:
-    """Return the position before which a monotone policy lets all rows go, at least one."""
+    """Return the position before which a monotone policy lets all rows go, at least one; -1: a node is not `ready`."""
     marks = window[2]
     whole = hold(total(window))
     old = hold(node(window, 0, marks[0]))
@@ -138,6 +146,8 @@ def leaving(window: Any) -> int:
             level += 1
             continue
         if has_node(window, level, at >> level):
+            if not ready(window, level, at >> level):
+                return -1
             longer = combine(old, node(window, level, at >> level))
             if must_leave(whole, longer):
                 old = longer
@@ -190,18 +200,8 @@ def insert_enforced(window: Any, columns: Columns, times: Ints, start: int, stop
         enforce(window)
 
 
-SHARED = (
-    spot,
-    put_time,
-    node,
-    fold_rows,
-    answer_range,
-    longest_cut,
-    leaving,
-    cut_down,
-    enforce,
-    insert_enforced,
-)
+SEARCH = (node, fold_rows, answer_range, longest_cut, leaving)
+SHARED = (spot, put_time, ready, *SEARCH, cut_down, enforce, insert_enforced)
 
 
 class LevelAggregator(RingAggregator):

@@ -16,14 +16,19 @@ Nodes that begin before the oldest row are out of date, and never read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.levels import SHARED, LevelAggregator, node, put_time, spot, spots
 from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import State, combine, kernel, load, store
+from muntin.stores.base import Store
 from muntin.types import Array
+
+if TYPE_CHECKING:
+    from muntin.aggregators.stored_tree import StoredMonoidTree
 
 TOP, SPLIT, DEPTH = 3, 4, 5
 """Marks: the highest level, the position after the leftmost tree, and the place after the top of the stack.
@@ -202,6 +207,11 @@ class MonoidTree(LevelAggregator):
     policy after every insert (see `muntin.policies`): O(log n) at worst, amortised O(1) where few rows leave at a time.
     Memory is two states and a time for each row, in rings that double.
 
+    `store` puts the body into a key-value store (see `muntin.stores`), under the name `window_id`; then O(log n) memory is
+    used. `chunk_pairs` is how many pairs are stored together. When the store fails an operation waits for it, up to `patience`
+    seconds, then raises `StoreError` and leaves the window usable. `allow_pickle` reads states of Python objects that only
+    pickle can write. Such a window has `flush`, `close` and `window_id`, and is a context manager.
+
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.MonoidTree({"highest": agg.max("v")}, policy=policies.sum_at_most("v", 10))
     >>> window.bulk_insert(range(5), [2, 2, 3, 3, 4])
@@ -214,6 +224,42 @@ class MonoidTree(LevelAggregator):
 
     structure: ClassVar[tuple[Any, ...]] = (*SHARED, *ALGORITHM)
     mark_count: ClassVar[int] = 6
+
+    def __new__(cls, *_: Any, store: Store | None = None, **__: Any) -> Self:
+        """Make a window in memory, or one whose body is in a store."""
+        if store is None or cls is not MonoidTree:
+            return super().__new__(cls)
+        from muntin.aggregators.stored_tree import StoredMonoidTree  # which is a MonoidTree
+
+        return super().__new__(StoredMonoidTree)  # type: ignore[return-value]  # mypy takes Self for MonoidTree itself
+
+    @classmethod
+    def open(
+        cls, store: Store, window_id: str, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any
+    ) -> StoredMonoidTree:
+        """Return a window that is in a store, as its last completed `flush` left it; `updates` says how far that was.
+
+        Takes the options of the constructor; a policy must be the same again. `LeaseError` if a living process has the
+        window open, `StoreError` if there is none.
+
+        >>> from muntin import agg, aggregators, stores
+        >>> store = stores.Memory()
+        >>> with aggregators.MonoidTree(agg.sum("v"), store=store, window_id="w") as window:
+        ...     window.bulk_insert(range(5000), range(5000))
+        ...     window.bulk_evict(4997)
+        >>> window = aggregators.MonoidTree.open(store, "w", agg.sum("v"))
+        >>> window.query(), len(window), window.updates
+        (9997, 2, 5000)
+        >>> window.close()
+        """
+        from muntin.aggregators.stored_tree import StoredMonoidTree  # which is a MonoidTree
+
+        return StoredMonoidTree.reopen(store, window_id, aggregation, **options)
+
+    @property
+    def updates(self) -> int:
+        """How many rows have been inserted so far, those that have left included."""
+        return int(self._marks[END])
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
         return (self._binding.slots(2 + 64),)

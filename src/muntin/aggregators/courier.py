@@ -11,7 +11,7 @@ import collections
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -43,13 +43,11 @@ class Courier:
 
     # ------------------------------------------------------------ what the window calls
 
-    def put(self, key: bytes, value: Callable[[], bytes]) -> None:
-        """Write a value soon; it is made when it is needed. Waits while too many are waiting."""
+    def put_all(self, values: Mapping[bytes, Callable[[], bytes]]) -> None:
+        """Write values soon; each is made when it is needed."""
         with self._changed:
-            if len(self._waiting) >= MOST_WAITING:
-                self._wait(lambda: len(self._waiting) < MOST_WAITING)
-            self._waiting[key] = value
-            self._jobs.append(key)
+            self._waiting.update(values)
+            self._jobs.extend(values)
             self._changed.notify_all()
 
     def has_room(self, chunks: int) -> None:
@@ -73,12 +71,12 @@ class Courier:
         with self._changed:
             self._wait(lambda: not self._jobs and not self._busy)
 
-    def get(self, key: bytes) -> bytes | None:
-        """Return a value, from what waits to be written or from the store; try again for a while if that fails."""
-        waiting = self._waiting.get(key)
-        if waiting is not None:
-            return waiting()
-        return self.insist(lambda: self.store.get_many([key])[0])
+    def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return values, from what waits to be written or from the store; try again for a while if that fails."""
+        waiting = {key: self._waiting.get(key) for key in keys}
+        stored = [key for key, value in waiting.items() if value is None]
+        found = dict(zip(stored, self.insist(lambda: self.store.get_many(stored)), strict=True)) if stored else {}
+        return [found.get(key) if value is None else value() for key, value in waiting.items()]
 
     def ahead(self, read: Callable[[], T]) -> Future[T]:
         """Read something in the background."""

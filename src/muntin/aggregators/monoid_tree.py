@@ -24,6 +24,7 @@ from muntin.aggregators.levels import SHARED, LevelAggregator, node, put_time, s
 from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import State, combine, kernel, load, store
+from muntin.policies import Policy
 from muntin.stores.base import Store
 from muntin.types import Array
 
@@ -232,6 +233,16 @@ class MonoidTree(LevelAggregator):
         from muntin.aggregators.stored_tree import StoredMonoidTree  # which is a MonoidTree
 
         return super().__new__(StoredMonoidTree)  # type: ignore[return-value]  # mypy takes Self for MonoidTree itself
+
+    def __init__(
+        self,
+        aggregation: Aggregation | Mapping[str, Aggregation],
+        *,
+        policy: Policy | None = None,
+        store: None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(aggregation, policy=policy, **options)
 
     @classmethod
     def open(

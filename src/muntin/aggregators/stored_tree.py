@@ -1,7 +1,7 @@
 """A MonoidTree whose body is in a key-value store. In memory stay the two ends of every level, and O(log n) more.
 
-    a level     | head: up to 4 chunks |  the store: chunks of 512 pairs  | tail: up to 4 chunks |
-                  rows leave here                                           rows enter here
+    a level     | head: up to 16 chunks |  the store: chunks of 512 pairs  | tail: up to 4 chunks |
+                  rows leave here                                            rows enter here
 
 Inserts only touch tails, and evictions only heads, so that kernels run for thousands of rows without Python; then full
 chunks of the tails are given to the courier, which writes them in the background, and heads that are half empty are
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import secrets
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -55,8 +55,9 @@ LEVELS = 48
 TAILS, HEADS, HEAD_ENDS, PROBES = 16, 16 + LEVELS, 16 + 2 * LEVELS, 16 + 3 * LEVELS
 """Tables in the marks, an entry for each level: the first node of the tail, the first and the end of the head, and the
 first nodes of the four chunks that searches have read."""
-RING = 4
-"""Chunks in a tail, in a head, and read by searches. Kernels have it as a literal, with 12 for all three."""
+TAIL, HEAD, FOUND = 4, 16, 4
+"""Chunks in a tail, in a head, and read by searches. Kernels have them as literals."""
+ALL = TAIL + HEAD + FOUND
 MARGIN = 8
 """Nodes that stay in a tail for the sake of the next inserts."""
 FAR = np.iinfo("i8").max
@@ -66,14 +67,13 @@ FAR = np.iinfo("i8").max
 def spot(size: int, marks: Ints, level: int, j: int) -> int:
     """Return the cell of a node that is in memory: in the tail, in the head, or read by a search."""
     bits = marks[11]
-    base = (12 * level) << bits
-    ring = (4 << bits) - 1
+    base = (24 * level) << bits
     if j >= marks[16 + level]:
-        return base + (j & ring)
+        return base + (j & ((4 << bits) - 1))
     base += 4 << bits
     if marks[64 + level] <= j < marks[112 + level]:
-        return base + (j & ring)
-    base += 4 << bits
+        return base + (j & ((16 << bits) - 1))
+    base += 16 << bits
     for k in range(4):
         first = marks[160 + 4 * level + k]
         if first <= j < first + (1 << bits):
@@ -129,7 +129,7 @@ def advance(window: Any) -> bool:
     if marks[8] - marks[0] > marks[3] + 1:
         return False
     while marks[0] < marks[8]:
-        if marks[0] + 1 >= marks[7]:
+        if marks[0] + 2 >= marks[7]:  # the policy will ask about one row more
             return False
         pop(window)
     return True
@@ -228,7 +228,7 @@ class StoredMonoidTree(MonoidTree):
         "insert_some",
         "insert_some_enforced",
     )
-    mark_count: ClassVar[int] = PROBES + RING * LEVELS
+    mark_count: ClassVar[int] = PROBES + FOUND * LEVELS
 
     def __init__(
         self,
@@ -251,7 +251,12 @@ class StoredMonoidTree(MonoidTree):
         self._bits = chunk_pairs.bit_length()  # two nodes a pair
         self._size = 1 << self._bits
         self._allow_pickle = allow_pickle
-        self._ahead: dict[tuple[int, int], Future[tuple[Array, Array]]] = {}
+        self._ahead: dict[Name, Future[dict[Name, tuple[Array, Array]]]] = {}
+        """Chunks that are being read; one future for all that were asked for at once."""
+        self._full: dict[bytes, Callable[[], bytes]] = {}
+        """Chunks to be given to the courier."""
+        self._wanted: list[Name] = []
+        """Chunks to be read ahead."""
         self._victims = [0] * LEVELS
         self._kept = [0] * LEVELS
         """For each level, the first chunk that has not been deleted."""
@@ -425,9 +430,9 @@ class StoredMonoidTree(MonoidTree):
 
     def _allocate(self) -> None:
         marks = np.zeros(self.mark_count, "i8")
-        marks[DEPTH], marks[BITS], marks[ENTER_LIMIT], marks[MISS_LEVEL] = 2, self._bits, RING * self._size, -1
+        marks[DEPTH], marks[BITS], marks[ENTER_LIMIT], marks[MISS_LEVEL] = 2, self._bits, TAIL * self._size, -1
         marks[PROBES:] = -self._size
-        per_level = 3 * RING * self._size
+        per_level = ALL * self._size
         cells = self._binding.slots(LEVELS * per_level)
         self._window = (cells, np.zeros(per_level, "i8"), marks, self._binding.slots(2 + 64))
 
@@ -541,64 +546,92 @@ class StoredMonoidTree(MonoidTree):
             if count < self._size + MARGIN:
                 break
             counts.append(count)
-        self._courier.has_room(2 * RING + len(counts))
-        tails = self._marks[TAILS:HEADS].tolist()
+        self._courier.has_room(2 * TAIL + len(counts))
+        tails, heads, ends = self._tables()
         try:
             for level, count in enumerate(counts):
-                while count - tails[level] >= self._size + MARGIN:
-                    self._hand_off(level, tails[level], front >> level)
-                    tails[level] += self._size
-                    self._marks[TAILS + level] = tails[level]
-                self._fill_head(level, tails[level], front)
+                if count - tails[level] >= self._size + MARGIN:
+                    self._hand_off(level, tails[level], count, front >> level)
+                elif heads[level] == (front >> level >> self._bits << self._bits) and (
+                    ends[level] - heads[level] > HEAD // 2 * self._size or ends[level] == tails[level]
+                ):
+                    continue  # nothing to do, as nearly always above the lowest levels
+                self._fill_head(level, front)
         finally:
             self._set_limits()
+            self._send()
+
+    def _tables(self) -> tuple[list[int], list[int], list[int]]:
+        """Return for each level the first node of the tail, and the first and the end of the head."""
+        marks = self._marks.tolist()
+        return marks[TAILS:HEADS], marks[HEADS:HEAD_ENDS], marks[HEAD_ENDS:PROBES]
+
+    def _send(self) -> None:
+        """Let the courier begin. Once for all levels, and last: it works while a kernel runs."""
+        if self._full:
+            self._courier.put_all(self._full)
+            self._full = {}
+        if self._wanted:
+            names, read, decode = tuple(self._wanted), self._courier.get_all, self._format.decode
+            keys = [self._key(name) for name in names]
+            self._wanted.clear()
+            future = self._courier.ahead(
+                lambda: {name: decode(name, data) for name, data in zip(names, read(keys), strict=True)}
+            )
+            self._ahead.update(dict.fromkeys(names, future))
 
     def _set_limits(self) -> None:
         marks = self._marks
         front, limit = int(marks[FRONT]), FAR
-        tails, ends = marks[TAILS:HEADS].tolist(), marks[HEAD_ENDS:PROBES].tolist()
+        tails, _, ends = self._tables()
         for level, (tail, end) in enumerate(zip(tails, ends, strict=True)):
             if not tail:
                 break
             if front >> level < tail:
                 limit = min(limit, end << level if end < tail else FAR)
-        marks[ENTER_LIMIT] = tails[0] + RING * self._size
+        marks[ENTER_LIMIT] = tails[0] + TAIL * self._size
         marks[LEAVE_LIMIT] = limit
 
-    def _hand_off(self, level: int, first: int, front: int) -> None:
-        """Have a full chunk of a tail written, and keep it if it is the next one of the head."""
-        if first + self._size <= front:
-            return
-        at = slice(*_cells(level, first, self._bits))
+    def _hand_off(self, level: int, tail: int, count: int, front: int) -> None:
+        """Have the full chunks of a tail written, and keep those that follow the head."""
+        while count - tail >= self._size + MARGIN:
+            if tail + self._size > front:
+                self._give_away(level, tail, front)
+            tail += self._size
+            self._marks[TAILS + level] = tail
+
+    def _give_away(self, level: int, first: int, front: int) -> None:
+        begin = (ALL * level << self._bits) + (first & (TAIL * self._size - 1))
+        at = slice(begin, begin + self._size)
         states = self._window[0][at].copy()
         times = self._window[1][at].copy() if level == 0 else self._window[1][:0]
         number, encode = first >> self._bits, self._format.encode
         name = self._chunk(level, number)
-        self._courier.put(self._key(name), lambda: encode(name, states, times))
+        self._full[self._key(name)] = lambda: encode(name, states, times)
         marks = self._marks
         start, end = int(marks[HEADS + level]), int(marks[HEAD_ENDS + level])
         if start == end:
             start = end = front >> self._bits << self._bits
             marks[HEADS + level] = start
-        if end == first and end - start < RING * self._size:
+        if end == first and end - start < HEAD * self._size:
             self._install(level, number, states, times)
 
     def _install(self, level: int, number: int, states: Array, times: Array) -> None:
         """Append a chunk to the head of a level."""
         first = number << self._bits
-        begin, end = _cells(level, first, self._bits)
-        shift = RING * self._size
-        self._window[0][begin + shift : end + shift] = states
+        begin = ((ALL * level + TAIL) << self._bits) + (first & (HEAD * self._size - 1))
+        at = slice(begin, begin + self._size)
+        self._window[0][at] = states
         if level == 0:
-            self._window[1][begin + shift : end + shift] = times
+            self._window[1][at] = times
         self._marks[HEAD_ENDS + level] = first + self._size
 
-    def _fill_head(self, level: int, tail: int, front: int) -> None:
+    def _fill_head(self, level: int, front: int) -> None:
         """See that the head of a level holds the chunks of the oldest node and of the next, and more if they are here."""
         marks, bits, size = self._marks, self._bits, self._size
         first = front >> level
         begin = first >> bits << bits
-        start, end = int(marks[HEADS + level]), int(marks[HEAD_ENDS + level])
+        tail, start, end = (int(marks[table + level]) for table in (TAILS, HEADS, HEAD_ENDS))
         if first >= tail:
             marks[HEADS + level] = marks[HEAD_ENDS + level] = 0
         else:
@@ -608,49 +641,48 @@ class StoredMonoidTree(MonoidTree):
                 self._install(level, begin >> bits, *chunk)
             else:
                 marks[HEADS + level] = begin
-            needed = (front + 1) >> level
+            needed = (front + 2) >> level
             end = int(marks[HEAD_ENDS + level])
-            while end < tail and end - begin < RING * size:
-                waiting = self._ahead.get((level, end >> bits))
+            while end < tail and end - begin < HEAD * size:
+                waiting = self._ahead.get(self._chunk(level, end >> bits))
                 if end > needed and not (waiting and waiting.done() and not waiting.exception()):
                     break
                 self._install(level, end >> bits, *self._fetch(level, end >> bits))
                 end += size
-            if end - begin <= RING * size // 2:
-                self._read_ahead(level, end >> bits, min(tail, begin + RING * size) >> bits)
+            if end - begin <= HEAD // 2 * size:
+                self._read_ahead(level, end >> bits, min(tail, begin + HEAD * size) >> bits)
         if begin >> bits > self._kept[level]:
             self._drop(level, begin >> bits)
 
     def _read_ahead(self, level: int, start: int, stop: int) -> None:
-        for number in range(start, stop):
-            if (level, number) not in self._ahead:
-                name = self._chunk(level, number)
-                read, decode, key = self._courier.get, self._format.decode, self._key(name)
-                self._ahead[level, number] = self._courier.ahead(
-                    lambda read=read, decode=decode, name=name, key=key: decode(name, read(key))
-                )
+        names = (self._chunk(level, number) for number in range(start, stop))
+        self._wanted += [name for name in names if name not in self._ahead]
 
     def _fetch(self, level: int, number: int) -> tuple[Array, Array]:
         """Return a chunk that is not in memory: read ahead, or now."""
-        waiting = self._ahead.pop((level, number), None)
-        if waiting is not None and not waiting.cancel():
+        name = self._chunk(level, number)
+        waiting = self._ahead.pop(name, None)
+        if waiting is not None:
             try:
-                return waiting.result()
+                return waiting.result()[name]
             except StoreError:
                 pass  # it may be there by now
-        name = self._chunk(level, number)
-        return self._format.decode(name, self._courier.get(self._key(name)))
+        key = self._key(name)
+        if key in self._full:
+            return self._format.decode(name, self._full[key]())
+        return self._format.decode(name, self._courier.get_all([key])[0])
 
     def _load_for_search(self, level: int, j: int) -> None:
         """Read the chunk of a node in the middle of a level, in the place of the oldest of four such."""
         number, k = j >> self._bits, self._victims[level]
         states, times = self._fetch(level, number)
-        at = (((3 * level + 2) * RING + k) << self._bits) + np.arange(self._size)
+        begin = (ALL * level + TAIL + HEAD + k) << self._bits
+        at = slice(begin, begin + self._size)
         self._window[0][at] = states
         if level == 0:
             self._window[1][at] = times
-        self._marks[PROBES + RING * level + k] = number << self._bits
-        self._victims[level] = (k + 1) % RING
+        self._marks[PROBES + FOUND * level + k] = number << self._bits
+        self._victims[level] = (k + 1) % FOUND
 
     def _leap(self, position: int) -> None:
         """Remove all rows before a position at once. Chunks that are needed are read before anything changes."""
@@ -670,14 +702,14 @@ class StoredMonoidTree(MonoidTree):
         marks = self._marks
         if j >= marks[TAILS + level] or marks[HEADS + level] <= j < marks[HEAD_ENDS + level]:
             return True
-        firsts = marks[PROBES + RING * level : PROBES + RING * (level + 1)]
+        firsts = marks[PROBES + FOUND * level : PROBES + FOUND * (level + 1)]
         return bool(((firsts <= j) & (j < firsts + self._size)).any())
 
     def _drop(self, level: int, number: int) -> None:
         """Have all chunks before this one deleted: now, or when the manifest no longer speaks of them."""
         start, self._kept[level] = self._kept[level], number
-        for before in [key for key in self._ahead if key[0] == level and key[1] < number]:
-            self._ahead.pop(before).cancel()
+        for before in [name for name in self._ahead if name.level == level and name.number < number]:
+            del self._ahead[before]
         while start < number:
             generation = self._chunk(level, start).generation
             stop = start + 1
@@ -717,7 +749,7 @@ class StoredMonoidTree(MonoidTree):
         """Return where the nodes of a tail are, in their order."""
         count = ((int(self._marks[END]) + 1) >> level) - 1
         nodes = np.arange(int(self._marks[TAILS + level]), max(count, 0))
-        return ((3 * RING * level) << self._bits) + (nodes & (RING * self._size - 1))
+        return (ALL * level << self._bits) + (nodes & (TAIL * self._size - 1))
 
     # ------------------------------------------------------------ checks
 
@@ -741,7 +773,7 @@ class StoredMonoidTree(MonoidTree):
         for level in range(int(marks[TOP]) + 1):
             tail, count = int(marks[TAILS + level]), ((int(marks[END]) + 1) >> level) - 1
             require(tail % self._size == 0, f"the tail of level {level} begins inside a chunk")
-            require(count - tail <= RING * self._size, f"the tail of level {level} has overrun")
+            require(count - tail <= TAIL * self._size, f"the tail of level {level} has overrun")
         twin._check_structure(states, require)
 
     def _read_node(self, level: int, j: int) -> Any:
@@ -753,22 +785,16 @@ class StoredMonoidTree(MonoidTree):
 def _cell(marks: Array, level: int, j: int) -> int:
     """Do what the kernel `spot` does."""
     bits = int(marks[BITS])
-    base, ring = (3 * RING * level) << bits, (RING << bits) - 1
+    base = ALL * level << bits
     if j >= marks[TAILS + level]:
-        return base + (j & ring)
+        return base + (j & ((TAIL << bits) - 1))
     if marks[HEADS + level] <= j < marks[HEAD_ENDS + level]:
-        return base + (RING << bits) + (j & ring)
-    for k in range(RING):
-        first = int(marks[PROBES + RING * level + k])
+        return base + (TAIL << bits) + (j & ((HEAD << bits) - 1))
+    for k in range(FOUND):
+        first = int(marks[PROBES + FOUND * level + k])
         if first <= j < first + (1 << bits):
-            return base + ((2 * RING + k) << bits) + j - first
+            return base + ((TAIL + HEAD + k) << bits) + j - first
     raise AssertionError((level, j))
-
-
-def _cells(level: int, first: int, bits: int) -> tuple[int, int]:
-    """Return where in a ring the chunk is that begins with this node."""
-    begin = ((3 * RING * level) << bits) + (first & ((RING << bits) - 1))
-    return begin, begin + (1 << bits)
 
 
 def _trimmed(numbers: Array) -> list[int]:

@@ -7,14 +7,14 @@ each are the answers of some aggregations, which need not be those that the wind
     def at_most_ten(whole, old):
         return whole.total - old.total + old.newest > 10
 
-keeps the newest rows that sum to at most ten. It is compiled like an aggregation, and `MonoidTree(..., policy=p)` asks it
-after every insert: about the oldest row first, then about longer parts, in strides that double and then halve, so that
-any number of rows is let go for O(log n) questions.
+keeps the newest rows that sum to at most ten. It is compiled like an aggregation, and `MonoidTree(..., policy=p)` asks
+it after every insert: about the oldest row first, then about longer parts, in strides that double and then halve, so
+that any number of rows is let go for O(log n) questions.
 
 That search is right for a *monotone* policy: one that says yes to a part says yes to every shorter one. A policy that
-is not says so with `thorough=True`; then the parts that end where a subtree ends are all tried, and the longest one with a
-yes goes. A policy that claims to be monotone, keeps the oldest row and would let the whole window go, contradicts
-itself: that is seen at no cost, and `PolicyWarning` is given once for each window.
+is not says so with `thorough=True`; then the parts that end where a subtree ends are all tried, and the longest one
+with a yes goes. A policy that claims to be monotone, keeps the oldest row and would let the whole window go,
+contradicts itself: that is seen at no cost, and `PolicyWarning` is given once for each window.
 
 To a part in which all values of a column are null an aggregation says 0, or what it says of no rows.
 """
@@ -28,13 +28,16 @@ from functools import cached_property
 from typing import Any
 
 from muntin import aggregations as agg
+from muntin.aggregations import order
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import SlideRule
-from muntin.aggregations.order import newest_time, time_of_max
 from muntin.durations import in_unit_of
 from muntin.errors import DefinitionError, InvalidArgumentError
 from muntin.kernels.source import Function, capture
 from muntin.types import ColumnType
+
+newest_time: Any = order.newest_time
+time_of_max: Any = order.time_of_max
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from muntin.aggregations.define import Definition, can_say_none
 from muntin.errors import DefinitionError
 from muntin.kernels import cache
 from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners
-from muntin.kernels.source import Function, stable_text
 from muntin.kernels.infer import infer_result
+from muntin.kernels.source import Function, stable_text
 from muntin.memory import room
 from muntin.types import ANY, INT64, OBJECT, Array, ColumnType, column_type, numpy_type
 

@@ -1,7 +1,7 @@
 """Chunks: a stretch of one level's nodes as bytes. Each says what it is, and carries a checksum.
 
-    magic (4) | format (u2) | objects? (u2) | level (u4) | generation (u4) | number (u8) | meaning (16) | lengths (2 u4)
-    | states | times | CRC-32 (u4)
+magic (4) | format (u2) | objects? (u2) | level (u4) | generation (u4) | number (u8) | meaning (16) | lengths (2 u4)
+| states | times | CRC-32 (u4)
 """
 
 from __future__ import annotations

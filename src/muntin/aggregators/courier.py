@@ -31,7 +31,7 @@ class Courier:
     def __init__(self, store: Store, lease: Lease, patience: float) -> None:
         self.store, self.lease, self.patience = store, lease, patience
         self._jobs: collections.deque[Callable[[], None] | bytes] = collections.deque()
-        """Keys to be written, whose values are in `_waiting`, and other things to do, in the order in which they came."""
+        """Keys to be written, whose values are in `_waiting`, and other things to do, in their order."""
         self._waiting: dict[bytes, Callable[[], bytes]] = {}
         self._busy = False
         self._changed = threading.Condition()

@@ -1,8 +1,8 @@
 """What the monoid trees share: a tree over the ring of rows, as levels of aggregates of neighbouring pairs.
 
 Positions only grow, and node j of level l stands for the rows [j * 2^l, (j + 1) * 2^l): its children are the nodes 2j
-and 2j + 1 below, and no pointer is kept. Level 0 is the rows themselves. Each level is a ring of half the size of the one
-below, and all are in a single array, one after another, which doubles when there is no room.
+and 2j + 1 below, and no pointer is kept. Level 0 is the rows themselves. Each level is a ring of half the size of the
+one below, and all are in a single array, one after another, which doubles when there is no room.
 
 A part of the window is folded, or searched, in strides that double while they fit and then halve: O(log n) combines.
 """
@@ -109,8 +109,8 @@ def answer_range(window: Any, begin: int, end: int, outputs: Outputs) -> None:
 
 
 @kernel
-def longest_cut(window: Any) -> int:
-    """Return the end of the longest part that the policy lets go, of all that end where a node ends; -1: not `ready`."""
+def longest_cut(window: Any) -> Any:
+    """Return the end of the longest part that must go, of all that end where a node ends; -1: one is not `ready`."""
     marks = window[2]
     whole = hold(total(window))
     old = hold(node(window, 0, marks[0]))
@@ -133,7 +133,7 @@ def longest_cut(window: Any) -> int:
 
 
 @kernel
-def leaving(window: Any) -> int:
+def leaving(window: Any) -> Any:
     """Return the position before which a monotone policy lets all rows go, at least one; -1: a node is not `ready`."""
     marks = window[2]
     whole = hold(total(window))
@@ -184,9 +184,7 @@ def enforce(window: Any) -> None:
     if not must_leave(whole, old):
         if must_leave(whole, whole):
             marks[2] = 1
-    elif front + 1 < marks[1] and must_leave(
-        whole, combine(old, load(cells, spot(len(cells), marks, 0, front + 1)))
-    ):
+    elif front + 1 < marks[1] and must_leave(whole, combine(old, load(cells, spot(len(cells), marks, 0, front + 1)))):
         move_front(window, leaving(window))
     else:
         pop(window)

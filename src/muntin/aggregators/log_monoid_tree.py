@@ -21,7 +21,7 @@ HEIGHT = 3
 
 
 @kernel
-def has_node(window: Any, level: int, j: int) -> bool:
+def has_node(window: Any, level: int, j: int) -> Any:
     """Say whether a node that begins inside the window is there, with all its rows."""
     return level <= window[2][3] and ((j + 1) << level) <= window[2][1]
 
@@ -144,7 +144,7 @@ class LogMonoidTree(LevelAggregator):
         try:
             super()._insert(columns, times, count)
         except BaseException:
-            # The nodes above the newest row hold what has just been refused. With a policy, rows that had gone are back.
+            # The nodes above the newest row hold what was just refused; with a policy, rows that had gone are back.
             self._marks[:] = before
             if len(self):
                 self._module.rebuild(self._window) if self._policy else self._module.renew_last(self._window)

@@ -1,7 +1,7 @@
 """MonoidTree: the amortised monoid tree aggregator. O(1) combines a slide, amortised; O(log n) for any bulk eviction.
 
-A forest over the rows, in levels of pairs (see `levels.py`). A pair has a parent only once a newer pair stands beside it,
-so that no aggregate ever changes: the last pair of every level is the root of a tree of its own, and E rows have
+A forest over the rows, in levels of pairs (see `levels.py`). A pair has a parent only once a newer pair stands beside
+it, so that no aggregate ever changes: the last pair of every level is the root of a tree of its own, and E rows have
 ((E + 1) >> l) - 1 nodes in level l. Beside the forest:
 
     results   the aggregate of the leftmost tree, and that of all others
@@ -39,7 +39,7 @@ The two results and then the stack are in one small array.
 
 
 @kernel
-def has_node(window: Any, level: int, j: int) -> bool:
+def has_node(window: Any, level: int, j: int) -> Any:
     """Say whether a node that begins inside the window is there, with all its rows."""
     return j < ((window[2][1] + 1) >> level) - 1
 
@@ -208,10 +208,10 @@ class MonoidTree(LevelAggregator):
     policy after every insert (see `muntin.policies`): O(log n) at worst, amortised O(1) where few rows leave at a time.
     Memory is two states and a time for each row, in rings that double.
 
-    `store` puts the body into a key-value store (see `muntin.stores`), under the name `window_id`; then O(log n) memory is
-    used. `chunk_pairs` is how many pairs are stored together. When the store fails an operation waits for it, up to `patience`
-    seconds, then raises `StoreError` and leaves the window usable. `allow_pickle` reads states of Python objects that only
-    pickle can write. Such a window has `flush`, `close` and `window_id`, and is a context manager.
+    `store` puts the body into a key-value store (see `muntin.stores`), under the name `window_id`; then O(log n) memory
+    is used. `chunk_pairs` is how many pairs are stored together. When the store fails an operation waits for it, up to
+    `patience` seconds, then raises `StoreError` and leaves the window usable. `allow_pickle` reads states of Python
+    objects that only pickle can write. Such a window has `flush`, `close` and `window_id`, and is a context manager.
 
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.MonoidTree({"highest": agg.max("v")}, policy=policies.sum_at_most("v", 10))

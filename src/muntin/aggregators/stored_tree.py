@@ -5,14 +5,14 @@
 
 Inserts only touch tails, and evictions only heads, so that kernels run for thousands of rows without Python; then full
 chunks of the tails are given to the courier, which writes them in the background, and heads that are half empty are
-filled from what was read ahead. A search that comes to a node in between stops, its chunk is read, and it starts again: at
-most a few chunks for each level.
+filled from what was read ahead. A search that comes to a node in between stops, its chunk is read, and it starts again:
+at most a few chunks for each level.
 
 What is durable is what the last *manifest* says: the ends of all levels, the results and the stack, which chunks the
-body consists of, and what may be deleted. Two of them take turns, each with a checksum, and one is written only when all
-chunks that it speaks of are. Chunks that it speaks of are deleted only when the next one is written. Whoever opens a
-window writes a manifest with a new *generation* before anything else; chunks carry the generation in their keys, so that
-those of a process that died, or lost its lease, are never taken for others.
+body consists of, and what may be deleted. Two of them take turns, each with a checksum, and one is written only when
+all chunks that it speaks of are. Chunks that it speaks of are deleted only when the next one is written. Whoever opens
+a window writes a manifest with a new *generation* before anything else; chunks carry the generation in their keys, so
+that those of a process that died, or lost its lease, are never taken for others.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import secrets
 import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -64,7 +65,7 @@ FAR = np.iinfo("i8").max
 
 
 @kernel
-def spot(size: int, marks: Ints, level: int, j: int) -> int:
+def spot(size: int, marks: Ints, level: int, j: int) -> Any:
     """Return the cell of a node that is in memory: in the tail, in the head, or read by a search."""
     bits = marks[11]
     base = (24 * level) << bits
@@ -136,7 +137,7 @@ def advance(window: Any) -> bool:
 
 
 @kernel
-def set_target(window: Any) -> bool:
+def set_target(window: Any) -> Any:
     """Ask the policy where the front must go; False if a node is missing."""
     cells, marks = window[0], window[2]
     front = marks[0]
@@ -344,7 +345,7 @@ class StoredMonoidTree(MonoidTree):
         generation = self._generation - 1
         for level in range(LEVELS):
             start = int(self._marks[TAILS + level]) >> self._bits
-            self._courier.later(lambda level=level, start=start: self._sweep(generation, level, start))
+            self._courier.later(partial(self._sweep, generation, level, start))
 
     def _sweep(self, generation: int, level: int, start: int) -> None:
         while self._courier.store.delete_range(self._series(generation, level), start, start + 64):
@@ -420,7 +421,9 @@ class StoredMonoidTree(MonoidTree):
 
     def snapshot(self) -> bytes:
         """Refuse: what `flush` writes to the store is the snapshot of this window."""
-        raise UnsupportedOperationError("the body of this window is in a store: flush() saves it, MonoidTree.open reads it")
+        raise UnsupportedOperationError(
+            "the body of this window is in a store: flush() saves it, MonoidTree.open reads it"
+        )
 
     # ------------------------------------------------------------ types
 
@@ -441,8 +444,8 @@ class StoredMonoidTree(MonoidTree):
         if types != self._types and len(self) and self._marks[TAILS]:
             name = next(name for name in types if types[name] != self._types[name])
             raise ColumnTypeError(
-                f"column {name!r} holds {self._types[name]} and would have to become {types[name]}, and rows of it are in "
-                "the store; settle the type with dtype= when building"
+                f"column {name!r} holds {self._types[name]}, would have to become {types[name]}, and has rows in the "
+                "store; settle the type with dtype= when building"
             )
         return types
 
@@ -627,7 +630,7 @@ class StoredMonoidTree(MonoidTree):
         self._marks[HEAD_ENDS + level] = first + self._size
 
     def _fill_head(self, level: int, front: int) -> None:
-        """See that the head of a level holds the chunks of the oldest node and of the next, and more if they are here."""
+        """See that the head of a level holds the chunks of the oldest nodes, and more if they are here."""
         marks, bits, size = self._marks, self._bits, self._size
         first = front >> level
         begin = first >> bits << bits

@@ -1,7 +1,7 @@
 """The interface of a store: five operations on bytes, and a lease.
 
-A store raises `StoreError` when it cannot do what it is asked now, and then has done all of a `put_many` or nothing that
-anyone can mistake for it: what reads the values checks them. Any thread may call it.
+A store raises `StoreError` when it cannot do what it is asked now, and then has done all of a `put_many` or nothing
+that anyone can mistake for it: what reads the values checks them. Any thread may call it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A store in a file of this machine, by LMDB: `pip install 'muntin[lmdb]'`.
 
-Every `put_many` is one transaction, so that a process that is killed leaves all of it or nothing. `flush` forces the file to
-the disk; between two flushes the system writes when it likes. So a power cut may cost more than a kill: a file
-system that keeps the order of writes loses what came after the last flush, another may lose the file. `durable=True` forces
-every transaction to the disk instead, and costs what the disk needs for that.
+Every `put_many` is one transaction, so that a process that is killed leaves all of it or nothing. `flush` forces the
+file to the disk; between two flushes the system writes when it likes. So a power cut may cost more than a kill: a file
+system that keeps the order of writes loses what came after the last flush, another may lose the file. `durable=True`
+forces every transaction to the disk instead, and costs what the disk needs for that.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A store in a Redis server or cluster: `pip install 'muntin[redis]'`.
 
-The URL says everything: `redis://user:password@host:6379/0?socket_timeout=2`, `rediss://` for TLS (with `ssl_ca_certs=` and
-the like), `unix://` for a socket. All keys of a window lie in one slot of a cluster.
+The URL says everything: `redis://user:password@host:6379/0?socket_timeout=2`, `rediss://` for TLS (with `ssl_ca_certs=`
+and the like), `unix://` for a socket. All keys of a window lie in one slot of a cluster.
 
-How durable a value is, the server's configuration decides; with `appendonly yes` it survives a restart. `replicas=n` lets
-`flush` wait until so many replicas have it.
+How durable a value is, the server's configuration decides; with `appendonly yes` it survives a restart. `replicas=n`
+lets `flush` wait until so many replicas have it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from typing import Any
 from muntin.errors import InvalidArgumentError, LeaseError, StoreError
 from muntin.stores.base import Lease, Store, numbered
 
-_RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end"
+_RENEW = (
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end"
+)
 _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 
 
 class Redis(Store):
     """Values in a Redis server, or with `cluster=True` in a cluster, of which `url` names one node.
 
-    `timeout` is in seconds, for connecting and for each answer, unless the URL says `socket_timeout=`. A lease is held by
-    renewal: when its holder dies, another may take it `lease_seconds` later.
+    `timeout` is in seconds, for connecting and for each answer, unless the URL says `socket_timeout=`. A lease is held
+    by renewal: when its holder dies, another may take it `lease_seconds` later.
     """
 
     def __init__(
@@ -40,7 +42,9 @@ class Redis(Store):
         try:
             import redis
         except ImportError as error:
-            raise InvalidArgumentError("the store Redis needs the package redis: pip install 'muntin[redis]'") from error
+            raise InvalidArgumentError(
+                "the store Redis needs the package redis: pip install 'muntin[redis]'"
+            ) from error
         options: dict[str, Any] = {}
         if "socket_timeout=" not in url:
             options = {"socket_timeout": timeout, "socket_connect_timeout": timeout}

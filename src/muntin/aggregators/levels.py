@@ -36,7 +36,7 @@ from muntin.kernels.vocabulary import (
     thorough,
 )
 from muntin.policies import Policy
-from muntin.types import INT64, Array
+from muntin.types import Array, ColumnType
 
 DOUBT = 2
 """The mark that is 1 once a policy has contradicted itself."""
@@ -235,7 +235,14 @@ class LevelAggregator(RingAggregator):
     # ------------------------------------------------------------ the policy
 
     def _rule(self) -> SlideRule | None:
-        return None if self._policy is None else self._policy.rule(self._time_type or INT64)
+        if self._policy is None or self._time_type is None:
+            return None
+        return self._policy.rule(self._time_type)
+
+    def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
+        if self._policy is not None:
+            self._policy.rule(time_type)  # refuses a duration that these times cannot be compared with
+        super()._settle(time_type, types)
 
     def _insert_rows(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
         if self._policy is None:

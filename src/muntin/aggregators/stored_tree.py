@@ -452,6 +452,8 @@ class StoredMonoidTree(MonoidTree):
     def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
         if self._time_type == time_type and self._types == types:
             return
+        if self._policy is not None:
+            self._policy.rule(time_type)  # refuses a duration that these times cannot be compared with
         self._time_type, self._types = time_type, types
         old, window = self._binding, self._window
         self._rebind()
@@ -508,9 +510,16 @@ class StoredMonoidTree(MonoidTree):
 
     def _evict_many(self, count: int) -> None:
         self._finish_enforcing()
-        self._marks[TARGET] = self._marks[FRONT] + count
-        while not self._module.advance(self._window):
-            self._help()
+        marks, before = self._marks, int(self._marks[FRONT])
+        marks[TARGET] = before + count
+        try:
+            while not self._module.advance(self._window):
+                self._help()
+        except StoreError as error:
+            marks[TARGET] = marks[FRONT]
+            if marks[FRONT] > before:
+                error.add_note(f"the first {marks[FRONT] - before} of these {count} rows have left the window")
+            raise
 
     def _help(self) -> None:
         """Bring into memory what a kernel stopped for."""

@@ -21,6 +21,7 @@ EXPERIMENTS = (
     "fused",
     "threads",
     "median",
+    "monoid_trees",
     "cold_start",
 )
 

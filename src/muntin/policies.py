@@ -181,7 +181,8 @@ def since_longest_run(column: str) -> Policy:
     """Drop what is older than the longest increasing run.
 
     >>> from muntin import agg, aggregators, policies
-    >>> window = aggregators.MonoidTree(agg.longest_increasing_run("v"), policy=policies.since_longest_run("v"), compiled=False)
+    >>> run = agg.longest_increasing_run("v")
+    >>> window = aggregators.MonoidTree(run, policy=policies.since_longest_run("v"), compiled=False)
     >>> window.bulk_insert(range(5), [9, 1, 2, 3, 0])
     >>> window.query().length, len(window)
     (3, 4)

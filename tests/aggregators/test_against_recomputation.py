@@ -106,6 +106,7 @@ def works(kind: type, case: Case) -> bool:
     return case.aggregation.invertible or not kind.needs_invert  # type: ignore[attr-defined]
 
 
+TREES = (aggregators.LogMonoidTree, aggregators.MonoidTree)
 PAIRS = [(kind, case) for kind in IN_ORDER for case in CASES if works(kind, case)]
 NAMES = [f"{kind.__name__}-{case}" for kind, case in PAIRS]
 
@@ -113,7 +114,7 @@ NAMES = [f"{kind.__name__}-{case}" for kind, case in PAIRS]
 @pytest.mark.parametrize(("kind", "case"), PAIRS, ids=NAMES)
 def test_plain(kind: type, case: Case) -> None:
     @given(steps(case.nullable))
-    @settings(RELAXED, max_examples=25)
+    @settings(RELAXED, max_examples=8 if kind in TREES else 25)
     def run(sequence: list[tuple[Any, ...]]) -> None:
         driver = Driver(kind, case.aggregation, check=True, compiled=False)
         for step in sequence:
@@ -122,7 +123,6 @@ def test_plain(kind: type, case: Case) -> None:
     run()
 
 
-TREES = (aggregators.LogMonoidTree, aggregators.MonoidTree)
 SAMPLE = ("bloom", "max", "arg_max_text", "concat")
 """The trees run every aggregation uncompiled, and compiled these: all kinds of states."""
 COMPILED = [(kind, case) for kind, case in PAIRS if kind not in TREES or case.name in SAMPLE]

@@ -7,6 +7,7 @@ from typing import Any
 
 from muntin.aggregators.base import Aggregator
 from muntin.aggregators.monoid_tree import MonoidTree
+from muntin.aggregators.ring import RingAggregator
 from muntin.errors import ColumnError, InvalidArgumentError
 from muntin.policies import Policy
 
@@ -60,8 +61,12 @@ class Enforced:
         return {name: [row[i] for row in vs] for i, name in enumerate(self._columns)}
 
     def _let_go(self) -> None:
-        while len(self._window) > len(self._judge):
-            self._window.evict()
+        extra = len(self._window) - len(self._judge)
+        if isinstance(self._window, RingAggregator):
+            self._window._evict_many(extra)
+        else:
+            for _ in range(extra):
+                self._window.evict()
 
     def evict(self) -> None:
         """Remove the oldest row."""

@@ -274,6 +274,17 @@ class LevelAggregator(RingAggregator):
 
     # ------------------------------------------------------------ the levels
 
+    def _position(self, time: int, side: str) -> int:
+        """Return the first position whose time is at least (left) or above (right) the given one. O(log n)."""
+        times, front, end = self._window[1], int(self._marks[FRONT]), int(self._marks[END])
+        begin = front & (len(times) - 1)
+        older = times[begin : begin + end - front]  # up to the end of the ring; the others are at its begin
+        found = int(np.searchsorted(older, time, side))  # type: ignore[call-overload]  # the sides are words here
+        if found < len(older):
+            return front + found
+        newer = times[: end - front - len(older)]
+        return front + found + int(np.searchsorted(newer, time, side))  # type: ignore[call-overload]  # as above
+
     def _evict_many(self, count: int) -> None:
         """O(log n) combines for any number of rows."""
         self._module.move_front(self._window, int(self._marks[FRONT]) + count)

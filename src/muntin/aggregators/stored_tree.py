@@ -33,7 +33,7 @@ from muntin.aggregators.chunks import ChunkFormat, Name
 from muntin.aggregators.courier import Courier
 from muntin.aggregators.levels import SEARCH, leaving, longest_cut
 from muntin.aggregators.monoid_tree import ALGORITHM, DEPTH, TOP, MonoidTree, has_node, pop, push, total
-from muntin.aggregators.ring import END, FRONT
+from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.aggregators.states import States, converted
 from muntin.errors import (
     ColumnTypeError,
@@ -541,6 +541,9 @@ class StoredMonoidTree(MonoidTree):
         while not self._in_memory(0, position):
             self._load_for_search(0, position)
         return int(self._window[1][_cell(self._marks, 0, position)])
+
+    def _position(self, time: int, side: str) -> int:
+        return RingAggregator._position(self, time, side)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t: O(log n) chunks are read to find them, O(log n) combines."""

@@ -137,7 +137,7 @@ def in_stores(quick: bool) -> Iterator[Figure]:
             window = windows[name]
             begin = window.updates
             for at in range(0, size, batch):
-                window.bulk_insert(range(begin + at, begin + at + batch), values[at : at + batch])
+                window.bulk_insert(np.arange(begin + at, begin + at + batch), values[at : at + batch])
 
         entrants = {name: Entrant(name, lambda name=name: slide(name), size) for name in made}
         for entrant in entrants.values():

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,7 @@ _HEADER = struct.Struct("<4sHHIIQ16sII")
 _CHECKSUM = struct.Struct("<I")
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(NamedTuple):
     """Which chunk of a window it is."""
 
     level: int

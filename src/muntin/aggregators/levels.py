@@ -67,6 +67,12 @@ def spot(size: int, marks: Ints, level: int, j: int) -> int:
 
 
 @kernel
+def last_spot(size: int, marks: Ints, level: int, j: int) -> int:
+    """Return the cell of a node among the last few of its level."""
+    return spot(size, marks, level, j)
+
+
+@kernel
 def put_time(times: Ints, marks: Ints, position: int, time: int) -> None:
     """Store the time of a row."""
     times[position & (len(times) - 1)] = time
@@ -199,7 +205,7 @@ def insert_enforced(window: Any, columns: Columns, times: Ints, start: int, stop
 
 
 SEARCH = (node, fold_rows, answer_range, longest_cut, leaving)
-SHARED = (spot, put_time, ready, *SEARCH, cut_down, enforce, insert_enforced)
+SHARED = (spot, last_spot, put_time, ready, *SEARCH, cut_down, enforce, insert_enforced)
 
 
 class LevelAggregator(RingAggregator):

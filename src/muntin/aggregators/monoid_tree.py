@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregators.levels import SHARED, LevelAggregator, node, put_time, spot, spots
+from muntin.aggregators.levels import SHARED, LevelAggregator, last_spot, node, put_time, spot, spots
 from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import State, combine, kernel, load, store
@@ -74,7 +74,7 @@ def settle_right(window: Any) -> None:
         last = (count >> level) - 2
         first = 2 * ((count >> (level + 1)) - 1)
         for j in range(last, first - 1, -1):
-            state = load(cells, spot(len(cells), marks, level, j))
+            state = load(cells, last_spot(len(cells), marks, level, j))
             if level > 0 or j < last:
                 state = combine(state, load(small, 1))
             store(small, 1, state)
@@ -104,7 +104,7 @@ def push(window: Any, time: int, state: State) -> None:
     cells, times, marks, small = window
     end = marks[1]
     size = len(cells)
-    store(cells, spot(size, marks, 0, end), state)
+    store(cells, last_spot(size, marks, 0, end), state)
     put_time(times, marks, end, time)
     if end == marks[4]:
         store(small, 1, state)
@@ -117,9 +117,9 @@ def push(window: Any, time: int, state: State) -> None:
         j = (count >> level) - 2
         if (j << level) < marks[0]:
             break
-        older = load(cells, spot(size, marks, level - 1, 2 * j))
-        newer = load(cells, spot(size, marks, level - 1, 2 * j + 1))
-        store(cells, spot(size, marks, level, j), combine(older, newer))
+        older = load(cells, last_spot(size, marks, level - 1, 2 * j))
+        newer = load(cells, last_spot(size, marks, level - 1, 2 * j + 1))
+        store(cells, last_spot(size, marks, level, j), combine(older, newer))
         level += 1
     if count & ((1 << marks[3]) - 1) == 0:
         settle(window)

@@ -83,9 +83,16 @@ def spot(size: int, marks: Ints, level: int, j: int) -> Any:
 
 
 @kernel
+def last_spot(size: int, marks: Ints, level: int, j: int) -> Any:
+    """Return the cell of a node in the tail, where the last ones are."""
+    bits = marks[11]
+    return ((24 * level) << bits) + (j & ((4 << bits) - 1))
+
+
+@kernel
 def put_time(times: Ints, marks: Ints, position: int, time: int) -> None:
     """Store the time of a row."""
-    times[spot(0, marks, 0, position)] = time
+    times[last_spot(0, marks, 0, position)] = time
 
 
 @kernel
@@ -209,6 +216,7 @@ class StoredMonoidTree(MonoidTree):
     title: ClassVar[str] = "MonoidTree"
     structure: ClassVar[tuple[Any, ...]] = (
         spot,
+        last_spot,
         put_time,
         ready,
         *SEARCH,
@@ -618,7 +626,7 @@ class StoredMonoidTree(MonoidTree):
     def _give_away(self, level: int, first: int, front: int) -> None:
         begin = (ALL * level << self._bits) + (first & (TAIL * self._size - 1))
         at = slice(begin, begin + self._size)
-        states = self._window[0][at].copy()
+        states = _copied(self._window[0][at])
         times = self._window[1][at].copy() if level == 0 else self._window[1][:0]
         number, encode = first >> self._bits, self._format.encode
         name = self._chunk(level, number)
@@ -636,7 +644,7 @@ class StoredMonoidTree(MonoidTree):
         first = number << self._bits
         begin = ((ALL * level + TAIL) << self._bits) + (first & (HEAD * self._size - 1))
         at = slice(begin, begin + self._size)
-        self._window[0][at] = states
+        _copy(states, self._window[0][at])
         if level == 0:
             self._window[1][at] = times
         self._marks[HEAD_ENDS + level] = first + self._size
@@ -693,7 +701,7 @@ class StoredMonoidTree(MonoidTree):
         states, times = self._fetch(level, number)
         begin = (ALL * level + TAIL + HEAD + k) << self._bits
         at = slice(begin, begin + self._size)
-        self._window[0][at] = states
+        _copy(states, self._window[0][at])
         if level == 0:
             self._window[1][at] = times
         self._marks[PROBES + FOUND * level + k] = number << self._bits
@@ -810,6 +818,19 @@ def _cell(marks: Array, level: int, j: int) -> int:
         if first <= j < first + (1 << bits):
             return base + ((TAIL + HEAD + k) << bits) + j - first
     raise AssertionError((level, j))
+
+
+def _copied(states: Array) -> Array:
+    """Return a copy. As bytes, because NumPy copies records a field at a time."""
+    return states.copy() if states.dtype.hasobject else states.view("u1").copy().view(states.dtype)
+
+
+def _copy(states: Array, target: Array) -> None:
+    """Write states over others, in the same way."""
+    if states.dtype.hasobject:
+        target[:] = states
+    else:
+        target.view("u1")[:] = states.view("u1")
 
 
 def _trimmed(numbers: Array) -> list[int]:

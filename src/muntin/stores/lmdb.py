@@ -9,11 +9,13 @@ forces every transaction to the disk instead, and costs what the disk needs for 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import hashlib
+import mmap
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from muntin.stores.base import Lease, Store, numbered
 _environments: dict[Path, tuple[Any, int]] = {}
 """LMDB allows one environment for each file in a process; stores of the same folder share it."""
 _lock = threading.Lock()
+MOST_MAPPED = 1 << 24
+"""After so many bytes read or written, pages of the file that are mapped go back: else all of it would seem in use."""
 
 
 class Lmdb(Store):
@@ -42,18 +46,22 @@ class Lmdb(Store):
 
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = False, most_bytes: int = 1 << 40) -> None:
         self._path = Path(path).resolve()
+        self._traffic = 0
         self._environment = _open(self._path, durable, most_bytes)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of some keys. O(log n) each."""
         with self._attempt("read"), self._environment.begin() as transaction:
-            return [transaction.get(key) for key in keys]
+            found = [transaction.get(key) for key in keys]
+        self._count(found)
+        return found
 
     def put_many(self, items: Mapping[bytes, bytes]) -> None:
         """Set the values of some keys, all or none. O(log n) each."""
         with self._attempt("write"), self._environment.begin(write=True) as transaction:
             for key, value in items.items():
                 transaction.put(key, value)
+        self._count(items.values())
 
     def delete_range(self, prefix: bytes, start: int, stop: int) -> int:
         """Delete a range of numbered keys. O(log n) each."""
@@ -80,6 +88,13 @@ class Lmdb(Store):
             if users == 1:
                 del _environments[self._path]
                 environment.close()
+
+    def _count(self, values: Iterable[bytes | None]) -> None:
+        """Give mapped pages back from time to time."""
+        self._traffic += sum(len(value) for value in values if value)
+        if self._traffic > MOST_MAPPED:
+            self._traffic = 0
+            _unmap_pages(self._path / "data.mdb")
 
     @contextlib.contextmanager
     def _attempt(self, what: str) -> Iterator[None]:
@@ -116,6 +131,16 @@ def _open(path: Path, durable: bool, most_bytes: int) -> Any:
         environment, users = _environments[path]
         _environments[path] = (environment, users + 1)
         return environment
+
+
+def _unmap_pages(file: Path) -> None:
+    """Tell the system that no page of the mapped file is needed now; one that is will be mapped again. Linux only."""
+    with contextlib.suppress(OSError, AttributeError):
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            if line.endswith(str(file)):
+                start, _, end = line.split(maxsplit=1)[0].partition("-")
+                length = int(end, 16) - int(start, 16)
+                ctypes.CDLL(None).madvise(ctypes.c_void_p(int(start, 16)), ctypes.c_size_t(length), mmap.MADV_DONTNEED)
 
 
 class _FileLease(Lease):

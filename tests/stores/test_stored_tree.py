@@ -60,7 +60,7 @@ def test_evicted_chunks_are_deleted() -> None:
         window.bulk_insert(range(begin, begin + 100), range(100))
     window.flush()
     window.close()
-    assert len(store) < 60, "the chunks of 100 rows in all levels, two manifests and the owner"
+    assert len(store) < 120, "the chunks of 100 rows, and some that have just left; 2500 were written in level 0 alone"
 
 
 def test_rows_that_never_leave_the_tail_are_not_written() -> None:

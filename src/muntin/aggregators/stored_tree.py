@@ -61,6 +61,8 @@ TAIL, HEAD, FOUND = 4, 16, 4
 ALL = TAIL + HEAD + FOUND
 MARGIN = 8
 """Nodes that stay in a tail for the sake of the next inserts."""
+DELETED_AT_ONCE = 8
+"""Chunks of a level that have left the window before they are deleted."""
 FAR = np.iinfo("i8").max
 
 
@@ -199,11 +201,23 @@ def insert_some(window: Any, columns: Columns, times: Ints, start: int, stop: in
 @kernel
 def insert_some_enforced(window: Any, columns: Columns, times: Ints, start: int, stop: int) -> int:
     """Insert rows, and enforce the policy after each, until Python must help; return the next row."""
-    marks = window[2]
+    cells, marks = window[0], window[2]
     row = start
     while row < stop and marks[1] < marks[6]:
         push(window, times[row], lift(columns, times, row))
         row += 1
+        front = marks[0]
+        if not thorough() and front + 2 < marks[7] and front + 1 < marks[1]:
+            # Nearly always one row leaves, or none, and all that is needed is here.
+            whole = total(window)
+            old = load(cells, spot(0, marks, 0, front))
+            if not must_leave(whole, old):
+                if must_leave(whole, whole):
+                    marks[2] = 1
+                continue
+            if not must_leave(whole, combine(old, load(cells, spot(0, marks, 0, front + 1)))):
+                pop(window)
+                continue
         if not enforce_some(window):
             marks[12] = 1
             return row
@@ -674,7 +688,7 @@ class StoredMonoidTree(MonoidTree):
                 end += size
             if end - begin <= HEAD // 2 * size:
                 self._read_ahead(level, end >> bits, min(tail, begin + HEAD * size) >> bits)
-        if begin >> bits > self._kept[level]:
+        if (begin >> bits) - self._kept[level] >= DELETED_AT_ONCE:
             self._drop(level, begin >> bits)
 
     def _read_ahead(self, level: int, start: int, stop: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from muntin import agg, aggregators, policies
-from muntin.errors import ColumnError, DefinitionError, InvalidArgumentError, PolicyWarning
+from muntin.errors import ColumnError, DefinitionError, InvalidArgumentError, PolicyWarning, SnapshotError
 
 Rows = list[tuple[int, float]]
 
@@ -253,3 +253,11 @@ def test_any_aggregator_under_a_policy() -> None:
     window.bulk_evict(3)
     assert (window.oldest, window.youngest, len(window)) == (4, 5, 2)
     window.check()
+    saved = window.snapshot()
+    options = {"kind": aggregators.TwoStacks, "policy": policies.sum_at_most("b", 10), "compiled": False}
+    again = aggregators.Enforced.restore(saved, {"n": agg.count("a"), "s": agg.sum("b")}, **options)
+    again.insert(6, (1, 9))
+    assert again.query() == {"n": 2, "s": 10}
+    for damaged in (b"", saved[:5], saved[:-3], saved[:40] + b"x" + saved[41:]):
+        with pytest.raises(SnapshotError):
+            aggregators.Enforced.restore(damaged, {"n": agg.count("a"), "s": agg.sum("b")}, **options)

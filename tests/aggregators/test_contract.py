@@ -343,6 +343,8 @@ GOLDEN_CASES = {
     "two_stacks_concat": (aggregators.TwoStacks, agg.concat("v"), ["a", "b", None, "d"], "bd"),
     "recalculate_max": (aggregators.Recalculate, agg.max("v"), [7, 2, 5], 5),
     "subtract_on_evict_count": (aggregators.SubtractOnEvict, agg.count(), [0, 0, 0], 2),
+    "monoid_tree_sum": (aggregators.MonoidTree, agg.sum("v"), [1.5, None, 3.0, 4.0], 7.0),
+    "log_monoid_tree_concat": (aggregators.LogMonoidTree, agg.concat("v"), ["a", "b", None, "d"], "bd"),
     "two_stacks_bloom": (aggregators.TwoStacks, agg.bloom("v", bits=16), [1, 2], None),
 }
 

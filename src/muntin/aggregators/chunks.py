@@ -3,8 +3,8 @@
     magic (4) | format (u2) | objects? (u2) | level (u4) | generation (u4) | number (u8) | meaning (16) | lengths (2 u4)
     | checksum of what follows (u8) | CRC-32 of all before (u4) | states | times
 
-The checksum is the sum of the 64-bit words, each times an odd number that belongs to its place, modulo 2^64: a change of
-any one word is found for certain, any other but for one in 2^60 or so, and it takes a tenth of the time of a CRC.
+The checksum is the sum of the 64-bit words, each times an odd number that belongs to its place, modulo 2^64: a change
+of any one word is found for certain, any other but for one in 2^60 or so, and it takes a tenth of the time of a CRC.
 """
 
 from __future__ import annotations

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
+from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.base import Aggregator
 from muntin.aggregators.monoid_tree import MonoidTree
 from muntin.aggregators.ring import RingAggregator
 from muntin.errors import ColumnError, InvalidArgumentError
 from muntin.policies import Policy
+
+_LENGTH = struct.Struct("<Q")
 
 
 class Enforced:
@@ -99,6 +103,29 @@ class Enforced:
     def youngest(self) -> Any:
         """The greatest time in the window, None if it is empty."""
         return self._window.youngest
+
+    def snapshot(self) -> bytes:
+        """Return the window as bytes: the snapshots of both structures. O(n)."""
+        first = self._window.snapshot()
+        return _LENGTH.pack(len(first)) + first + self._judge.snapshot()
+
+    @classmethod
+    def restore(
+        cls,
+        data: bytes,
+        aggregation: Aggregation | Mapping[str, Aggregation],
+        *,
+        kind: type[Aggregator],
+        policy: Policy,
+        **options: Any,
+    ) -> Self:
+        """Return the window that `snapshot` saved; `kind` is the aggregator's class, the policy must be the same."""
+        length = _LENGTH.unpack_from(data)[0] if len(data) >= _LENGTH.size else 0
+        first, second = data[_LENGTH.size : _LENGTH.size + length], data[_LENGTH.size + length :]
+        made = cls(kind(aggregation, **options), policy)
+        made._window = kind.restore(first, aggregation, **options)
+        made._judge = MonoidTree.restore(second, policy.aggregations, policy=policy)
+        return made
 
     def check(self) -> None:
         """Verify every invariant of both structures."""

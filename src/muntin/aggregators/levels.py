@@ -235,7 +235,7 @@ class LevelAggregator(RingAggregator):
 
     @classmethod
     def restore(cls, data: bytes, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any) -> Self:
-        """Return the window that `snapshot` saved; a window with a policy needs the same `policy=` again."""
+        """Return the window that `snapshot` saved; one with a policy needs `policy=`, with the same aggregations."""
         return super().restore(data, aggregation, **options)
 
     # ------------------------------------------------------------ the policy

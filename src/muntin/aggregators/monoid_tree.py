@@ -250,8 +250,8 @@ class MonoidTree(LevelAggregator):
     ) -> StoredMonoidTree:
         """Return a window that is in a store, as its last completed `flush` left it; `updates` says how far that was.
 
-        Takes the options of the constructor; a policy must be the same again. `LeaseError` if a living process has the
-        window open, `StoreError` if there is none.
+        Takes the options of the constructor; a policy must look at the same aggregations as before. `LeaseError` if a
+        living process has the window open, `StoreError` if there is none.
 
         >>> from muntin import agg, aggregators, stores
         >>> store = stores.Memory()
@@ -281,8 +281,9 @@ class MonoidTree(LevelAggregator):
             yield level, front >> level, ((end + 1) >> level) - 1
 
     def _allocate(self) -> None:
+        end = self.updates if hasattr(self, "_window") else 0  # positions go on, whatever the types become
         super()._allocate()
-        self._marks[DEPTH] = 2
+        self._marks[[FRONT, END, SPLIT, DEPTH]] = end, end, end, 2
 
     def _check_structure(self, states: States, require: Any) -> None:
         front, end, _, top, split, _ = (int(mark) for mark in self._marks)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import hashlib
 import mmap
 import os
@@ -145,6 +144,8 @@ def _unmap_pages(file: Path) -> None:
 
 class _FileLease(Lease):
     def __init__(self, path: Path, name: bytes) -> None:
+        import fcntl  # which only POSIX systems have
+
         self._handle: int | None = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

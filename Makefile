@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench docs clean
+.PHONY: help run test redis lint bench docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-6s %s\n", $$1, $$2 }'
@@ -16,8 +16,16 @@ help: ## Show this list
 run: $(VENV)/.installed-pandas ## See it at work: sliding windows over an array of 10 million rows
 	$(BIN)/python examples/arrays.py
 
-test: $(VENV)/.installed-test ## Run all tests and doctests
+test: $(VENV)/.installed-test redis ## Run all tests and doctests
 	$(BIN)/python -m pytest
+
+# The store Redis is tested with a real server: found, or installed where that is allowed. Without it those tests fail.
+APT := apt-get install --yes --quiet --no-install-recommends redis-server
+redis:
+	@command -v redis-server >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && $(APT); } || { [ "$$(id -u)" = 0 ] && apt-get update --quiet && $(APT); } \
+	  || sudo --non-interactive $(APT) \
+	  || echo "redis-server is missing and cannot be installed here: the tests of the Redis store will fail" >&2
 
 lint: $(VENV)/.installed-lint ## Check style, formatting, types and layers
 	$(BIN)/ruff check

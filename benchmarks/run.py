@@ -25,6 +25,7 @@ EXPERIMENTS = (
     "boundary",
     "latency",
     "median",
+    "monoid_trees",
     "cold_start",
     "fiba",
     "citi_bike",

@@ -1,10 +1,21 @@
 """muntin: sliding-window aggregation at machine speed."""
 
 from muntin import aggregations as agg
-from muntin import aggregators
+from muntin import aggregators, policies, stores
 from muntin._version import __version__
 from muntin.engines.arrays import explain, slide
 from muntin.engines.warm import warm
 from muntin.kernels.cache import cache_info, clear_cache
 
-__all__ = ["__version__", "agg", "aggregators", "cache_info", "clear_cache", "explain", "slide", "warm"]
+__all__ = [
+    "__version__",
+    "agg",
+    "aggregators",
+    "cache_info",
+    "clear_cache",
+    "explain",
+    "policies",
+    "slide",
+    "stores",
+    "warm",
+]

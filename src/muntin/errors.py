@@ -51,3 +51,19 @@ class LawError(MuntinError, AssertionError):
 
 class InvariantError(MuntinError, AssertionError):
     """`check()` found a structure whose invariant is broken. This is always a bug in muntin."""
+
+
+class StoreError(MuntinError, OSError):
+    """A store did not answer within the time it was given. The window is as it was, and can be used again."""
+
+
+class DamagedChunkError(StoreError):
+    """What a store returned is not what was written: a chunk is torn, or another's."""
+
+
+class LeaseError(StoreError):
+    """Another process has the window open."""
+
+
+class PolicyWarning(UserWarning):
+    """A slide policy that claims to be monotone has contradicted itself."""

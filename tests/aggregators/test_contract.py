@@ -32,6 +32,8 @@ ALL = [
     aggregators.Daba,
     aggregators.FlatFat,
     aggregators.FlatFit,
+    aggregators.LogMonoidTree,
+    aggregators.MonoidTree,
     aggregators.Recalculate,
     aggregators.SlickDeque,
     aggregators.SubtractOnEvict,
@@ -352,6 +354,8 @@ GOLDEN_CASES = {
     "base_intervals_sum": (aggregators.BaseIntervals, agg.sum("v"), [1.5, None, 3.0, 4.0], 7.0),
     "fiba_concat": (aggregators.Fiba, agg.concat("v"), ["a", "b", None, "d"], "bd"),
     "boundary_max": (aggregators.Boundary, agg.max("v"), [7, 2, 5], 5),
+    "monoid_tree_sum": (aggregators.MonoidTree, agg.sum("v"), [1.5, None, 3.0, 4.0], 7.0),
+    "log_monoid_tree_concat": (aggregators.LogMonoidTree, agg.concat("v"), ["a", "b", None, "d"], "bd"),
     "two_stacks_bloom": (aggregators.TwoStacks, agg.bloom("v", bits=16), [1, 2], None),
 }
 

@@ -21,8 +21,9 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.define import Definition, can_say_none
 from muntin.errors import DefinitionError
 from muntin.kernels import cache
-from muntin.kernels.generate import NULL_BITS, Field, Generated, Output, Part, generate, owners
+from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners
 from muntin.kernels.infer import infer_result
+from muntin.kernels.source import Function, stable_text
 from muntin.memory import room
 from muntin.types import ANY, INT64, OBJECT, Array, ColumnType, column_type, numpy_type
 
@@ -45,6 +46,22 @@ class Result:
 
 
 @dataclass(frozen=True)
+class SlideRule:
+    """A slide policy as an aggregator passes it on: a function of what some of its aggregations say."""
+
+    function: Function
+    constants: Mapping[str, Any]
+    members: Mapping[str, str]
+    """The names that the function uses, and the aggregations of the binding that they stand for."""
+    thorough: bool
+
+    @property
+    def identity(self) -> Any:
+        """Everything that decides its meaning."""
+        return self.function.identity, stable_text(dict(self.constants)), tuple(self.members.items()), self.thorough
+
+
+@dataclass(frozen=True)
 class Binding:
     """Aggregations with settled types: what a kernel is generated for."""
 
@@ -58,6 +75,7 @@ class Binding:
     """For each mask after the columns: the columns that must not be null, and whether NaN counts as null."""
     gaps: bool
     plain: bool
+    rule: Rule | None = None
     _modules: dict[Any, ModuleType] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -167,7 +185,9 @@ class Binding:
         self, functions: tuple[Callable[..., Any], ...], *entries: str, sorted_store: bool = False
     ) -> Generated:
         """Write that module."""
-        generated = generate(self.parts, gaps=self.gaps, kernels=functions, entries=entries, sorted_store=sorted_store)
+        generated = generate(
+            self.parts, gaps=self.gaps, kernels=functions, entries=entries, sorted_store=sorted_store, rule=self.rule
+        )
         if generated.injected and self.compiled:
             name, value = next(iter(generated.injected.items()))
             raise DefinitionError(
@@ -187,25 +207,41 @@ def bind(
     has_nan: bool = True,
     identity: bool = False,
     plain: bool = False,
+    rule: SlideRule | None = None,
 ) -> Binding:
     """Fuse aggregations over columns of these types. Remembered: the same call gives the same binding.
 
     `nullable`: rows can be null. `gaps`: windows can be empty. `has_nan`: NaN can come. `identity`: the kernel needs a
-    neutral element. `plain`: run uncompiled. Saying less than is true is wrong; saying more only costs time.
+    neutral element. `plain`: run uncompiled. Saying less than is true is wrong; saying more only costs time. `rule`: a
+    slide policy that the kernels may ask.
     """
     flags = (nullable, gaps, has_nan, identity, plain)
     key = (
         tuple((name, each.fingerprint, each.columns) for name, each in aggregations.items()),
         tuple(types[c] for each in aggregations.values() for c in each.columns),
         (time, *flags),
+        None if rule is None else rule.identity,
     )
     with _lock:
         binding = _bindings.get(key)
         if binding is None:
             while len(_bindings) >= _MOST_BINDINGS:
                 del _bindings[next(iter(_bindings))]
-            binding = _bindings[key] = _bind(aggregations, types, time, *flags)
+            binding = _bind(aggregations, types, time, *flags)
+            if rule is not None:
+                binding = replace(binding, rule=_rule(rule, binding))
+            _bindings[key] = binding
     return binding
+
+
+def _rule(rule: SlideRule, binding: Binding) -> Rule:
+    """Find a policy's aggregations among those of a binding."""
+    members = []
+    for name, aggregation in rule.members.items():
+        k = binding.names.index(aggregation)
+        result = binding.results[k]
+        members.append(Member(name, k, result.names, tuple(kind.physical for kind in result.types), result.length))
+    return Rule(rule.function, rule.constants, tuple(members), rule.thorough)
 
 
 _MOST_BINDINGS = 1024

@@ -74,3 +74,28 @@ class m4:
 
     def lower(s):
         return (s.low, s.high, s.first, s.last)
+
+
+@define(state="i8")
+class newest_time:
+    """The time of the newest row, as an integer. For policies."""
+
+    def lift(*, time):
+        return time
+
+    def combine(a, b):
+        return b
+
+
+@define(state={"v": "v", "t": "i8"}, result="i8", selective=True)
+class time_of_max:
+    """The time of the newest of the greatest values, as an integer. For policies."""
+
+    def lift(v, *, time):
+        return (v, time)
+
+    def combine(a, b):
+        return a if a.v > b.v else b
+
+    def lower(s):
+        return s.t

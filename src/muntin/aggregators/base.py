@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregations.binding import Binding, bind
+from muntin.aggregations.binding import Binding, SlideRule, bind
 from muntin.aggregators import drive
 from muntin.aggregators.answers import read_answer
 from muntin.aggregators.states import States, converted, counting
@@ -81,7 +81,7 @@ class Aggregator(ABC):
         compiled: bool = True,
     ) -> None:
         self._single = not isinstance(aggregation, Mapping)
-        self._aggregations: dict[str, Aggregation] = _named(aggregation)
+        self._aggregations: dict[str, Aggregation] = named(aggregation)
         for each in self._aggregations.values():
             if self.needs_invert and not each.invertible:
                 raise NotInvertibleError(
@@ -255,6 +255,10 @@ class Aggregator(ABC):
         """Return the kernels of the form in which the structure is now, and which of them are called from Python."""
         return self.structure, self.entries
 
+    def _rule(self) -> SlideRule | None:
+        """Return the slide policy that the kernels ask, for the types that times have now."""
+        return None
+
     def _options(self) -> dict[str, Any]:
         """Return the options of the constructor that a restored window needs."""
         return {}
@@ -272,6 +276,7 @@ class Aggregator(ABC):
             nullable=self._nullable,
             identity=self.needs_identity,
             plain=self._plain,
+            rule=self._rule(),
         )
         self._module: Any = self._load_kernels()
         self._cells: tuple[Array, ...] = (
@@ -462,7 +467,8 @@ def _stamp(scalar: Any) -> Any:
     return np.datetime64(scalar.value, scalar.type.unit)
 
 
-def _named(aggregation: Aggregation | Mapping[str, Aggregation]) -> dict[str, Aggregation]:
+def named(aggregation: Aggregation | Mapping[str, Aggregation]) -> dict[str, Aggregation]:
+    """Return aggregations by name; refuse what is none."""
     named = dict(aggregation) if isinstance(aggregation, Mapping) else {_SINGLE: aggregation}
     for name, each in named.items():
         if not isinstance(each, Aggregation):

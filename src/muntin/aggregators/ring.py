@@ -78,6 +78,10 @@ class RingAggregator(Aggregator):
         """Return the arrays after slots, times and marks, empty."""
         return ()
 
+    def _append(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
+        """Append rows for which there is room."""
+        self._module.insert_rows(self._window, columns, times, start, stop)
+
     def _evict_many(self, count: int) -> None:
         """Remove the `count` oldest rows: one by one, unless the structure knows better."""
         self._module.evict_rows(self._window, count)
@@ -111,11 +115,12 @@ class RingAggregator(Aggregator):
         self._insert_rows(columns, times, 0, count)
 
     def _insert_rows(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
+        """Append rows, or change nothing."""
         # Rows beyond the end are free, so that these few arrays are all that a failing combine can have changed.
         kept = [array for i, array in enumerate(self._window) if not self._in_ring(i)]
         before = [array.copy() for array in kept]
         try:
-            self._module.insert_rows(self._window, columns, times, start, stop)
+            self._append(columns, times, start, stop)
         except BaseException:
             for array, saved in zip(kept, before, strict=True):
                 array[:] = saved

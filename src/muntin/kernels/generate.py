@@ -112,6 +112,32 @@ class Part:
         return "lift" in self.functions and "time" in self.functions["lift"].keywords
 
 
+@dataclass(frozen=True)
+class Member:
+    """What a policy sees of one aggregation: its answer, under a name."""
+
+    name: str
+    part: int
+    names: tuple[str, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    length: int | None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A slide policy, its aggregations found among the parts."""
+
+    function: Function
+    constants: Mapping[str, Any]
+    members: tuple[Member, ...]
+    thorough: bool
+
+    @property
+    def identity(self) -> Any:
+        """Everything that decides its text."""
+        return self.function.identity, stable_text(dict(self.constants)), self.members, self.thorough
+
+
 def owners(parts: Sequence[Part]) -> tuple[int, ...]:
     """Return for each part the first one whose state it shares: std and var need only one between them."""
     first: dict[Any, int] = {}
@@ -140,10 +166,12 @@ def generate(
     kernels: Iterable[Callable[..., Any]],
     entries: Iterable[str] = (),
     sorted_store: bool = False,
+    rule: Rule | None = None,
 ) -> Generated:
     """Write the algebra of `parts` and the kernels below it; the functions named in `entries` are cached on disk.
 
-    With `sorted_store` the kernels themselves hold the sorted window, and bring `nth` and `size` to look into it.
+    With `sorted_store` the kernels themselves hold the sorted window, and bring `nth` and `size` to look into it. A
+    `rule` gives `must_leave` its meaning.
     """
     emitter = Emitter()
     out = emitter.lines
@@ -155,9 +183,12 @@ def generate(
     out.append(f"from {RUNTIME} import step_aside, without_lowest_bit\n")
     writer = _Algebra(parts, gaps)
     out.append(writer.text())
+    if rule is not None:
+        _write_rule(emitter, rule, parts)
     entries = tuple(entries)
     out.extend(_kernel_text(kernel, entries) for kernel in kernels)
-    return Generated(emitter.text, emitter.injected, entries, counted=sorted_store or any(p.allocates for p in parts))
+    counted = sorted_store or any(part.allocates for part in parts) or (rule is not None and allocates(rule.function))
+    return Generated(emitter.text, emitter.injected, entries, counted)
 
 
 def standalone(*kernels: Callable[..., Any]) -> Generated:
@@ -242,6 +273,37 @@ def _zero(field: Field) -> str:
 
 def _scalar_name(dtype: np.dtype[Any]) -> str:
     return "bool_" if dtype.kind == "b" else dtype.name
+
+
+def _write_rule(emitter: Emitter, rule: Rule, parts: Sequence[Part]) -> None:
+    """Write what a policy sees of a state, and the words that ask it."""
+    for i, member in enumerate(rule.members):
+        emitter.lines.append(_seen_text(i, member, parts[member.part], owners(parts)[member.part]))
+    names = [member.name for member in rule.members]
+    seen = ", ".join(f"_seen{i}(s)" for i in range(len(names)))
+    emitter.lines.append(f"_Seen = namedtuple('_Seen', {names!r})\n@jit\ndef _seen(s):\n    return _Seen({seen})\n")
+    emitter.function(rule.function, "_policy", constants=rule.constants)
+    emitter.lines.append("@jit\ndef must_leave(whole, old):\n    return bool(_policy(_seen(whole), _seen(old)))\n")
+    emitter.lines.append(f"@jit\ndef thorough():\n    return {rule.thorough}\n")
+
+
+def _seen_text(i: int, member: Member, part: Part, owner: int) -> str:
+    """Write the answer of one aggregation for a state; zeros, or its word for no rows, where all values are null."""
+    answer = f"_p{member.part}_lower(s.p{owner})"
+    fields = [Field(name, dtype) for name, dtype in zip(member.names, member.dtypes, strict=False)]
+    head = ""
+    if fields:
+        head = f"_V{i} = namedtuple('_V{i}', {list(member.names)!r})\n"
+        value = f"_V{i}({', '.join(_cast(field, f'x[{j}]') for j, field in enumerate(fields))})"
+        nothing = f"_V{i}({', '.join(map(_zero, fields))})"
+    else:
+        single = Field("value", member.dtypes[0], member.length)
+        value = _cast(single, "x")
+        nothing = _zero(single) if part.empty is None else _cast(single, literal(part.empty) or "None")
+    lines = [f"x = {answer}", f"return {value}"]
+    if part.mask is not None:
+        lines = [f"if s.r{part.mask} == 0:", f"    return {nothing}", *lines]
+    return head + _function(f"_seen{i}", "s", lines)
 
 
 class _WrapReturns(ast.NodeTransformer):

@@ -115,6 +115,16 @@ def emit_empty(outputs: Outputs, row: int) -> None:
     raise _declared("emit_empty")
 
 
+def must_leave(whole: State, old: State) -> bool:
+    """Ask the slide policy whether `old`, the oldest part of the window, must go. Only where there is a policy."""
+    raise _declared("must_leave")
+
+
+def thorough() -> bool:
+    """Say whether the policy may answer no for a part and yes for a longer one."""
+    raise _declared("thorough")
+
+
 def spread(view: Any) -> State:
     """Return the state in which every aggregation sees the same sorted window (see `sorted_store` in generate.py)."""
     raise _declared("spread")

@@ -1,5 +1,5 @@
-"""For your own tests: the laws an aggregation must obey, and an oracle to compare windows with."""
+"""For your own tests: the laws an aggregation must obey, an oracle to compare windows with, and stores that fail."""
 
-from muntin.testing import laws, oracle
+from muntin.testing import faults, laws, oracle
 
-__all__ = ["laws", "oracle"]
+__all__ = ["faults", "laws", "oracle"]

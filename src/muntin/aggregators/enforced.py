@@ -1,0 +1,133 @@
+"""Any in-order aggregator under a slide policy. It has no search, so a small tree decides, and rows leave singly."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, Self
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregators.base import Aggregator
+from muntin.aggregators.monoid_tree import MonoidTree
+from muntin.aggregators.ring import RingAggregator
+from muntin.errors import ColumnError, InvalidArgumentError
+from muntin.policies import Policy
+
+_LENGTH = struct.Struct("<Q")
+
+
+class Enforced:
+    """An aggregator that lets rows go as a policy says, after every insert: one by one.
+
+    A `MonoidTree` of the policy's own aggregations finds how many must go: amortised O(1) combines a row, O(log n) for
+    many at once, besides what the aggregator takes for each eviction. `MonoidTree(..., policy=p)` does without the
+    second structure. The policy's columns must be among those of the aggregator.
+
+    >>> from muntin import agg, aggregators, policies
+    >>> window = aggregators.Enforced(aggregators.TwoStacks(agg.max("v")), policies.sum_at_most("v", 10))
+    >>> window.bulk_insert(range(5), [2, 2, 3, 3, 4])
+    >>> window.query(), len(window)
+    (4, 3)
+    """
+
+    def __init__(self, window: Aggregator, policy: Policy) -> None:
+        if len(window):
+            raise InvalidArgumentError(
+                f"a policy is enforced from the first row on, and there are {len(window)} already"
+            )
+        self._window = window
+        self._columns = window._binding.columns
+        self._judge = MonoidTree(policy.aggregations, policy=policy, compiled=window._binding.compiled)
+        self._judged = self._judge._binding.columns
+        missing = [name for name in self._judged if name not in self._columns]
+        if missing:
+            raise ColumnError(f"{policy!r} looks at the column {missing[0]!r}, which {window!r} does not have")
+
+    def insert(self, t: Any, v: Any = None) -> None:
+        """Insert a value at a time, and let go what must."""
+        self._window.insert(t, v)
+        row = dict(zip(self._columns, self._window._row(v), strict=True))
+        values = tuple(row[name] for name in self._judged)
+        self._judge.insert(t, values[0] if len(values) == 1 else values)
+        self._let_go()
+
+    def bulk_insert(self, ts: Any, vs: Any = None) -> None:
+        """Insert many values, and let go what must. The window is that of single inserts."""
+        self._window.bulk_insert(ts, vs)
+        self._judge.bulk_insert(ts, self._by_name(vs))
+        self._let_go()
+
+    def _by_name(self, vs: Any) -> Any:
+        if not self._judged or isinstance(vs, Mapping) or hasattr(vs, "column_names") or hasattr(vs, "columns"):
+            return vs
+        if len(self._columns) == 1:
+            return {self._columns[0]: vs}
+        return {name: [row[i] for row in vs] for i, name in enumerate(self._columns)}
+
+    def _let_go(self) -> None:
+        extra = len(self._window) - len(self._judge)
+        if isinstance(self._window, RingAggregator):
+            self._window._evict_many(extra)
+        else:
+            for _ in range(extra):
+                self._window.evict()
+
+    def evict(self) -> None:
+        """Remove the oldest row."""
+        self._window.evict()
+        self._judge.evict()
+
+    def bulk_evict(self, t: Any) -> None:
+        """Remove all rows whose time is at most t."""
+        self._window.bulk_evict(t)
+        self._judge.bulk_evict(t)
+
+    def query(self) -> Any:
+        """Return the aggregate of the window."""
+        return self._window.query()
+
+    def range_query(self, lo: Any, hi: Any) -> Any:
+        """Return the aggregate of the rows with lo <= time <= hi."""
+        return self._window.range_query(lo, hi)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._window)
+
+    @property
+    def oldest(self) -> Any:
+        """The least time in the window, None if it is empty."""
+        return self._window.oldest
+
+    @property
+    def youngest(self) -> Any:
+        """The greatest time in the window, None if it is empty."""
+        return self._window.youngest
+
+    def snapshot(self) -> bytes:
+        """Return the window as bytes: the snapshots of both structures. O(n)."""
+        first = self._window.snapshot()
+        return _LENGTH.pack(len(first)) + first + self._judge.snapshot()
+
+    @classmethod
+    def restore(
+        cls,
+        data: bytes,
+        aggregation: Aggregation | Mapping[str, Aggregation],
+        *,
+        kind: type[Aggregator],
+        policy: Policy,
+        **options: Any,
+    ) -> Self:
+        """Return the window that `snapshot` saved; `kind` is the aggregator's class, the policy must be the same."""
+        length = _LENGTH.unpack_from(data)[0] if len(data) >= _LENGTH.size else 0
+        first, second = data[_LENGTH.size : _LENGTH.size + length], data[_LENGTH.size + length :]
+        made = cls(kind(aggregation, **options), policy)
+        made._window = kind.restore(first, aggregation, **options)
+        made._judge = MonoidTree.restore(second, policy.aggregations, policy=policy)
+        return made
+
+    def check(self) -> None:
+        """Verify every invariant of both structures."""
+        self._window.check()
+        self._judge.check()

@@ -1,0 +1,362 @@
+"""What the monoid trees share: a tree over the ring of rows, as levels of aggregates of neighbouring pairs.
+
+Positions only grow, and node j of level l stands for the rows [j * 2^l, (j + 1) * 2^l): its children are the nodes 2j
+and 2j + 1 below, and no pointer is kept. Level 0 is the rows themselves. Each level is a ring of half the size of the
+one below, and all are in a single array, one after another, which doubles when there is no room.
+
+A part of the window is folded, or searched, in strides that double while they fit and then halve: O(log n) combines.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.binding import SlideRule
+from muntin.aggregators.base import named
+from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.states import States
+from muntin.errors import InvalidArgumentError, PolicyWarning
+from muntin.kernels.vocabulary import (
+    Columns,
+    Ints,
+    Outputs,
+    State,
+    combine,
+    emit,
+    hold,
+    kernel,
+    lift,
+    load,
+    must_leave,
+    thorough,
+)
+from muntin.policies import Policy
+from muntin.types import Array, ColumnType
+
+DOUBT = 2
+"""The mark that is 1 once a policy has contradicted itself."""
+
+if TYPE_CHECKING:
+
+    def push(window: Any, time: int, state: Any) -> None:
+        """Append a state to the window."""
+
+    def pop(window: Any) -> None:
+        """Remove the oldest state."""
+
+    def total(window: Any) -> Any:
+        """Return the state of the whole window, which is not empty."""
+
+    def has_node(window: Any, level: int, j: int) -> bool:
+        """Say whether a node that begins inside the window is there, with all its rows."""
+
+    def move_front(window: Any, position: int) -> None:
+        """Remove all rows before a position."""
+
+
+@kernel
+def spot(size: int, marks: Ints, level: int, j: int) -> int:
+    """Return the cell of a node: each level is a ring of half the size of the one below, and comes after it."""
+    capacity = size >> (level + 1)
+    return size - 2 * capacity + (j & (capacity - 1))
+
+
+@kernel
+def last_spot(size: int, marks: Ints, level: int, j: int) -> int:
+    """Return the cell of a node among the last few of its level."""
+    return spot(size, marks, level, j)
+
+
+@kernel
+def put_time(times: Ints, marks: Ints, position: int, time: int) -> None:
+    """Store the time of a row."""
+    times[position & (len(times) - 1)] = time
+
+
+@kernel
+def node(window: Any, level: int, j: int) -> State:
+    """Return the aggregate in a node."""
+    return load(window[0], spot(len(window[0]), window[2], level, j))
+
+
+@kernel
+def ready(window: Any, level: int, j: int) -> bool:
+    """Say whether a node is in memory. Here they all are."""
+    return True
+
+
+@kernel
+def fold_rows(window: Any, begin: int, end: int) -> State:
+    """Return the aggregate of the positions [begin, end), which are not none."""
+    state = hold(node(window, 0, begin))
+    at = begin + 1
+    level = 0
+    while at < end:
+        wide = 2 << level
+        if at & (wide - 1) == 0 and at + wide <= end and has_node(window, level + 1, at >> (level + 1)):
+            level += 1
+        elif at + (1 << level) <= end and has_node(window, level, at >> level):
+            state = combine(state, node(window, level, at >> level))
+            at += 1 << level
+        else:
+            level -= 1
+    return state
+
+
+@kernel
+def answer_range(window: Any, begin: int, end: int, outputs: Outputs) -> None:
+    """Lower the aggregate of the positions [begin, end)."""
+    emit(outputs, 0, fold_rows(window, begin, end))
+
+
+@kernel
+def longest_cut(window: Any) -> Any:
+    """Return the end of the longest part that must go, of all that end where a node ends; -1: one is not `ready`."""
+    marks = window[2]
+    whole = hold(total(window))
+    old = hold(node(window, 0, marks[0]))
+    at = marks[0] + 1
+    cut = at if must_leave(whole, old) else marks[0]
+    level = 0
+    while at < marks[1]:
+        if at & ((2 << level) - 1) == 0 and has_node(window, level + 1, at >> (level + 1)):
+            level += 1
+        elif has_node(window, level, at >> level):
+            if not ready(window, level, at >> level):
+                return -1
+            old = combine(old, node(window, level, at >> level))
+            at += 1 << level
+            if must_leave(whole, old):
+                cut = at
+        else:
+            level -= 1
+    return cut
+
+
+@kernel
+def leaving(window: Any) -> Any:
+    """Return the position before which a monotone policy lets all rows go, at least one; -1: a node is not `ready`."""
+    marks = window[2]
+    whole = hold(total(window))
+    old = hold(node(window, 0, marks[0]))
+    at = marks[0] + 1
+    level = 0
+    rising = True
+    while at < marks[1]:
+        if rising and at & ((2 << level) - 1) == 0 and has_node(window, level + 1, at >> (level + 1)):
+            level += 1
+            continue
+        if has_node(window, level, at >> level):
+            if not ready(window, level, at >> level):
+                return -1
+            longer = combine(old, node(window, level, at >> level))
+            if must_leave(whole, longer):
+                old = longer
+                at += 1 << level
+                continue
+        rising = False
+        if level == 0:
+            break
+        level -= 1
+    return at
+
+
+@kernel
+def cut_down(window: Any) -> None:
+    """Let go what a policy says that is not monotone; ask it again about what is left."""
+    marks = window[2]
+    while marks[0] < marks[1]:
+        position = longest_cut(window)
+        if position == marks[0]:
+            return
+        move_front(window, position)
+
+
+@kernel
+def enforce(window: Any) -> None:
+    """Let go what the policy says. Nearly always that is one row, or none: two questions, and no search."""
+    cells, marks = window[0], window[2]
+    front = marks[0]
+    if thorough():
+        cut_down(window)
+        return
+    whole = total(window)
+    old = load(cells, spot(len(cells), marks, 0, front))
+    if not must_leave(whole, old):
+        if must_leave(whole, whole):
+            marks[2] = 1
+    elif front + 1 < marks[1] and must_leave(whole, combine(old, load(cells, spot(len(cells), marks, 0, front + 1)))):
+        move_front(window, leaving(window))
+    else:
+        pop(window)
+
+
+@kernel
+def insert_enforced(window: Any, columns: Columns, times: Ints, start: int, stop: int) -> None:
+    """Insert rows, and enforce the policy after each."""
+    for row in range(start, stop):
+        push(window, times[row], lift(columns, times, row))
+        enforce(window)
+
+
+SEARCH = (node, fold_rows, answer_range, longest_cut, leaving)
+SHARED = (spot, last_spot, put_time, ready, *SEARCH, cut_down, enforce, insert_enforced)
+
+
+class LevelAggregator(RingAggregator):
+    """A ring of rows with levels of aggregates above it, and a slide policy if wanted.
+
+    `_window` is (cells, times, marks, ...); marks are front, end, doubt, and the structure's own.
+    """
+
+    entries: ClassVar[tuple[str, ...]] = ("insert_enforced", "answer_range", "move_front", "rebuild")
+    spare: ClassVar[int] = 1
+    """How many times the rows there is room for below."""
+
+    def __init__(
+        self,
+        aggregation: Aggregation | Mapping[str, Aggregation],
+        *,
+        policy: Policy | None = None,
+        **options: Any,
+    ) -> None:
+        if policy is not None and not isinstance(policy, Policy):
+            raise InvalidArgumentError(f"a policy is made by policies.define; got {policy!r}")
+        self._policy = policy
+        self._warned = False
+        reported = named(aggregation)
+        super().__init__(reported if policy is None else {**reported, **policy.named}, **options)
+        self._single = not isinstance(aggregation, Mapping)
+
+    @classmethod
+    def restore(cls, data: bytes, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any) -> Self:
+        """Return the window that `snapshot` saved; one with a policy needs `policy=`, with the same aggregations."""
+        return super().restore(data, aggregation, **options)
+
+    # ------------------------------------------------------------ the policy
+
+    def _rule(self) -> SlideRule | None:
+        if self._policy is None or self._time_type is None:
+            return None
+        return self._policy.rule(self._time_type)
+
+    def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
+        if self._policy is not None:
+            self._policy.rule(time_type)  # refuses a duration that these times cannot be compared with
+        super()._settle(time_type, types)
+
+    def _append(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
+        if self._policy is None:
+            super()._append(columns, times, start, stop)
+            return
+        self._module.insert_enforced(self._window, columns, times, start, stop)
+        self._warn_of_doubt()
+
+    def _warn_of_doubt(self) -> None:
+        if self._marks[DOUBT] and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{self._policy!r} keeps the oldest row and would let the whole window go, so it is not monotone; "
+                "define it with thorough=True",
+                PolicyWarning,
+                stacklevel=5,
+            )
+
+    def _answer(self, outputs: tuple[Array, ...], *, empty: bool) -> Any:
+        if self._policy is None:
+            return super()._answer(outputs, empty=empty)
+        single, self._single = self._single, False
+        try:
+            answers = super()._answer(outputs, empty=empty)
+        finally:
+            self._single = single
+        reported = {name: value for name, value in answers.items() if name not in self._policy.named}
+        return next(iter(reported.values())) if single else reported
+
+    # ------------------------------------------------------------ the levels
+
+    def _position(self, time: int, side: str) -> int:
+        """Return the first position whose time is at least (left) or above (right) the given one. O(log n)."""
+        times, front, end = self._window[1], int(self._marks[FRONT]), int(self._marks[END])
+        begin = front & (len(times) - 1)
+        older = times[begin : begin + end - front]  # up to the end of the ring; the others are at its begin
+        found = int(np.searchsorted(older, time, side))  # type: ignore[call-overload]  # the sides are words here
+        if found < len(older):
+            return front + found
+        newer = times[: end - front - len(older)]
+        return front + found + int(np.searchsorted(newer, time, side))  # type: ignore[call-overload]  # as above
+
+    def _evict_many(self, count: int) -> None:
+        """O(log n) combines for any number of rows."""
+        self._module.move_front(self._window, int(self._marks[FRONT]) + count)
+
+    def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
+        """O(log n) combines for any range."""
+        self._module.answer_range(self._window, begin, end, outputs)
+
+    def _empty(self, capacity: int) -> tuple[Array, ...]:
+        capacity *= self.spare
+        cells = self._binding.slots(2 * capacity)
+        return (cells, np.zeros(capacity, "i8"), np.zeros(self.mark_count, "i8"), *self._extra_arrays(capacity))
+
+    def _node_ranges(self) -> Iterator[tuple[int, int, int]]:
+        """Yield each level that has nodes, with its first node and the one after its last."""
+        raise NotImplementedError
+
+    def _reserve(self, rows: int) -> None:
+        """Double all levels until there is room for so many rows; each node stays what it is."""
+        capacity = len(self._window[1]) // self.spare
+        if rows <= capacity:
+            return
+        while capacity < rows:
+            capacity *= 2
+        grown = self._empty(capacity)
+        for level, first, last in self._node_ranges():
+            nodes = np.arange(first, last)
+            grown[0][spots(len(grown[0]), level, nodes)] = self._window[0][spots(len(self._window[0]), level, nodes)]
+        positions = np.arange(self._marks[FRONT], self._marks[END])
+        grown[1][positions & (len(grown[1]) - 1)] = self._window[1][positions & (len(self._window[1]) - 1)]
+        for new, old in zip(grown[2:], self._window[2:], strict=True):
+            new[:] = old
+        self._window = grown
+
+    def _arrays(self) -> dict[str, Array]:
+        """Leave out the nodes above the rows, which say what they are."""
+        cells, times, marks, *small = self._window
+        at = np.arange(marks[FRONT], marks[END]) & (len(times) - 1)
+        return {"slots": cells[at], "times": times[at], "marks": marks} | {f"extra{i}": a for i, a in enumerate(small)}
+
+    def _adopt(self, arrays: Mapping[str, Array]) -> None:
+        self._window = self._empty(max(16, 1 << max(0, len(arrays["times"]) - 1).bit_length()))
+        cells, times, marks, *small = self._window
+        marks[:] = arrays["marks"]
+        at = np.arange(marks[FRONT], marks[END]) & (len(times) - 1)
+        cells[at], times[at] = arrays["slots"], arrays["times"]
+        for i, array in enumerate(small):
+            array[:] = arrays[f"extra{i}"]
+        if len(self):
+            self._module.rebuild(self._window)
+
+    def _check(self, states: States, require: Any) -> None:
+        cells, times, marks, *_ = self._window
+        require(len(times) & (len(times) - 1) == 0, f"the capacity {len(times)} is no power of two")
+        require(len(cells) == 2 * len(times), "the levels have lost step with the times")
+        require(0 <= len(self) <= len(times) // self.spare, f"{len(self)} rows in a ring of {len(times)}")
+        held = times[np.arange(marks[FRONT], marks[END]) & (len(times) - 1)]
+        require(bool((held[1:] >= held[:-1]).all()), "the times in the ring descend")
+        self._check_structure(states, require)
+
+    def _fold(self, states: States, begin: int, end: int) -> Any:
+        """Fold rows in plain Python, for checks."""
+        return states.fold(self._window[0][: len(self._window[1])], begin, end)
+
+
+def spots(size: int, level: int, nodes: Any) -> Any:
+    """Do what the kernel `spot` does, for many nodes."""
+    capacity = size >> (level + 1)
+    return size - 2 * capacity + (nodes & (capacity - 1))

@@ -1,0 +1,167 @@
+"""LogMonoidTree: the monoid tree in its plain form. Every operation takes O(log n) combines, any bulk eviction too.
+
+One tree over the rows, in levels of pairs (see `levels.py`), all of whose aggregates are always right: an insert makes
+those above the newest row anew, an eviction of any number of rows those above the oldest that stays. Levels go up
+to the first that has at most two nodes, whose aggregate is the window's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from muntin.aggregators.levels import SHARED, LevelAggregator, node, put_time, spot, spots
+from muntin.aggregators.ring import END, FRONT
+from muntin.aggregators.states import States
+from muntin.kernels.vocabulary import State, combine, kernel, load, store
+from muntin.types import Array
+
+HEIGHT = 3
+"""The mark of the highest level."""
+
+
+@kernel
+def has_node(window: Any, level: int, j: int) -> Any:
+    """Say whether a node that begins inside the window is there, with all its rows."""
+    return level <= window[2][3] and ((j + 1) << level) <= window[2][1]
+
+
+@kernel
+def renew(window: Any, level: int, j: int) -> None:
+    """Make a node anew from its children, those that have rows in the window."""
+    cells, _, marks = window
+    size = len(cells)
+    below = level - 1
+    if 2 * j < (marks[0] >> below):
+        state = load(cells, spot(size, marks, below, 2 * j + 1))
+    else:
+        state = load(cells, spot(size, marks, below, 2 * j))
+        if 2 * j + 1 <= ((marks[1] - 1) >> below):
+            state = combine(state, load(cells, spot(size, marks, below, 2 * j + 1)))
+    store(cells, spot(size, marks, level, j), state)
+
+
+@kernel
+def renew_last(window: Any) -> None:
+    """Make all nodes above the newest row anew."""
+    marks = window[2]
+    for level in range(1, marks[3] + 1):
+        renew(window, level, (marks[1] - 1) >> level)
+
+
+@kernel
+def push(window: Any, time: int, state: State) -> None:
+    """Append a state."""
+    cells, times, marks = window
+    store(cells, spot(len(cells), marks, 0, marks[1]), state)
+    put_time(times, marks, marks[1], time)
+    marks[1] += 1
+    renew_last(window)
+    height = marks[3]
+    if ((marks[1] - 1) >> height) - (marks[0] >> height) > 1:
+        marks[3] = height + 1
+        renew(window, height + 1, marks[0] >> (height + 1))
+        renew(window, height + 1, (marks[1] - 1) >> (height + 1))
+
+
+@kernel
+def move_front(window: Any, position: int) -> None:
+    """Remove all rows before a position."""
+    marks = window[2]
+    marks[0] = position
+    if position == marks[1]:
+        marks[3] = 0
+        return
+    while marks[3] > 0 and ((marks[1] - 1) >> (marks[3] - 1)) - (position >> (marks[3] - 1)) <= 1:
+        marks[3] -= 1
+    for level in range(1, marks[3] + 1):
+        renew(window, level, position >> level)
+
+
+@kernel
+def pop(window: Any) -> None:
+    """Remove the oldest state."""
+    move_front(window, window[2][0] + 1)
+
+
+@kernel
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window."""
+    marks = window[2]
+    height = marks[3]
+    first = marks[0] >> height
+    last = (marks[1] - 1) >> height
+    if first == last:
+        return node(window, height, first)
+    return combine(node(window, height, first), node(window, height, last))
+
+
+@kernel
+def rebuild(window: Any) -> None:
+    """Make all nodes anew from the rows."""
+    marks = window[2]
+    for level in range(1, marks[3] + 1):
+        for j in range(marks[0] >> level, ((marks[1] - 1) >> level) + 1):
+            renew(window, level, j)
+
+
+class LogMonoidTree(LevelAggregator):
+    """In order; any associative aggregation; every operation takes O(log n) combines, a query one.
+
+    `bulk_evict` and `range_query` take O(log n), however many rows they concern; so does `policy`, a slide policy that
+    is enforced after every insert (see `muntin.policies`). Memory is four states and two times for each row.
+
+    >>> from muntin import agg, aggregators
+    >>> window = aggregators.LogMonoidTree(agg.concat("v"))
+    >>> window.bulk_insert(range(6), "abcdef")
+    >>> window.bulk_evict(1)
+    >>> window.query(), window.range_query(3, 4)
+    ('cdef', 'de')
+    """
+
+    structure: ClassVar[tuple[Any, ...]] = (
+        *SHARED,
+        has_node,
+        renew,
+        renew_last,
+        push,
+        move_front,
+        pop,
+        total,
+        rebuild,
+    )
+    entries: ClassVar[tuple[str, ...]] = (*LevelAggregator.entries, "renew_last")
+    mark_count: ClassVar[int] = 4
+    spare: ClassVar[int] = 2
+
+    def _node_ranges(self) -> Iterator[tuple[int, int, int]]:
+        front, end, height = (int(self._marks[m]) for m in (FRONT, END, HEIGHT))
+        for level in range(height + 1):
+            yield level, front >> level, ((end - 1) >> level) + 1
+
+    def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
+        before = self._marks.copy()
+        try:
+            super()._insert(columns, times, count)
+        except BaseException:
+            # The nodes above the newest row hold what was just refused; with a policy, rows that had gone are back.
+            self._marks[:] = before
+            if len(self):
+                self._module.rebuild(self._window) if self._policy else self._module.renew_last(self._window)
+            raise
+
+    def _check_structure(self, states: States, require: Any) -> None:
+        cells = self._window[0]
+        front, end, height = (int(self._marks[m]) for m in (FRONT, END, HEIGHT))
+        if front == end:
+            require(height == 0, "an empty window has levels")
+            return
+        require(((end - 1) >> height) - (front >> height) <= 1, "the highest level has more than two nodes")
+        if height:
+            below = height - 1
+            require(((end - 1) >> below) - (front >> below) > 1, "there is a level too many")
+        for level, first, last in self._node_ranges():
+            for j in range(first, last):
+                held = states.load(cells, spots(len(cells), level, j))
+                rows = self._fold(states, max(front, j << level), min(end, (j + 1) << level))
+                require(states.close(held, rows), f"node {j} of level {level} is not the aggregate of its rows")

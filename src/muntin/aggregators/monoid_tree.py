@@ -1,0 +1,325 @@
+"""MonoidTree: the amortised monoid tree aggregator. O(1) combines a slide, amortised; O(log n) for any bulk eviction.
+
+A forest over the rows, in levels of pairs (see `levels.py`). A pair has a parent only once a newer pair stands beside
+it, so that no aggregate ever changes: the last pair of every level is the root of a tree of its own, and E rows have
+((E + 1) >> l) - 1 nodes in level l. Beside the forest:
+
+    results   the aggregate of the leftmost tree, and that of all others
+    stack     the aggregates of what the leftmost tree will be without its oldest 1, 2, 4 ... rows
+
+An insert extends the second result and closes pairs up the levels, as a counter carries. An eviction takes the first
+result from the stack, and pushes the new oldest pairs onto it. Only when the leftmost tree has grown or is used up
+are the results and the stack made anew, from the first and last pairs of the levels; once, however much has changed.
+
+Nodes that begin before the oldest row are out of date, and never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregators.levels import SHARED, LevelAggregator, last_spot, node, put_time, spot, spots
+from muntin.aggregators.ring import END, FRONT
+from muntin.aggregators.states import States
+from muntin.kernels.vocabulary import State, combine, kernel, load, store
+from muntin.policies import Policy
+from muntin.stores.base import Store
+from muntin.types import Array
+
+if TYPE_CHECKING:
+    from muntin.aggregators.stored_tree import StoredMonoidTree
+
+TOP, SPLIT, DEPTH = 3, 4, 5
+"""Marks: the highest level, the position after the leftmost tree, and the place after the top of the stack.
+
+The two results and then the stack are in one small array.
+"""
+
+
+@kernel
+def has_node(window: Any, level: int, j: int) -> Any:
+    """Say whether a node that begins inside the window is there, with all its rows."""
+    return j < ((window[2][1] + 1) >> level) - 1
+
+
+@kernel
+def settle_left(window: Any) -> None:
+    """Make the stack and the first result anew, from the first pairs of all levels."""
+    cells, _, marks, small = window
+    front = marks[0]
+    depth = 2
+    for level in range(marks[3], -1, -1):
+        j = (front >> level) + 1
+        if j & 1 == 1 and has_node(window, level, j):
+            state = load(cells, spot(len(cells), marks, level, j))
+            if depth > 2:
+                state = combine(state, load(small, depth - 1))
+            store(small, depth, state)
+            depth += 1
+    marks[5] = depth
+    state = load(cells, spot(len(cells), marks, 0, front))
+    if depth > 2:
+        state = combine(state, load(small, depth - 1))
+    store(small, 0, state)
+
+
+@kernel
+def settle_right(window: Any) -> None:
+    """Make the second result anew, from the last pairs of all levels but the highest."""
+    cells, _, marks, small = window
+    count = marks[1] + 1
+    for level in range(marks[3]):
+        last = (count >> level) - 2
+        first = 2 * ((count >> (level + 1)) - 1)
+        for j in range(last, first - 1, -1):
+            state = load(cells, last_spot(len(cells), marks, level, j))
+            if level > 0 or j < last:
+                state = combine(state, load(small, 1))
+            store(small, 1, state)
+
+
+@kernel
+def settle(window: Any) -> None:
+    """Find the leftmost tree; if it ends elsewhere than before, make results and stack anew."""
+    marks = window[2]
+    count = marks[1] + 1
+    top = marks[3]
+    while (count >> (top + 1)) - 1 > (marks[0] >> (top + 1)):
+        top += 1
+    while top > 0 and (count >> top) - 1 <= (marks[0] >> top):
+        top -= 1
+    marks[3] = top
+    split = ((count >> top) - 1) << top
+    if split != marks[4]:
+        marks[4] = split
+        settle_left(window)
+        settle_right(window)
+
+
+@kernel
+def push(window: Any, time: int, state: State) -> None:
+    """Append a state."""
+    cells, times, marks, small = window
+    end = marks[1]
+    size = len(cells)
+    store(cells, last_spot(size, marks, 0, end), state)
+    put_time(times, marks, end, time)
+    if end == marks[4]:
+        store(small, 1, state)
+    else:
+        store(small, 1, combine(load(small, 1), state))
+    marks[1] = end + 1
+    count = end + 2
+    level = 1
+    while count & ((1 << level) - 1) == 0:
+        j = (count >> level) - 2
+        if (j << level) < marks[0]:
+            break
+        older = load(cells, last_spot(size, marks, level - 1, 2 * j))
+        newer = load(cells, last_spot(size, marks, level - 1, 2 * j + 1))
+        store(cells, last_spot(size, marks, level, j), combine(older, newer))
+        level += 1
+    if count & ((1 << marks[3]) - 1) == 0:
+        settle(window)
+
+
+@kernel
+def clear(window: Any) -> None:
+    """Say that no row is left."""
+    marks = window[2]
+    marks[0] = marks[1]
+    marks[3] = 0
+    marks[4] = marks[1]
+    marks[5] = 2
+
+
+@kernel
+def pop(window: Any) -> None:
+    """Remove the oldest state."""
+    cells, _, marks, small = window
+    front = marks[0] + 1
+    marks[0] = front
+    if front < marks[4]:
+        depth = marks[5] - 1
+        store(small, 0, load(small, depth))
+        level = 0
+        while front & (1 << level) == 0:
+            level += 1
+        while level > 0:
+            level -= 1
+            state = load(cells, spot(len(cells), marks, level, (front >> level) + 1))
+            if depth > 2:
+                state = combine(state, load(small, depth - 1))
+            store(small, depth, state)
+            depth += 1
+        marks[5] = depth
+    elif front < marks[1]:
+        settle(window)
+    else:
+        clear(window)
+
+
+@kernel
+def move_front(window: Any, position: int) -> None:
+    """Remove all rows before a position: by the stack where they are few, else at once."""
+    marks = window[2]
+    if position - marks[0] <= marks[3] + 1:
+        while marks[0] < position:
+            pop(window)
+    elif position == marks[1]:
+        clear(window)
+    else:
+        marks[0] = position
+        if position < marks[4]:
+            settle_left(window)
+        else:
+            settle(window)
+
+
+@kernel
+def total(window: Any) -> State:
+    """Return the aggregate of the whole window."""
+    _, _, marks, small = window
+    if marks[4] == marks[1]:
+        return load(small, 0)
+    return combine(load(small, 0), load(small, 1))
+
+
+@kernel
+def rebuild(window: Any) -> None:
+    """Make all nodes above the rows anew."""
+    cells, _, marks, _ = window
+    count = marks[1] + 1
+    for level in range(1, marks[3] + 1):
+        for j in range((marks[0] + (1 << level) - 1) >> level, (count >> level) - 1):
+            older = node(window, level - 1, 2 * j)
+            store(cells, spot(len(cells), marks, level, j), combine(older, node(window, level - 1, 2 * j + 1)))
+
+
+ALGORITHM = (has_node, settle_left, settle_right, settle, push, clear, pop, move_front, total, rebuild)
+
+
+class MonoidTree(LevelAggregator):
+    """In order; any associative aggregation; a slide takes O(1) combines amortised, O(log n) at worst.
+
+    `bulk_evict` and `range_query` take O(log n) combines, however many rows they concern. `policy` enforces a slide
+    policy after every insert (see `muntin.policies`): O(log n) at worst, amortised O(1) where few rows leave at a time.
+    Memory is two states and a time for each row, in rings that double.
+
+    `store` puts the body into a key-value store (see `muntin.stores`), under the name `window_id`; then O(log n) memory
+    is used. `chunk_pairs` is how many pairs are stored together. When the store fails an operation waits for it, up to
+    `patience` seconds, then raises `StoreError` and leaves the window usable. `allow_pickle` reads states of Python
+    objects that only pickle can write. Such a window has `flush`, `close` and `window_id`, and is a context manager.
+
+    >>> from muntin import agg, aggregators, policies
+    >>> window = aggregators.MonoidTree({"highest": agg.max("v")}, policy=policies.sum_at_most("v", 10))
+    >>> window.bulk_insert(range(5), [2, 2, 3, 3, 4])
+    >>> window.query(), len(window)
+    ({'highest': 4}, 3)
+    >>> window.bulk_evict(3)
+    >>> len(window)
+    1
+    """
+
+    structure: ClassVar[tuple[Any, ...]] = (*SHARED, *ALGORITHM)
+    mark_count: ClassVar[int] = 6
+
+    def __new__(cls, *_: Any, store: Store | None = None, **__: Any) -> Self:
+        """Make a window in memory, or one whose body is in a store."""
+        if store is None or cls is not MonoidTree:
+            return super().__new__(cls)
+        from muntin.aggregators.stored_tree import StoredMonoidTree  # which is a MonoidTree
+
+        return super().__new__(StoredMonoidTree)  # type: ignore[return-value]  # mypy takes Self for MonoidTree itself
+
+    def __init__(
+        self,
+        aggregation: Aggregation | Mapping[str, Aggregation],
+        *,
+        policy: Policy | None = None,
+        store: None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(aggregation, policy=policy, **options)
+
+    @classmethod
+    def open(
+        cls, store: Store, window_id: str, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any
+    ) -> StoredMonoidTree:
+        """Return a window that is in a store, as its last completed `flush` left it; `updates` says how far that was.
+
+        Takes the options of the constructor; a policy must look at the same aggregations as before. `LeaseError` if a
+        living process has the window open, `StoreError` if there is none.
+
+        >>> from muntin import agg, aggregators, stores
+        >>> store = stores.Memory()
+        >>> with aggregators.MonoidTree(agg.sum("v"), store=store, window_id="w") as window:
+        ...     window.bulk_insert(range(5000), range(5000))
+        ...     window.bulk_evict(4997)
+        >>> window = aggregators.MonoidTree.open(store, "w", agg.sum("v"))
+        >>> window.query(), len(window), window.updates
+        (9997, 2, 5000)
+        >>> window.close()
+        """
+        from muntin.aggregators.stored_tree import StoredMonoidTree  # which is a MonoidTree
+
+        return StoredMonoidTree.reopen(store, window_id, aggregation, **options)
+
+    @property
+    def updates(self) -> int:
+        """How many rows have been inserted so far, those that have left included."""
+        return int(self._marks[END])
+
+    def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
+        return (self._binding.slots(2 + 64),)
+
+    def _node_ranges(self) -> Iterator[tuple[int, int, int]]:
+        front, end, top = (int(self._marks[m]) for m in (FRONT, END, TOP))
+        for level in range(top + 1):
+            yield level, front >> level, ((end + 1) >> level) - 1
+
+    def _allocate(self) -> None:
+        end = self.updates if hasattr(self, "_window") else 0  # positions go on, whatever the types become
+        super()._allocate()
+        self._marks[[FRONT, END, SPLIT, DEPTH]] = end, end, end, 2
+
+    def _check_structure(self, states: States, require: Any) -> None:
+        front, end, _, top, split, _ = (int(mark) for mark in self._marks)
+        require(front <= split <= end, f"the leftmost tree ends at {split}, outside the rows")
+        if front == end:
+            require((top, self._marks[DEPTH]) == (0, 2), "an empty window has levels")
+            return
+        first, count = front >> top, ((end + 1) >> top) - 1
+        require(first < count, f"the highest level, {top}, has no node")
+        require(first >> 1 >= (count - 1) >> 1, f"the highest level, {top}, has more than a pair")
+        require(split == count << top, "the leftmost tree does not end with the highest level")
+        self._check_nodes(states, require)
+        self._check_results(states, require)
+
+    def _check_nodes(self, states: States, require: Any) -> None:
+        cells = self._window[0]
+        for level, _, last in self._node_ranges():
+            for j in range((int(self._marks[FRONT]) + (1 << level) - 1) >> level, last):
+                held = states.load(cells, spots(len(cells), level, j))
+                rows = self._fold(states, j << level, (j + 1) << level)
+                require(states.close(held, rows), f"node {j} of level {level} is not the aggregate of its rows")
+
+    def _check_results(self, states: States, require: Any) -> None:
+        front, end, _, top, split, depth = (int(mark) for mark in self._marks)
+        small = self._window[3]
+        left = self._fold(states, front, split)
+        require(states.close(states.load(small, 0), left), "the first result is not that of the leftmost tree")
+        if split < end:
+            right = self._fold(states, split, end)
+            require(states.close(states.load(small, 1), right), "the second result is not that of the other trees")
+        begins = [
+            ((front >> level) + 1) << level
+            for level in range(top, -1, -1)
+            if (front >> level) & 1 == 0 and (front >> level) + 1 < ((end + 1) >> level) - 1
+        ]
+        require(depth == 2 + len(begins), f"{depth - 2} aggregates on the stack, not {len(begins)}")
+        for at, begin in enumerate(begins):
+            rest = self._fold(states, begin, split)
+            require(states.close(states.load(small, 2 + at), rest), f"place {at} of the stack is not what it was")

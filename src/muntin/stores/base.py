@@ -1,0 +1,60 @@
+"""The interface of a store: five operations on bytes, and a lease.
+
+A store raises `StoreError` when it cannot do what it is asked now, and then has done all of a `put_many` or nothing
+that anyone can mistake for it: what reads the values checks them. Any thread may call it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+
+def numbered(prefix: bytes, number: int) -> bytes:
+    """Return a key of a numbered series; keys of one series sort like their numbers.
+
+    >>> numbered(b"a/", 10)
+    b'a/000000000000000a'
+    """
+    return prefix + b"%016x" % number
+
+
+class Lease(ABC):
+    """The right to write one window, held until it is released or its holder is dead."""
+
+    seconds: float | None = None
+    """How often it must be renewed; None: never."""
+
+    def renew(self) -> None:
+        """Hold it longer; `LeaseError` if another has it now."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give it up. Does nothing the second time."""
+
+
+class Store(ABC):
+    """Keys and values, both bytes."""
+
+    @abstractmethod
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of some keys, None for those that have none."""
+
+    @abstractmethod
+    def put_many(self, items: Mapping[bytes, bytes]) -> None:
+        """Set the values of some keys."""
+
+    @abstractmethod
+    def delete_range(self, prefix: bytes, start: int, stop: int) -> int:
+        """Delete the keys `numbered(prefix, n)` for n in [start, stop); return how many there were."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Return when all that was put is as durable as this store can make it."""
+
+    @abstractmethod
+    def lease(self, name: bytes) -> Lease:
+        """Take the lease of a name; `LeaseError` if a living holder has it."""
+
+    def close(self) -> None:
+        """Let go of what the store holds: connections, files."""

@@ -1,0 +1,159 @@
+"""A store in a file of this machine, by LMDB: `pip install 'muntin[lmdb]'`.
+
+Every `put_many` is one transaction, so that a process that is killed leaves all of it or nothing. `flush` forces the
+file to the disk; between two flushes the system writes when it likes. So a power cut may cost more than a kill: a file
+system that keeps the order of writes loses what came after the last flush, another may lose the file. `durable=True`
+forces every transaction to the disk instead, and costs what the disk needs for that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import mmap
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from muntin.errors import InvalidArgumentError, LeaseError, StoreError
+from muntin.stores.base import Lease, Store, numbered
+
+_environments: dict[Path, tuple[Any, int]] = {}
+"""LMDB allows one environment for each file in a process; stores of the same folder share it."""
+_lock = threading.Lock()
+MOST_MAPPED = 1 << 24
+"""After so many bytes read or written, pages of the file that are mapped go back: else all of it would seem in use."""
+
+
+class Lmdb(Store):
+    """Values in an LMDB file in the folder `path`, which is made if need be. Many processes may share it.
+
+    `most_bytes` bounds the file; it takes only what it needs.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Lmdb(folder)
+    ...     store.put_many({b"a": b"1"})
+    ...     found = store.get_many([b"a", b"b"])
+    ...     store.close()
+    >>> found
+    [b'1', None]
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, durable: bool = False, most_bytes: int = 1 << 40) -> None:
+        self._path = Path(path).resolve()
+        self._traffic = 0
+        self._environment = _open(self._path, durable, most_bytes)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of some keys. O(log n) each."""
+        with self._attempt("read"), self._environment.begin() as transaction:
+            found = [transaction.get(key) for key in keys]
+        self._count(found)
+        return found
+
+    def put_many(self, items: Mapping[bytes, bytes]) -> None:
+        """Set the values of some keys, all or none. O(log n) each."""
+        with self._attempt("write"), self._environment.begin(write=True) as transaction:
+            for key, value in items.items():
+                transaction.put(key, value)
+        self._count(items.values())
+
+    def delete_range(self, prefix: bytes, start: int, stop: int) -> int:
+        """Delete a range of numbered keys. O(log n) each."""
+        with self._attempt("delete"), self._environment.begin(write=True) as transaction:
+            return sum(transaction.delete(numbered(prefix, n)) for n in range(start, stop))
+
+    def flush(self) -> None:
+        """Force the file to the disk."""
+        with self._attempt("flush"):
+            self._environment.sync(True)
+
+    def lease(self, name: bytes) -> Lease:
+        """Take the lease of a name: a lock on a file, which the system drops when its holder dies."""
+        return _FileLease(self._path / f"lease-{hashlib.sha256(name).hexdigest()[:32]}", name)
+
+    def close(self) -> None:
+        """Close the file, once every store of the folder in this process is closed."""
+        environment, self._environment = self._environment, None
+        if environment is None:
+            return
+        with _lock:
+            held, users = _environments[self._path]
+            _environments[self._path] = (held, users - 1)
+            if users == 1:
+                del _environments[self._path]
+                environment.close()
+
+    def _count(self, values: Iterable[bytes | None]) -> None:
+        """Give mapped pages back from time to time."""
+        self._traffic += sum(len(value) for value in values if value)
+        if self._traffic > MOST_MAPPED:
+            self._traffic = 0
+            _unmap_pages(self._path / "data.mdb")
+
+    @contextlib.contextmanager
+    def _attempt(self, what: str) -> Iterator[None]:
+        import lmdb
+
+        if self._environment is None:
+            raise StoreError(f"cannot {what}: the store in {self._path} is closed")
+        try:
+            yield
+        except (lmdb.Error, OSError) as error:
+            raise StoreError(f"cannot {what} in {self._path}: {error}") from error
+
+    def __repr__(self) -> str:
+        """Show the folder."""
+        return f"Lmdb({str(self._path)!r})"
+
+
+def _open(path: Path, durable: bool, most_bytes: int) -> Any:
+    try:
+        import lmdb
+    except ImportError as error:
+        raise InvalidArgumentError("the store Lmdb needs the package lmdb: pip install 'muntin[lmdb]'") from error
+    with _lock:
+        if path not in _environments:
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                environment = lmdb.open(
+                    str(path), map_size=most_bytes, sync=durable, metasync=durable, readahead=False, max_spare_txns=4
+                )
+                environment.reader_check()  # forget readers that died
+            except (lmdb.Error, OSError) as error:
+                raise StoreError(f"cannot open {path}: {error}") from error
+            _environments[path] = (environment, 0)
+        environment, users = _environments[path]
+        _environments[path] = (environment, users + 1)
+        return environment
+
+
+def _unmap_pages(file: Path) -> None:
+    """Tell the system that no page of the mapped file is needed now; one that is will be mapped again. Linux only."""
+    with contextlib.suppress(OSError, AttributeError):
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            if line.endswith(str(file)):
+                start, _, end = line.split(maxsplit=1)[0].partition("-")
+                length = int(end, 16) - int(start, 16)
+                ctypes.CDLL(None).madvise(ctypes.c_void_p(int(start, 16)), ctypes.c_size_t(length), mmap.MADV_DONTNEED)
+
+
+class _FileLease(Lease):
+    def __init__(self, path: Path, name: bytes) -> None:
+        import fcntl  # which only POSIX systems have
+
+        self._handle: int | None = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._handle)
+            raise LeaseError(f"the window {name.decode()!r} is open already, here or in another process") from error
+
+    def release(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)

@@ -1,0 +1,421 @@
+"""A MonoidTree whose body is in a store: what it keeps in memory, what it survives, what it refuses."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from redis_server import Server
+
+from muntin import agg, aggregators, policies, stores
+from muntin.errors import (
+    ColumnTypeError,
+    DamagedChunkError,
+    InvalidArgumentError,
+    LeaseError,
+    StoreError,
+    UnsupportedOperationError,
+)
+from muntin.testing.faults import Faulty
+
+SUM = agg.sum("v")
+
+
+def tree(store: stores.Store, aggregation: Any = SUM, **options: Any) -> Any:
+    return aggregators.MonoidTree(aggregation, **{"store": store, "chunk_pairs": 4, "compiled": False, **options})
+
+
+def reopened(store: stores.Store, name: str, aggregation: Any = SUM, **options: Any) -> Any:
+    return aggregators.MonoidTree.open(store, name, aggregation, compiled=False, **options)
+
+
+# ---------------------------------------------------------------- where things are
+
+
+def test_memory_does_not_grow_with_the_window(tmp_path: Path) -> None:
+    store = stores.Lmdb(tmp_path)
+    with aggregators.MonoidTree(agg.max("v"), store=store, dtype="f8", nullable=False) as window:
+        window.bulk_insert(range(1000), np.arange(1000.0))
+        held = sum(array.nbytes for array in window._window)
+        for begin in range(1000, 500_000, 10_000):
+            window.bulk_insert(range(begin, begin + 10_000), np.arange(begin, begin + 10_000.0))
+        assert sum(array.nbytes for array in window._window) == held
+        assert len(window._ahead) < 100
+        assert window.query() == begin + 9_999.0
+        window.bulk_evict(250_000)
+        assert (len(window), window.oldest) == (begin + 10_000 - 250_001, 250_001)
+        assert window.range_query(300_000, 300_010) == 300_010.0
+    store.close()
+
+
+def test_evicted_chunks_are_deleted() -> None:
+    store = stores.Memory()
+    window = tree(store, policy=policies.at_most_rows(100))
+    for begin in range(0, 20_000, 100):
+        window.bulk_insert(range(begin, begin + 100), range(100))
+    window.flush()
+    window.close()
+    assert len(store) < 120, "the chunks of 100 rows, and some that have just left; 2500 were written in level 0 alone"
+
+
+def test_rows_that_never_leave_the_tail_are_not_written() -> None:
+    store = stores.Memory()
+    with tree(store) as window:
+        for t in range(500):
+            window.insert(t, t)
+            if t > 5:
+                window.evict()
+        window._courier.finish()
+        assert len(store) <= 8
+        assert window.query() == sum(range(494, 500))
+
+
+def test_a_tree_of_many_columns_and_times(store: stores.Store) -> None:
+    name = f"many{time.monotonic_ns()}"
+    start = np.datetime64("2024-01-01T00:00:00", "s")
+    aggregation = {"n": agg.count(), "who": agg.arg_max("v", "who"), "run": agg.longest_increasing_run("v")}
+    rows = {"v": [(i * 37) % 101 for i in range(700)], "who": [f"w{i}" for i in range(700)]}
+    with tree(store, aggregation, window_id=name) as window:
+        window.bulk_insert(start + np.arange(700), rows)
+        window.bulk_evict(start + 99)
+        before = window.query()
+    again = reopened(store, name, aggregation)
+    assert again.query() == before
+    assert again.oldest == start + 100
+    again.check()
+    again.close()
+
+
+# ---------------------------------------------------------------- policies
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        policies.at_most_rows(150),
+        policies.at_most_duration(170),
+        policies.sum_at_most("v", 1500),
+        policies.since_maximum("v"),
+        policies.since_longest_run("v"),
+        policies.steady_mean("v", 0.1),
+    ],
+    ids=lambda policy: policy.name,
+)
+def test_policies_in_a_store_are_those_in_memory(policy: policies.Policy) -> None:
+    chance = random.Random(policy.name)
+    aggregation = {"all": agg.collect("v")}
+    stored = tree(stores.Memory(), aggregation, policy=policy)
+    memory = aggregators.MonoidTree(aggregation, policy=policy, compiled=False)
+    now = 0
+    for step in range(150):
+        times, values = [], []
+        for _ in range(chance.choice([1, 1, 2, 30])):
+            now += chance.choice([1, 1, 1, 500]) if chance.random() < 0.02 else 1
+            times.append(now)
+            values.append(chance.randrange(20) + (30 if step > 90 else 0) if chance.random() > 0.01 else 1400)
+        stored.bulk_insert(times, values)
+        memory.bulk_insert(times, values)
+        assert stored.query() == memory.query()
+    stored.check()
+    stored.close()
+
+
+# ---------------------------------------------------------------- durability
+
+
+def test_a_crash_loses_only_what_was_not_flushed() -> None:
+    for seed in range(40):
+        chance = random.Random(seed)
+        store = Faulty(stores.Memory(), seed=seed)
+        window = tree(store, window_id="w")
+        values: list[int] = []
+        begin = flushed = flushed_begin = 0
+        for _ in range(chance.randrange(3, 25)):
+            count = chance.randrange(1, 80)
+            window.bulk_insert(range(len(values), len(values) + count), range(len(values), len(values) + count))
+            values += range(len(values), len(values) + count)
+            gone = chance.randrange(len(values) - begin)
+            if gone:
+                begin += gone
+                window.bulk_evict(begin - 1)
+            if chance.random() < 0.3:
+                window.flush()
+                flushed, flushed_begin = len(values), begin
+        window._courier.close()  # the process dies: nothing more is written
+        window._finalizer.detach()
+        store.crash()
+        again = reopened(store, "w")
+        assert again.updates == flushed
+        assert len(again) == flushed - flushed_begin
+        assert (again.query() or 0) == sum(range(flushed_begin, flushed))
+        again.check()
+        again.bulk_insert(range(flushed, flushed + 100), range(flushed, flushed + 100))
+        again.check()
+        again.close()
+
+
+def test_a_torn_manifest_gives_way_to_the_one_before() -> None:
+    store = stores.Memory()
+    window = tree(store, window_id="w")
+    window.bulk_insert(range(100), range(100))
+    window.flush()
+    window.bulk_insert(range(100, 200), range(100, 200))
+    window.flush()
+    window.close(flush=False)
+    current = b"muntin:{w}:manifest%d" % (window._sequence % 2)
+    store._values[current] = store._values[current][:-100]
+    again = reopened(store, "w")
+    assert again.updates == 100
+    assert again.query() == sum(range(100))
+    again.check()
+    again.close()
+
+
+def drain(store: stores.Store) -> None:
+    window = reopened(store, "w")
+    try:
+        while len(window):
+            window.evict()
+    finally:
+        window.close(flush=False)
+
+
+def test_a_torn_chunk_is_detected() -> None:
+    def damage(change: Any) -> None:
+        store = stores.Memory()
+        window = tree(store, window_id="w")
+        window.bulk_insert(range(2000), range(2000))
+        window.close()
+        chunks = [key for key in store._values if b"manifest" not in key and b"owner" not in key]
+        for key in chunks[3:]:
+            store._values[key] = change(store._values[key])
+        with pytest.raises(DamagedChunkError, match="Name"):
+            drain(store)
+
+    damage(lambda data: data[: len(data) // 2])
+    damage(lambda data: data[:10])
+    damage(lambda data: data[:60] + bytes([data[60] ^ 1]) + data[61:])
+    damage(lambda data: data[:4] + b"\x09\x00" + data[6:])
+
+
+def test_a_chunk_in_the_place_of_another_is_detected() -> None:
+    store = stores.Memory()
+    window = tree(store, window_id="w")
+    window.bulk_insert(range(2000), range(2000))
+    window.close()
+    chunks = sorted(key for key in store._values if b":00:" in key)
+    store._values[chunks[50]], store._values[chunks[51]] = store._values[chunks[51]], store._values[chunks[50]]
+    again = reopened(store, "w")
+    with pytest.raises(DamagedChunkError, match="another chunk"):
+        again.check()
+    del store._values[chunks[60]]
+    with pytest.raises(DamagedChunkError, match="not in the store"):
+        again.range_query(60 * 8 + 1, 60 * 8 + 3)
+    assert again.query() == sum(range(2000)), "the window is still usable"
+    again.close(flush=False)
+
+
+def test_two_holders_and_wrong_ones(store: stores.Store) -> None:
+    name = f"holders{time.monotonic_ns()}"
+    window = tree(store, window_id=name)
+    with pytest.raises(LeaseError, match="is open already"):
+        reopened(store, name)
+    with pytest.raises(LeaseError, match="is open already"):
+        tree(store, window_id=name)
+    window.insert(1, 5)
+    window.close()
+    window.close()
+    with pytest.raises(StoreError, match=r"MonoidTree\.open"):
+        tree(store, window_id=name)
+    with pytest.raises(StoreError, match="another aggregation"):
+        reopened(store, name, agg.max("v"))
+    with pytest.raises(StoreError, match="no window 'nowhere'"):
+        reopened(store, "nowhere")
+    again = reopened(store, name)
+    assert again.query() == 5
+    with pytest.raises(UnsupportedOperationError, match="flush"):
+        again.snapshot()
+    again.close()
+
+
+def test_who_lost_the_lease_writes_no_manifest(redis: Server) -> None:
+    name = f"lost{time.monotonic_ns()}"
+    store = stores.Redis(redis.url, lease_seconds=0.3)
+    first = tree(store, window_id=name, patience=2.0)
+    first.bulk_insert(range(100), range(100))
+    first.flush()
+    store._client.delete(b"muntin:{" + name.encode() + b"}:lease")
+    second = reopened(store, name)
+    first.bulk_insert(range(100, 200), range(100))
+    with pytest.raises(LeaseError):
+        first.flush()
+    assert second.updates == 100
+    second.check()
+    second.close()
+    first.close(flush=False)
+    store.close()
+
+
+# ---------------------------------------------------------------- faults
+
+
+def test_a_store_that_comes_back_is_waited_for() -> None:
+    store = Faulty(stores.Memory())
+    window = tree(store, patience=20.0)
+    window.bulk_insert(range(500), range(500))
+    store.failing = True
+    timer = threading.Timer(0.3, lambda: setattr(store, "failing", False))
+    timer.start()
+    window.bulk_insert(range(500, 8000), range(500, 8000))
+    window.bulk_evict(6000)
+    assert window.query() == sum(range(6001, 8000))
+    window.flush()
+    timer.join()
+    window.check()
+    window.close()
+
+
+def test_a_store_that_stays_away_is_an_error_and_nothing_is_lost() -> None:
+    store = Faulty(stores.Memory())
+    window = tree(store, patience=0.2)
+    window.bulk_insert(range(5000), range(5000))
+    window.flush()
+    store.failing = True
+    with pytest.raises(StoreError, match="has failed for 0.2 s"):
+        window.range_query(2000, 2500)
+    with pytest.raises(StoreError):
+        window.flush()
+    with pytest.raises(StoreError):
+        window.bulk_evict(2500)
+    with pytest.raises(StoreError, match="has not kept up") as caught:
+        window.bulk_insert(range(5000, 20_000), range(5000, 20_000))
+    inserted = window.updates
+    assert f"the first {inserted - 5000} of these 15000 rows" in caught.value.__notes__[0]
+    assert window.query() == sum(range(inserted)), "the window is still usable"
+    store.failing = False
+    window.bulk_insert(range(inserted, 20_000), range(inserted, 20_000))
+    assert window.query() == sum(range(20_000))
+    window.flush()
+    window.check()
+    window.bulk_evict(19_000)
+    assert window.query() == sum(range(19_001, 20_000))
+    window.close()
+
+
+def test_slow_and_tearing_stores() -> None:
+    store = Faulty(stores.Memory())
+    store.delay = 0.001
+    window = tree(store, policy=policies.at_most_rows(700), window_id="w")
+    for begin in range(0, 6000, 500):
+        store.tear_next()
+        store.fail_next(2)
+        window.bulk_insert(range(begin, begin + 500), range(begin, begin + 500))
+        assert window.query() == sum(range(max(0, begin + 500 - 700), begin + 500))
+    window.flush()
+    window.check()
+    window.close()
+    again = reopened(store, "w", policy=policies.at_most_rows(700))
+    again.check()
+    assert again.query() == sum(range(5300, 6000))
+    again.close()
+
+
+def test_redis_restarted_in_the_middle(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    store = stores.Redis(server.url, timeout=1.0)
+    window = tree(store, policy=policies.at_most_rows(3000), window_id="w", patience=30.0)
+
+    def restart() -> None:
+        server.stop()
+        time.sleep(0.3)
+        server.start()
+
+    window.bulk_insert(range(5000), range(5000))
+    window.flush()
+    restarting = threading.Thread(target=restart)
+    restarting.start()
+    for begin in range(5000, 40_000, 500):
+        window.bulk_insert(range(begin, begin + 500), range(begin, begin + 500))
+        assert window.query() == sum(range(begin + 500 - 3000, begin + 500))
+    restarting.join()
+    window.flush()
+    window.check()
+    window.close()
+    store.close()
+    server.stop()
+
+
+# ---------------------------------------------------------------- types and arguments
+
+
+def test_types_are_settled_once_rows_are_in_the_store() -> None:
+    window = tree(stores.Memory(), window_id="w")
+    window.bulk_insert(range(3), [None, 1, 2])
+    window.insert(3, 2.5)
+    assert window.query() == 5.5, "all rows were still in memory"
+    window.bulk_insert(range(4, 200), range(4, 200))
+    with pytest.raises(ColumnTypeError, match="dtype="):
+        window.insert(200, "word")
+    window.check()
+    window.close()
+    window = tree(stores.Memory())
+    window.bulk_insert(range(200), range(200))
+    with pytest.raises(ColumnTypeError, match="has rows in the store"):
+        window.insert(200, 0.5)
+    window.bulk_evict(500)
+    assert len(window) == 0
+    window.insert(200, 0.5)
+    assert window.query() == 0.5
+    window.bulk_insert(range(201, 400), np.ones(199))
+    window.check()
+    window.close()
+
+
+def test_arguments() -> None:
+    with pytest.raises(InvalidArgumentError, match="a store is needed"):
+        aggregators.MonoidTree(SUM, store="folder")
+    with pytest.raises(InvalidArgumentError, match="power of two"):
+        aggregators.MonoidTree(SUM, store=stores.Memory(), chunk_pairs=100)
+    with tree(stores.Memory()) as empty, pytest.raises(IndexError):
+        empty.evict()
+    window = aggregators.MonoidTree(SUM, store=None)
+    window.insert(1, 2)
+    assert window.updates == 1
+
+
+def test_a_failing_combine_changes_nothing() -> None:
+    @agg.define(state="object", result="object")
+    class picky:
+        def lift(v):
+            return v
+
+        def combine(a, b):
+            if b == 99:
+                raise ValueError("no 99")
+            return b
+
+    window = tree(stores.Memory(), picky("v"))
+    window.bulk_insert(range(200), [7] * 200)
+    with pytest.raises(ValueError, match="no 99"):
+        window.insert(200, 99)
+    assert (len(window), window.query()) == (200, 7)
+    window.insert(200, 8)
+    assert window.query() == 8
+    window.check()
+    window.close()
+
+
+def test_a_forgotten_window_gives_up_its_lease() -> None:
+    store = stores.Memory()
+    window = tree(store, window_id="w")
+    window.insert(1, 1)
+    window.flush()
+    del window
+    again = reopened(store, "w")
+    assert again.query() == 1
+    again.close()

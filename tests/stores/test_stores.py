@@ -1,0 +1,147 @@
+"""Every store alone: values, ranges, leases, and errors that say what failed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from muntin import stores
+from muntin.errors import InvalidArgumentError, LeaseError, StoreError
+from muntin.stores import numbered
+from muntin.testing.faults import Faulty
+
+
+def test_values(store: stores.Store) -> None:
+    store.put_many({b"values:a": b"1", b"values:b": bytes(range(256)) * 400, b"values:empty": b""})
+    store.put_many({b"values:a": b"2"})
+    store.put_many({})
+    store.flush()
+    found = store.get_many([b"values:b", b"values:none", b"values:a", b"values:empty"])
+    assert found == [bytes(range(256)) * 400, None, b"2", b""]
+    assert store.get_many([]) == []
+
+
+def test_ranges(store: stores.Store) -> None:
+    store.put_many({numbered(b"ranges:", n): b"%d" % n for n in range(3000)})
+    assert store.delete_range(b"ranges:", 10, 2500) == 2490
+    assert store.delete_range(b"ranges:", 0, 11) == 10
+    store.flush()
+    left = store.get_many([numbered(b"ranges:", n) for n in (5, 10, 2499, 2500, 2999)])
+    assert left == [None, None, None, b"2500", b"2999"]
+
+
+def test_a_lease_is_held_once(store: stores.Store) -> None:
+    lease = store.lease(b"window")
+    with pytest.raises(LeaseError, match="'window' is open already"):
+        store.lease(b"window")
+    store.lease(b"another").release()
+    lease.renew()
+    lease.release()
+    lease.release()
+    store.lease(b"window").release()
+
+
+def test_a_lease_of_redis_ends_with_its_holder(redis) -> None:
+    store = stores.Redis(redis.url, lease_seconds=0.2)
+    lost = store.lease(b"ends")
+    time.sleep(0.4)
+    taken = store.lease(b"ends")
+    with pytest.raises(LeaseError, match="another process has taken"):
+        lost.renew()
+    lost.release()
+    with pytest.raises(LeaseError):
+        store.lease(b"ends")
+    taken.release()
+    store.close()
+
+
+def test_two_processes_share_a_file_and_a_lease_dies_with_its_holder(tmp_path: Path) -> None:
+    store = stores.Lmdb(tmp_path)
+    program = (
+        "import sys, time; from muntin import stores; store = stores.Lmdb(sys.argv[1]); lease = store.lease(b'w');"
+        "store.put_many({b'k': b'v'}); print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        assert store.get_many([b"k"]) == [b"v"]
+        with pytest.raises(LeaseError):
+            store.lease(b"w")
+        other.kill()
+    store.lease(b"w").release()
+    store.close()
+
+
+def test_stores_that_cannot_be_reached(tmp_path: Path) -> None:
+    nobody = stores.Redis("redis://127.0.0.1:1/0", timeout=0.5)
+    for operation in (
+        lambda: nobody.get_many([b"a"]),
+        lambda: nobody.put_many({b"a": b"b"}),
+        lambda: nobody.delete_range(b"a", 0, 1),
+        nobody.flush,
+        lambda: nobody.lease(b"w"),
+    ):
+        with pytest.raises(StoreError, match="in Redis"):
+            operation()
+    with pytest.raises(InvalidArgumentError, match="no URL"):
+        stores.Redis("ftp://somewhere")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreError, match="cannot open"):
+        stores.Lmdb(tmp_path / "file")
+    closed = stores.Lmdb(tmp_path / "folder")
+    closed.close()
+    closed.close()
+    with pytest.raises(StoreError, match="closed"):
+        closed.get_many([b"a"])
+    full = stores.Lmdb(tmp_path / "small", most_bytes=1 << 16)
+    with pytest.raises(StoreError, match="cannot write"):
+        full.put_many({b"large": bytes(1 << 20)})
+    full.close()
+
+
+def test_redis_waits_for_replicas(redis) -> None:
+    store = stores.Redis(redis.url + "?socket_timeout=3", replicas=1, timeout=0.1)
+    with pytest.raises(StoreError, match="fewer than 1 replicas"):
+        store.flush()
+    store.close()
+
+
+def test_faults_on_demand() -> None:
+    inner = stores.Memory()
+    store = Faulty(inner)
+    store.put_many({numbered(b"k", 1): b"1234"})
+    assert len(inner) == 0, "a crash may lose it"
+    store.flush()
+    assert len(inner) == 1
+    store.tear_next()
+    with pytest.raises(StoreError, match="torn"):
+        store.put_many({numbered(b"k", 2): b"1234"})
+    assert store.get_many([numbered(b"k", 2)]) == [b"12"]
+    store.failing = True
+    with pytest.raises(StoreError, match="failing"):
+        store.flush()
+    store.failing = False
+    store.delay = 0.05
+    begun = time.monotonic()
+    assert store.get_many([numbered(b"k", 1)]) == [b"1234"]
+    assert time.monotonic() - begun >= 0.05
+    store.delay = 0.0
+    lost = 0
+    for n in range(40):
+        store.put_many({numbered(b"c", n): b"abcd"})
+    store.lease(b"w")
+    store.crash()
+    found = store.get_many([numbered(b"c", n) for n in range(40)])
+    lost = found.count(None)
+    assert 0 < lost < 40
+    assert b"ab" in found
+    assert b"abcd" in found
+    store.lease(b"w").release()
+    store.delete_range(b"c", 0, 40)
+    store.flush()
+    assert store.get_many([numbered(b"c", n) for n in range(40)]) == [None] * 40
+    assert store.operations > 50

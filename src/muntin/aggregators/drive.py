@@ -57,7 +57,7 @@ def slide_rows(
                 end += 1  # a row between two windows
             begin += 1
         while end < last[i]:
-            push(window, times[end], lift(columns, times, end))
+            push(window, end, lift(columns, times, end))  # its number will do for a time, and no two are equal
             end += 1
         if end > begin:
             emit(outputs, i, total(window))

@@ -16,8 +16,11 @@ from muntin.aggregations.binding import Binding, bind
 from muntin.aggregators import (
     BaseIntervals,
     Daba,
+    Fiba,
     FlatFat,
     FlatFit,
+    LogMonoidTree,
+    MonoidTree,
     SlickDeque,
     SubtractOnEvict,
     blocks,
@@ -42,12 +45,15 @@ from muntin.errors import (
 from muntin.types import INT64, OBJECT, Array
 from muntin.windows.spans import Span, spans_by_rows, spans_by_time
 
-DRIVEN: dict[str, type[RingAggregator]] = {
+DRIVEN: dict[str, type[RingAggregator | Fiba]] = {
     "daba": Daba,
     "flat_fit": FlatFit,
     "slick_deque": SlickDeque,
     "flat_fat": FlatFat,
     "base_intervals": BaseIntervals,
+    "monoid_tree": MonoidTree,
+    "log_monoid_tree": LogMonoidTree,
+    "fiba": Fiba,
 }
 """Those that have no way of their own over arrays: the rows go through their kernels one by one."""
 AGGREGATORS = (*dict.fromkeys(rule.aggregator for rule in RULES), *DRIVEN)
@@ -345,11 +351,10 @@ class _Run:
 
         _in_pieces(piece, 0, self.span.count, 1, self.threads)
 
-    def _driven(self, kind: type[RingAggregator], binding: Binding, outputs: tuple[Array, ...]) -> None:
+    def _driven(self, kind: type[RingAggregator | Fiba], binding: Binding, outputs: tuple[Array, ...]) -> None:
         """Run the windows through an aggregator's own kernels, row by row."""
         inputs, times = self._inputs(binding)
         first, last = self.span.rows()
-        times = times if len(times) == self.rows else np.zeros(self.rows, np.int64)
 
         def piece(start: int, stop: int) -> None:
             module, window = kind.over(binding, int((last[start:stop] - first[start:stop]).max()))

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregators.base import Aggregator
+from muntin.aggregations.binding import Binding
+from muntin.aggregators.base import Aggregator, kernels_of
 from muntin.aggregators.fiba import check, pictures
 from muntin.aggregators.fiba.arity import ARITIES
 from muntin.aggregators.fiba.bulk_evict import EVICT_KERNELS
@@ -226,6 +227,14 @@ class Fiba(Aggregator):
         if not len(self):
             return "an empty tree"
         return pictures.as_text(self._picture()) if form == "text" else pictures.as_svg(self._picture())
+
+    @classmethod
+    def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
+        """Return the kernels of this structure and an empty window with room for so many rows in order, for `slide`."""
+        window = cls.__new__(cls)
+        window._binding, window._arity = binding, 4
+        nodes = rows // (window._arity - 1) + 64
+        return kernels_of(binding, *window._form()), window._arena(nodes, nodes)
 
     # ------------------------------------------------------------ the arena
 

@@ -21,15 +21,15 @@ from muntin.types import numpy_type
 @pytest.mark.parametrize("settled", [True, False])
 def test_three_combines_a_slide_on_the_calling_thread(range_: int, settled: bool) -> None:
     """However long the window is: the second thread does what `TwoStacks` would do all at once."""
-    window = aggregators.Boundary(agg.concat("v"), threads=2, count_combines=True, range=range_ if settled else None)
+    window = aggregators.Boundary(agg.last("v"), threads=2, count_combines=True, range=range_ if settled else None)
     for t in range(range_):
-        window.insert(t, "x")
+        window.insert(t, t)
     worst = 0
     for t in range(range_, 9 * range_):
         before = window.combines
         window.evict()
-        window.insert(t, "x")
-        assert window.query() == "x" * range_
+        window.insert(t, t)
+        assert window.query() == t
         if t > 4 * range_:  # chunks that were made while the window grew have left by then
             worst = max(worst, window.combines - before)
         window.check()
@@ -99,6 +99,9 @@ def test_bad_options() -> None:
     for bad in (0, -5, 2.5, True, "soon"):
         with pytest.raises(InvalidArgumentError):
             aggregators.Boundary(agg.max("v"), range=bad)
+    with pytest.raises(InvalidArgumentError, match="slide as a duration too"):
+        aggregators.Boundary(agg.max("v"), range="1 hour")
+    assert aggregators.Boundary(agg.max("v"), range=np.int64(1000))._marks[6] == 501  # type: ignore[attr-defined]
     with pytest.raises(InvalidArgumentError, match="longer than the range"):
         aggregators.Boundary(agg.max("v"), range=5, slide=6)
     with pytest.raises(InvalidArgumentError, match="0 < slide <= range"):
@@ -170,3 +173,44 @@ def test_an_error_on_either_thread_ends_both(more: dict[str, int]) -> None:
     values[4000] = 1e9
     with pytest.raises(OverflowError, match="too much"):
         slide(values, picky("v"), range=100, aggregator="boundary", threads=2, **more)
+
+
+def test_a_window_longer_than_was_said() -> None:
+    window = aggregators.Boundary(agg.concat("v"), range=4, compiled=False)
+    text = "".join(chr(97 + i % 26) for i in range(2000))
+    for t, letter in enumerate(text):
+        window.insert(t, letter)
+    window.check()
+    assert window.query() == text
+    for _ in range(1990):
+        window.evict()
+    window.check()
+    assert window.query() == text[1990:]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+def test_restored_with_other_options(before: int, after: int) -> None:
+    window = aggregators.Boundary(agg.first("v"), threads=before, range=6)
+    window.bulk_insert(range(10), range(10))
+    window.bulk_evict(5)
+    again: Any = aggregators.Boundary.restore(window.snapshot(), agg.first("v"), threads=after, range=20)
+    for t in range(10, 60):
+        again.insert(t, t)
+        again.evict()
+        assert again.query() == t - 3
+        again.check()
+    assert again._marks[6] == 11
+
+
+def test_bulk_evictions_do_not_fold_the_same_rows_again() -> None:
+    window = aggregators.Boundary(agg.concat("v"), count_combines=True)
+    window.bulk_insert(range(1000), "x" * 1000)
+    for t in range(1000, 1400):
+        window.insert(t, "x")
+        window.bulk_evict(t - 400 if t > 1100 else -1)
+    before = window.combines
+    for t in range(1400, 3000):
+        window.insert(t, "x")
+        window.bulk_evict(t - 100)
+        assert window.query() == "x" * 100
+    assert window.combines - before <= 5 * 1600

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import random
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -373,6 +374,65 @@ def test_snapshots_of_earlier_releases_are_read(name: str) -> None:
         assert agg.bloom_contains(window.query(), values[-1])
     window.insert(99, values[0])
     window.check()
+
+
+# ---------------------------------------------------------------- errors of a definition itself
+
+
+class Moody:
+    """A combine that fails when it is told to."""
+
+    left = 10**9
+
+    @classmethod
+    def spend(cls) -> None:
+        cls.left -= 1
+        if cls.left < 0:
+            raise ArithmeticError("not today")
+
+
+@agg.define(state="object")
+class moody:
+    def lift(v):
+        return v
+
+    def combine(a, b):
+        Moody.spend()
+        return a + b
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ALL if kind.__name__ not in ("SlickDeque", "SubtractOnEvict")])
+@pytest.mark.parametrize("patience", range(3))
+def test_a_combine_that_fails_changes_nothing(kind: type, patience: int) -> None:
+    """Wherever it fails: the call raises its error, and the window is as it was, and goes on."""
+    chance = random.Random(patience)
+    window: Any = kind(moody("v"))
+    rows: list[str] = []
+    failures = 0
+    for t in range(200):
+        Moody.left = 10**9 if chance.random() < 0.6 else patience
+        action, new = chance.choice(["insert", "insert", "bulk", "evict", "query"]), [chr(97 + t % 26)] * 5
+        try:
+            if action == "insert":
+                window.insert(t, new[0])
+                rows.append(new[0])
+            elif action == "bulk":
+                window.bulk_insert([t] * 5, new)
+                rows += new
+            elif action == "evict" and rows:
+                window.evict()
+                del rows[0]
+            else:
+                window.query()
+        except ArithmeticError:
+            failures += 1
+        Moody.left = 10**9
+        assert len(window) == len(rows)
+        if chance.random() < 0.2:
+            assert window.query() == ("".join(rows) or None)
+            window.check()
+    assert failures
+    assert window.query() == ("".join(rows) or None)
 
 
 # ---------------------------------------------------------------- check() itself

@@ -198,3 +198,23 @@ def test_capacity_is_checked() -> None:
     for bad in (0, -1, 2.5, True):
         with pytest.raises(InvalidArgumentError, match="capacity is"):
             aggregators.FlatFat(agg.sum("v"), capacity=bad)
+
+
+def test_holes_in_a_settled_capacity_are_cheap() -> None:
+    """One eviction from the middle and one insertion at a time, in a full window."""
+    window = aggregators.FlatFat(agg.concat("v"), capacity=256, count_combines=True)
+    window.bulk_insert(range(256), "x" * 256)
+    window.query()
+    before = window.combines
+    for t in range(256, 1256):
+        window.evict_at(t - 100)
+        window.insert(t, "x")
+        assert window.query() == "x" * 256
+    assert window.combines - before <= 1000 * 45
+
+
+def test_a_snapshot_that_does_not_fit() -> None:
+    window = aggregators.FlatFat(agg.concat("v"))
+    window.bulk_insert(range(20), "x" * 20)
+    with pytest.raises(InvalidArgumentError, match="holds 20 rows, more than the capacity 8"):
+        aggregators.FlatFat.restore(window.snapshot(), agg.concat("v"), capacity=8)

@@ -21,6 +21,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.define import Definition, can_say_none
 from muntin.errors import DefinitionError
 from muntin.kernels import cache
+from muntin.kernels.allocation import can_raise
 from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners
 from muntin.kernels.infer import infer_result
 from muntin.kernels.source import Function, stable_text
@@ -97,6 +98,11 @@ class Binding:
     def invertible(self) -> bool:
         """Whether every aggregation can take rows out again."""
         return all("invert" in part.functions for part in self.parts)
+
+    @cached_property
+    def may_fail(self) -> bool:
+        """Whether combining or lifting can raise an error: with Python objects, or where a definition says `raise`."""
+        return not self.fixed or any(can_raise(f) for part in self.parts for f in part.functions.values())
 
     @property
     def exact(self) -> bool:

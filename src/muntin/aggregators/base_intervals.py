@@ -91,7 +91,7 @@ def answer_between(window: Any, begin: int, end: int, outputs: Outputs) -> None:
 
 
 class BaseIntervals(RingAggregator):
-    """In order; any associative aggregation; fewer than 2 combines an insert amortised, 2 log2(n) a query.
+    """In order; any associative aggregation; fewer than 1 combine an insert amortised, 2 log2(n) a query.
 
     An eviction, of one row or of many, takes none.
 

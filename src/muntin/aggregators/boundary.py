@@ -17,6 +17,7 @@ take three combines. A window that grows has at most O(log n) chunks, because ea
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, ClassVar
@@ -57,7 +58,9 @@ def close_chunk(window: Any) -> None:
     marks[5] += 1
     begins[marks[5] & 127] = marks[1]
     marks[2] = marks[1]
-    marks[3] = marks[6] if marks[6] > 0 else (marks[1] - marks[0] + 2) // 2
+    marks[3] = marks[6]
+    if marks[6] == 0 or marks[5] - marks[4] > 3:  # the window is longer than was said: few chunks, all the same
+        marks[3] = max(marks[6], (marks[1] - marks[0] + 2) // 2)
 
 
 @inlined
@@ -92,7 +95,7 @@ def pop(window: Any) -> None:
 
 @kernel
 def pop_until(window: Any, position: int) -> None:
-    """Remove all states before a position; what stays of the current chunk is turned over."""
+    """Remove all states before a position; what stays of the current chunk is closed and turned over."""
     slots, _, marks, current, begins, _ = window
     while marks[4] < marks[5] and begins[(marks[4] + 1) & 127] <= position:
         marks[4] += 1
@@ -101,7 +104,9 @@ def pop_until(window: Any, position: int) -> None:
         marks[2] = position
         begins[marks[5] & 127] = position
         if position < marks[1]:
-            store(current, 0, fold(slots, position, marks[1]))
+            turn(window, position, marks[1])
+            store(current, 0, load(slots, position & (len(slots) - 1)))
+            close_chunk(window)
 
 
 @inlined
@@ -147,7 +152,8 @@ class Boundary(RingAggregator):
     chunk is half as long as the window when it begins. A chunk is turned over at once when it is full, in as many
     combines as it has rows; with `threads=2` by a second thread, and no call takes more than 3 combines on its own. A
     window that grows has O(log n) chunks, and a query as many combines. An eviction takes none, but for one that
-    reaches the youngest chunk. Space: n + 3 states in use at most; the ring doubles.
+    reaches the youngest chunk. Space: n + 3 states in use at most; the ring doubles. States that are Python objects are
+    turned over by the calling thread in any case.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.Boundary(agg.concat("v"), threads=2)
@@ -171,10 +177,11 @@ class Boundary(RingAggregator):
     ) -> None:
         if threads not in (1, 2):
             raise InvalidArgumentError(f"threads is {threads!r}; Boundary runs on 1 thread, or on 2")
-        self._threads, self._range, self._slide = threads, range, slide
+        self._threads = threads
+        self._range, self._slide = (int(x) if isinstance(x, np.integer) else x for x in (range, slide))
         if range is not None:
             self._settled_chunk(1.0)  # refuses what is no range
-            if not isinstance(range, int):
+            if not isinstance(self._range, int):
                 self._range, self._slide = (f"{ns} nanoseconds" for ns in durations_in_ns(range, slide))
         self._turning: dict[int, Future[None]] = {}
         self._counter_aside = [0]
@@ -234,7 +241,7 @@ class Boundary(RingAggregator):
         super().check()
 
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
-        if self._threads == 1:
+        if not self._has_helper:
             super()._insert(columns, times, count)
             return
         self._reserve(len(self) + count)
@@ -258,19 +265,42 @@ class Boundary(RingAggregator):
             self._wait_for_all()
         super()._settle(time_type, types)
 
+    def _changed_by_insert(self) -> tuple[int, int]:
+        marks = self._marks
+        fills = marks[END] - marks[CURRENT] + 1 >= marks[SIZE]
+        return (int(marks[CURRENT]), int(marks[END])) if fills else (0, 0)
+
+    def _changed_by_evict(self) -> tuple[int, int]:
+        marks = self._marks
+        return (int(marks[CURRENT]), int(marks[END])) if marks[FRONT] == marks[CURRENT] else (0, 0)
+
     def _evict_many(self, count: int) -> None:
         self._module.pop_until(self._window, int(self._marks[FRONT]) + count)
         self._wait_for_oldest()
 
     def _empty(self, capacity: int) -> tuple[Array, ...]:
         window = super()._empty(capacity)
-        chunk = self._settled_chunk(self._combine_time()) if self._range is not None else 0
-        window[2][[SIZE, FIXED, ASIDE]] = max(chunk, 1), chunk, self._threads - 1
+        chunk, aside = self._settings()
+        window[2][[SIZE, FIXED, ASIDE]] = max(chunk, 1), chunk, aside
         return window
+
+    def _settings(self) -> tuple[int, int]:
+        """Return the settled length of a chunk, 0 if it is not, and whether a second thread turns chunks over."""
+        chunk = self._settled_chunk(self._combine_time()) if self._range is not None else 0
+        return chunk, int(self._has_helper)
+
+    @property
+    def _has_helper(self) -> bool:
+        """Whether the second thread is used: a state that can fail to combine must not do so behind the caller."""
+        return self._threads == 2 and not self._binding.may_fail
 
     def _settled_chunk(self, combine_time: float) -> int:
         """Return the length of a chunk that the range and the slide ask for; a combine takes so many nanoseconds."""
         if not isinstance(self._range, int):
+            if isinstance(self._slide, int):
+                raise InvalidArgumentError(
+                    f"the range is {self._range!r}, a duration; give the slide as a duration too"
+                )
             return chunk_of_time(*durations_in_ns(self._range, self._slide), combine_time)
         for name, value in (("range", self._range), ("slide", self._slide)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -297,6 +327,10 @@ class Boundary(RingAggregator):
             raise UnsupportedOperationError(
                 "Boundary holds aggregates that reach further than this range; FlatFat and Fiba answer any range"
             )
+
+    def _adopt(self, arrays: Mapping[str, Array]) -> None:
+        super()._adopt(arrays)
+        self._marks[[FIXED, ASIDE]] = self._settings()  # those of the options, which may be others than the snapshot's
 
     def _options(self) -> dict[str, Any]:
         return {"threads": self._threads, "range": self._range, "slide": self._slide}

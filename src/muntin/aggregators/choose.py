@@ -52,7 +52,7 @@ RULES = (
         "boundary",
         lambda f: f.step >= 8.0,
         "eight rows a slide, or more",
-        "rows are combined once, into slices, and three times as many slices as windows",
+        "a row is combined once, into a slice; a window is three combines of slices",
     ),
     Rule("two_stacks", lambda _: True, "everything else", "at most three combines a row"),
 )
@@ -74,7 +74,7 @@ def explained(facts: Facts) -> str:
            recalculate        no row falls into two windows               each row is combined once
            recalculate        windows of one or two rows                  a window is one combine
            subtract_on_evict  states without floats that can be inverted  a row comes in by one combine and leaves by one invert, exactly
-        -> boundary           eight rows a slide, or more                 rows are combined once, into slices, and three times as many slices as windows
+        -> boundary           eight rows a slide, or more                 a row is combined once, into a slice; a window is three combines of slices
            two_stacks         everything else                             at most three combines a row
     """  # noqa: E501  # it is printed like this
     taken = choose(facts)

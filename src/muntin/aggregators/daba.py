@@ -49,13 +49,17 @@ def step(slots: Slots, marks: Ints, sums: Slots) -> None:
         marks[3] += 1
         marks[4] += 1
     else:
+        # The right side first, and its place written only when both are known: a combine that fails changes nothing.
         left = marks[2] & last
-        store(slots, left, combine(load(slots, left), load(sums, 1)))
+        across = (marks[4] - 1) & last
+        if marks[4] < marks[5]:
+            right = hold(combine(load(slots, across), load(slots, marks[4] & last)))
+            store(slots, left, combine(load(slots, left), load(sums, 1)))
+            store(slots, across, right)
+        else:
+            store(slots, left, combine(load(slots, left), load(sums, 1)))
         marks[2] += 1
         marks[4] -= 1
-        if marks[4] + 1 < marks[5]:
-            across = marks[4] & last
-            store(slots, across, combine(load(slots, across), load(slots, (marks[4] + 1) & last)))
 
 
 @inlined

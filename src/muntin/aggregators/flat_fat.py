@@ -208,7 +208,8 @@ class FlatFat(RingAggregator):
     m changes since the last query take m(1 + ceil(log2(n / m))) combines at most, in a tree of n leaves; the answer
     then none, or 2 log2(n) + 1 where the ring is wrapped. The tree doubles when it is full (or is packed, where a
     quarter of it are holes), and is halved when three quarters are empty: amortised O(1) combines a change.
-    `capacity` settles the number of rows for good: the tree never changes its size, and no query takes O(n).
+    `capacity` settles the greatest number of rows: the tree is as large as it will be from the start, and no query
+    takes O(n) as long as rows leave in order. (Holes among as many rows as that need a tree twice as large, once.)
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.FlatFat(agg.concat("v"))
@@ -258,7 +259,7 @@ class FlatFat(RingAggregator):
         return super().__len__() - int(self._marks[HOLES])
 
     def range_query(self, lo: Any, hi: Any) -> Any:
-        """Return the aggregate of the rows with lo <= time <= hi: O(log n)."""
+        """Return the aggregate of the rows with lo <= time <= hi: O(log n), and a walk over holes at its ends."""
         return super().range_query(lo, hi)
 
     # ------------------------------------------------------------ leaves, and the holes among them
@@ -363,7 +364,7 @@ class FlatFat(RingAggregator):
         if used + rows <= self._capacity:
             return
         capacity = self._capacity
-        if self._most is None and 4 * len(self) > 3 * capacity:
+        if 4 * len(self) > 3 * capacity:
             capacity *= 2
         while len(self) + rows > capacity:
             capacity *= 2
@@ -431,6 +432,9 @@ class FlatFat(RingAggregator):
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         front, end, capacity = (int(x) for x in arrays["bounds"])
+        rows = int(arrays["held"].sum())
+        if self._most is not None and rows > self._most:
+            raise InvalidArgumentError(f"the snapshot holds {rows} rows, more than the capacity {self._most}")
         self._window = self._empty(capacity)
         positions = np.arange(front, end)
         self._window[0][self._leaf(positions)] = arrays["slots"]

@@ -150,6 +150,10 @@ class LogMonoidTree(LevelAggregator):
                 self._module.rebuild(self._window) if self._policy else self._module.renew_last(self._window)
             raise
 
+    def _in_ring(self, array: int) -> bool:
+        """Say no of the nodes where a combine can fail: an insertion writes those above it, so all are kept for that."""
+        return super()._in_ring(array) and not (array == 0 and self._binding.may_fail)
+
     def _check_structure(self, states: States, require: Any) -> None:
         cells = self._window[0]
         front, end, height = (int(self._marks[m]) for m in (FRONT, END, HEIGHT))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +34,11 @@ class RingAggregator(Aggregator):
         """Remove the oldest row; `IndexError` if there is none. Amortised O(1) combines, or what the class says."""
         if not len(self):
             raise IndexError("evict from an empty window")
-        self._module.evict_rows(self._window, 1)
+        if self._binding.may_fail:
+            with self._guarded(*self._changed_by_evict()):
+                self._module.evict_rows(self._window, 1)
+        else:
+            self._module.evict_rows(self._window, 1)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t: O(log n) to find them, and what the structure needs to drop them."""
@@ -82,6 +87,14 @@ class RingAggregator(Aggregator):
         """Append rows for which there is room."""
         self._module.insert_rows(self._window, columns, times, start, stop)
 
+    def _changed_by_insert(self) -> tuple[int, int]:
+        """Return the positions of older rows whose slots the insertion of one row may write."""
+        return 0, 0
+
+    def _changed_by_evict(self) -> tuple[int, int]:
+        """Return the positions whose slots an eviction may write."""
+        return 0, 0
+
     def _evict_many(self, count: int) -> None:
         """Remove the `count` oldest rows: one by one, unless the structure knows better."""
         self._module.evict_rows(self._window, count)
@@ -116,14 +129,27 @@ class RingAggregator(Aggregator):
 
     def _insert_rows(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
         """Append rows, or change nothing."""
-        # Rows beyond the end are free, so that these few arrays are all that a failing combine can have changed.
-        kept = [array for i, array in enumerate(self._window) if not self._in_ring(i)]
-        before = [array.copy() for array in kept]
-        try:
+        changed = (0, 0)
+        if self._binding.may_fail:
+            all_rows = (int(self._marks[FRONT]), int(self._marks[END]))
+            changed = all_rows if stop - start > 1 else self._changed_by_insert()
+        with self._guarded(*changed):
             self._append(columns, times, start, stop)
+
+    @contextlib.contextmanager
+    def _guarded(self, begin: int, end: int) -> Iterator[None]:
+        """Put all back as it was if an error is raised, of the states only those at the positions [begin, end).
+
+        Rows beyond the end are free; the arrays that are not in the ring are few and short.
+        """
+        at = np.arange(begin, end) & (len(self._window[1]) - 1)
+        arrays = [(array, at if self._in_ring(i) else slice(None)) for i, array in enumerate(self._window) if i != 1]
+        before = [array[where].copy() for array, where in arrays]
+        try:
+            yield
         except BaseException:
-            for array, saved in zip(kept, before, strict=True):
-                array[:] = saved
+            for (array, where), saved in zip(arrays, before, strict=True):
+                array[where] = saved
             raise
 
     def _accept(self, times: Array) -> None:

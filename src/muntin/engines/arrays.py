@@ -281,12 +281,9 @@ class _Run:
             name = choose(self._facts(binding)).aggregator
             if name == "boundary":
                 return self._slices(binding, outputs)
+        self._require_suited(name, binding)
         if name == "order_statistics":
-            if all(part.sorted for part in binding.parts) and self._sortable(binding):
-                return self._sorted(binding, outputs)
-            self._refuse(name, binding)
-        if name == "subtract_on_evict" and not binding.invertible:
-            self._refuse(name, binding)
+            return self._sorted(binding, outputs)
         if name == "boundary":
             return self._boundary(binding, outputs)
         if name == "two_stacks" and self.span.width is not None:
@@ -319,17 +316,22 @@ class _Run:
             binding = self._bind(group)
             facts = self._facts(binding)
             auto = self.aggregator == "auto"
-            how = "compiled" if binding.compiled else "as plain Python, because its state is an object"
-            by = choose(facts).aggregator if auto else f"{self.aggregator}, as was asked for"
+            name = choose(facts).aggregator if auto else self.aggregator
+            self._require_suited(name, binding)
+            compiled = binding.compiled or name == "order_statistics"
+            how = "compiled" if compiled else "as plain Python, because its state is an object"
+            by = name if auto else f"{name}, as was asked for"
             lines += [", ".join(map(str, group.values())), f"  runs {how}, by {by}"]
             lines += [explained(facts)] if auto else []
         return "\n".join(lines)
 
-    def _refuse(self, name: str, binding: Binding) -> Any:
+    def _require_suited(self, name: str, binding: Binding) -> None:
+        """Refuse an aggregator that cannot run these aggregations."""
         what = ", ".join(map(str, binding.aggregations))
-        if name == "subtract_on_evict":
+        if name == "subtract_on_evict" and not binding.invertible:
             raise NotInvertibleError(f"subtract_on_evict takes rows out by invert, and {what} has none")
-        raise UnsupportedOperationError(f"{name} runs exact quantiles of numbers only, not {what}")
+        if name == "order_statistics" and not (all(p.sorted for p in binding.parts) and self._sortable(binding)):
+            raise UnsupportedOperationError(f"{name} runs exact quantiles of numbers only, not {what}")
 
     def _inputs(self, binding: Binding) -> tuple[tuple[Array, ...], Array]:
         columns = [self.columns[name] for name in binding.columns]

@@ -102,7 +102,9 @@ class Binding:
     @cached_property
     def may_fail(self) -> bool:
         """Whether combining or lifting can raise an error: with Python objects, or where a definition says `raise`."""
-        return not self.fixed or any(can_raise(f) for part in self.parts for f in part.functions.values())
+        functions = [function for part in self.parts for function in part.functions.values()]
+        functions += [self.rule.function] if self.rule is not None else []
+        return not self.fixed or any(map(can_raise, functions))
 
     @property
     def exact(self) -> bool:

@@ -14,7 +14,6 @@ from muntin.aggregators.levels import SHARED, LevelAggregator, node, put_time, s
 from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import State, combine, kernel, load, store
-from muntin.types import Array
 
 HEIGHT = 3
 """The mark of the highest level."""
@@ -130,7 +129,6 @@ class LogMonoidTree(LevelAggregator):
         total,
         rebuild,
     )
-    entries: ClassVar[tuple[str, ...]] = (*LevelAggregator.entries, "renew_last")
     mark_count: ClassVar[int] = 4
     spare: ClassVar[int] = 2
 
@@ -139,19 +137,8 @@ class LogMonoidTree(LevelAggregator):
         for level in range(height + 1):
             yield level, front >> level, ((end - 1) >> level) + 1
 
-    def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
-        before = self._marks.copy()
-        try:
-            super()._insert(columns, times, count)
-        except BaseException:
-            # The nodes above the newest row hold what was just refused; with a policy, rows that had gone are back.
-            self._marks[:] = before
-            if len(self):
-                self._module.rebuild(self._window) if self._policy else self._module.renew_last(self._window)
-            raise
-
     def _in_ring(self, array: int) -> bool:
-        """Say no of the nodes where a combine can fail: an insertion writes those above it, so all are kept for that."""
+        """Say no of the nodes where a combine can fail: an insertion writes those above it, so all are kept by then."""
         return super()._in_ring(array) and not (array == 0 and self._binding.may_fail)
 
     def _check_structure(self, states: States, require: Any) -> None:

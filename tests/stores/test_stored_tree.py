@@ -45,7 +45,7 @@ def test_memory_does_not_grow_with_the_window(tmp_path: Path) -> None:
         for begin in range(1000, 500_000, 10_000):
             window.bulk_insert(range(begin, begin + 10_000), np.arange(begin, begin + 10_000.0))
         assert sum(array.nbytes for array in window._window) == held
-        assert len(window._ahead) < 100
+        assert len(window._exchange.traffic) < 100
         assert window.query() == begin + 9_999.0
         window.bulk_evict(250_000)
         assert (len(window), window.oldest) == (begin + 10_000 - 250_001, 250_001)
@@ -167,7 +167,7 @@ def test_a_torn_manifest_gives_way_to_the_one_before() -> None:
     window.bulk_insert(range(100, 200), range(100, 200))
     window.flush()
     window.close(flush=False)
-    current = b"muntin:{w}:manifest%d" % (window._sequence % 2)
+    current = b"muntin:{w}:manifest%d" % (window._manifests.sequence % 2)
     store._values[current] = store._values[current][:-100]
     again = reopened(store, "w")
     assert again.updates == 100

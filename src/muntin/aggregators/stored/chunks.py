@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States
+from muntin.aggregators.stored.names import Name
 from muntin.errors import DamagedChunkError
 from muntin.objects import decode_objects, encode_objects
 from muntin.types import OBJECT, Array
@@ -26,14 +27,6 @@ MAGIC, FORMAT = b"mtch", 1
 _HEADER = struct.Struct("<4sHHIIQ16sIIQ")
 _CHECKSUM = struct.Struct("<I")
 _START = _HEADER.size + _CHECKSUM.size
-
-
-class Name(NamedTuple):
-    """Which chunk of a window it is."""
-
-    level: int
-    generation: int
-    number: int
 
 
 class ChunkFormat:

@@ -251,9 +251,13 @@ def test_who_lost_the_lease_writes_no_manifest(redis: Server) -> None:
     first.flush()
     store._client.delete(b"muntin:{" + name.encode() + b"}:lease")
     second = reopened(store, name)
-    first.bulk_insert(range(100, 200), range(100))
-    with pytest.raises(LeaseError):
+
+    def go_on() -> None:
+        first.bulk_insert(range(100, 200), range(100))  # refused if the loss has been noticed
         first.flush()
+
+    with pytest.raises(LeaseError):
+        go_on()
     assert second.updates == 100
     second.check()
     second.close()
@@ -348,6 +352,124 @@ def test_redis_restarted_in_the_middle(tmp_path: Path) -> None:
     window.close()
     store.close()
     server.stop()
+
+
+def test_an_error_of_the_background_work_comes_out_at_flush_and_close() -> None:
+    class Strange(stores.Memory):
+        broken = False
+
+        def put_many(self, items: Any) -> None:
+            if self.broken:
+                raise ZeroDivisionError("a store with a bug")
+            super().put_many(items)
+
+    store = Strange()
+    window = tree(store, window_id="w")
+    store.broken = True
+    window.bulk_insert(range(100), range(100))
+    for end in (window.flush, window.close):
+        with pytest.raises(StoreError, match="a store with a bug") as caught:
+            end()
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert window.query() == sum(range(100)), "the window is still usable"
+    store.broken = False
+    deadline = time.monotonic() + 10
+    while window._courier._failure is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    window.close()
+    with reopened(store, "w") as again:
+        assert (again.updates, again.query()) == (100, sum(range(100)))
+
+
+def test_a_closed_window_refuses_what_would_be_lost() -> None:
+    store = stores.Memory()
+    window = tree(store, window_id="w")
+    window.bulk_insert(range(500), range(500))
+    window.close()
+    window.close()
+    kept = dict(store._values)
+    refused = (
+        lambda: window.insert(500, 1),
+        lambda: window.bulk_insert([500], [1]),
+        window.evict,
+        lambda: window.bulk_evict(200),
+        lambda: window.range_query(100, 300),
+        window.flush,
+    )
+    for use in refused:
+        with pytest.raises(StoreError, match="the window is closed"):
+            use()
+    assert (window.query(), len(window)) == (sum(range(500)), 500)
+    assert store._values == kept
+
+
+def test_a_read_that_failed_is_not_done_later_when_its_chunk_is_gone() -> None:
+    class Selective(stores.Memory):
+        failing = False
+
+        def get_many(self, keys: Any) -> Any:
+            if self.failing and not all(b":00:" in key for key in keys):
+                raise StoreError("only level 0 can be read")
+            return super().get_many(keys)
+
+    store = Selective()
+    window = tree(store, patience=0.2)
+    window.bulk_insert(range(2000), range(2000))
+    window.flush()
+    store.failing = True
+    with pytest.raises(StoreError):
+        window.range_query(300, 333)
+    store.failing = False
+    while window.oldest < 500:  # no eviction goes beyond what inserts have read ahead
+        window.bulk_insert([2000] * 40, [0] * 40)
+        window._exchange.provide()
+        window._courier.ahead(int).result()
+        for _ in range(16):
+            window.evict()
+    window.flush()
+    window._courier.finish()
+    window.bulk_evict(1500)
+    assert window.query() == sum(range(1501, 2000))
+    window.close()
+
+
+def test_chunks_of_a_manifest_that_was_written_but_not_confirmed_stay() -> None:
+    class Unconfirmed(stores.Memory):
+        flushes = 1 << 30
+
+        def flush(self) -> None:
+            self.flushes -= 1
+            if self.flushes < 0:
+                raise StoreError("no answer")
+
+    store = Unconfirmed()
+    window = tree(store, window_id="w", patience=0.05)
+    window.bulk_insert(range(1000), range(1000))
+    store.flushes = 1  # the manifest is put, and what comes after fails
+    with pytest.raises(StoreError):
+        window.flush()
+    window.bulk_evict(900)
+    window.bulk_insert(range(1000, 1200), range(1000, 1200))
+    window._courier.finish()
+    window.close(flush=False)
+    store.flushes = 1 << 30
+    with reopened(store, "w") as again:
+        assert (again.updates, again.query()) == (1000, sum(range(1000)))
+        again.check()
+
+
+def test_damaged_manifests_are_no_empty_window() -> None:
+    store = stores.Memory()
+    window = tree(store, window_id="w")
+    window.bulk_insert(range(100), range(100))
+    window.close()
+    for n in (0, 1):
+        store._values[b"muntin:{w}:manifest%d" % n] = store._values[b"muntin:{w}:manifest%d" % n][:-5]
+    kept = dict(store._values)
+    for make in (lambda: reopened(store, "w"), lambda: tree(store, window_id="w")):
+        with pytest.raises(DamagedChunkError, match="both manifests"):
+            make()
+    assert store._values == kept
 
 
 # ---------------------------------------------------------------- types and arguments

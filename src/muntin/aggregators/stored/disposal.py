@@ -48,9 +48,12 @@ class Disposal:
                 return number
         return stop
 
-    def manifest_written(self, tails: list[int]) -> None:
-        """Delete what had to wait; from now on the manifest speaks of all chunks before these."""
+    def manifest_begun(self, tails: list[int]) -> None:
+        """From now on a manifest may be in the store, written to the end or not, that speaks of all before these."""
         self._spoken_of = tails
+
+    def manifest_written(self) -> None:
+        """Delete what had to wait."""
         deferred, self.deferred = self.deferred, []
         for generation, level, start, stop in deferred:
             self._delete(generation, level, start, stop)

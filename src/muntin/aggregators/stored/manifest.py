@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
+
 from muntin.aggregators.stored.courier import Courier
 from muntin.aggregators.stored.names import Names
-from muntin.errors import LeaseError, SnapshotError
-from muntin.snapshots import Snapshot
+from muntin.errors import DamagedChunkError, LeaseError
+from muntin.snapshots import Snapshot, is_whole
 
 
 class Manifests:
@@ -15,19 +17,18 @@ class Manifests:
         self._courier, self._names = courier, names
         self.sequence = 0
         """How many have been written."""
+        self._token = secrets.token_hex(8).encode()
+        """Tells two processes apart that came to the same generation, one after the other."""
 
     def newest(self, *, allow_pickle: bool) -> Snapshot | None:
         """Return the last manifest that is whole."""
         courier, keys = self._courier, [self._key(0), self._key(1)]
-        whole = []
-        for data in courier.insist(lambda: courier.store.get_many(keys)):
-            try:
-                if data is not None:
-                    whole.append(Snapshot.decode(data, allow_pickle=allow_pickle))
-            except SnapshotError as error:
-                if "allow_pickle" in str(error):
-                    raise
-                # Else it was being written when its writer died: the other one holds.
+        found = [data for data in courier.insist(lambda: courier.store.get_many(keys)) if data is not None]
+        whole = [Snapshot.decode(data, allow_pickle=allow_pickle) for data in found if is_whole(data)]
+        if len(found) == 2 and not whole:
+            raise DamagedChunkError("both manifests of the window are damaged, and one is never written")
+        # One that is not whole was being written when its writer died, and the other holds. If there is no other, it
+        # was the first one, of an empty window.
         return max(whole, key=lambda snapshot: int(snapshot.header["sequence"]), default=None)
 
     def claim(self) -> None:
@@ -38,6 +39,7 @@ class Manifests:
     def write(self, manifest: Snapshot) -> None:
         """Write a manifest; all chunks that it speaks of have been put. `LeaseError` if the window is another's."""
         courier = self._courier
+        courier.insist(courier.lease.renew)  # else it may have run out while this process was held up
         owner = courier.insist(lambda: courier.store.get_many([self._owner_key])[0])
         if owner != self._owner:
             raise LeaseError(f"another process has opened the window {manifest.header['window']!r}")
@@ -60,4 +62,4 @@ class Manifests:
 
     @property
     def _owner(self) -> bytes:
-        return b"%d" % self._names.generation
+        return b"%d %s" % (self._names.generation, self._token)

@@ -57,6 +57,7 @@ class Traffic:
 
     def fetch(self, name: Name) -> Chunk:
         """Return a chunk that is not in memory: read ahead, or now."""
+        self._courier.require_open()
         waiting = self._ahead.pop(name, None)
         if waiting is not None:
             try:

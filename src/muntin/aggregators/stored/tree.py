@@ -118,14 +118,20 @@ class StoredMonoidTree(MonoidTree):
     def flush(self) -> None:
         """Make everything up to now durable: after a crash, `MonoidTree.open` gives the window as it is now.
 
-        Waits until all chunks are written, then writes the manifest: O(chunk * log n) bytes.
+        Waits until all chunks are written, then writes the manifest: O(chunk * log n) bytes. `StoreError` if that
+        cannot be done, also if it is the background work that has failed; what was not written is kept, for the next.
         """
+        self._courier.require_open()
         self._finish_enforcing()
         self._courier.finish()
         self._write_manifest()
 
     def close(self, *, flush: bool = True) -> None:
-        """Flush, unless told not to; stop the background work and give up the lease. Does nothing the second time."""
+        """Flush, unless told not to; stop the background work and give up the lease. Does nothing the second time.
+
+        If the flush fails the window stays open: `close` may be tried again, or `close(flush=False)` gives up what was
+        not flushed. A closed window still answers `query`, and refuses what would change it or needs the store.
+        """
         if self._finalizer.alive:
             if flush:
                 self.flush()
@@ -149,8 +155,10 @@ class StoredMonoidTree(MonoidTree):
     # ------------------------------------------------------------ what a manifest says
 
     def _write_manifest(self) -> None:
+        disposal = self._exchange.disposal
+        disposal.manifest_begun(self._ends.tail_chunks())
         self._manifests.write(self._manifest())
-        self._exchange.disposal.manifest_written(self._ends.tail_chunks())
+        disposal.manifest_written()
 
     def _manifest(self) -> Snapshot:
         disposal = self._exchange.disposal
@@ -237,6 +245,10 @@ class StoredMonoidTree(MonoidTree):
 
     # ------------------------------------------------------------ inserting and evicting
 
+    def _accept(self, times: Array) -> None:
+        self._courier.require_open()
+        super()._accept(times)
+
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
         row = 0
         self._finish_enforcing()
@@ -246,7 +258,7 @@ class StoredMonoidTree(MonoidTree):
                     self._exchange.provide()
                 row = self._insert_until_stopped(columns, times, row, count)
                 self._finish_enforcing()
-        except StoreError as error:
+        except Exception as error:
             if row:
                 error.add_note(f"the first {row} of these {count} rows are in the window; insert only the others again")
             raise
@@ -279,10 +291,12 @@ class StoredMonoidTree(MonoidTree):
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t: O(log n) chunks are read to find them, O(log n) combines."""
+        self._courier.require_open()
         self._finish_enforcing()
         super().bulk_evict(t)
 
     def _evict_many(self, count: int) -> None:
+        self._courier.require_open()
         self._finish_enforcing()
         marks, before = self._marks, int(self._marks[FRONT])
         marks[TARGET] = before + count
@@ -300,9 +314,10 @@ class StoredMonoidTree(MonoidTree):
     def _help(self) -> None:
         """Bring into memory what a kernel stopped for."""
         marks = self._marks
-        if marks[MISS_LEVEL] >= 0:
-            self._exchange.load(int(marks[MISS_LEVEL]), int(marks[MISS_NODE]))
-            marks[MISS_LEVEL] = -1
+        missing, node = int(marks[MISS_LEVEL]), int(marks[MISS_NODE])
+        if missing >= 0:
+            marks[MISS_LEVEL] = -1  # first: if it cannot be read, it may have left the window when help is wanted again
+            self._exchange.load(missing, node)
         elif marks[TARGET] - marks[FRONT] > marks[TOP] + 1:
             self._leap(int(marks[TARGET]))
         elif marks[FRONT] < marks[TARGET]:

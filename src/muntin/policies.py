@@ -21,6 +21,7 @@ To a part in which all values of a column are null an aggregation says 0, or wha
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,11 +34,12 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import SlideRule
 from muntin.durations import in_unit_of
 from muntin.errors import DefinitionError, InvalidArgumentError
-from muntin.kernels.source import Function, capture
-from muntin.types import ColumnType
+from muntin.kernels.source import Function, capture, stable_text
+from muntin.types import ColumnType, numpy_type
 
 newest_time: Any = order.newest_time
 time_of_max: Any = order.time_of_max
+_FINEST = numpy_type("M8[ns]")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,23 @@ class Policy:
         """Return what a kernel is generated with, for times of this type."""
         spans = {name: in_unit_of(span, time, f"{self.name}: {name}") for name, span in self.spans.items()}
         return SlideRule(self.function, spans, {name: f"policy.{name}" for name in self.aggregations}, self.thorough)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that decides what it says. A duration counts, not how it is written.
+
+        >>> at_most_duration("1 minute").fingerprint == at_most_duration("60 seconds").fingerprint
+        True
+        >>> at_most_rows(5).fingerprint == at_most_rows(6).fingerprint
+        False
+        """
+        spans = {
+            name: span if isinstance(span, int) else (in_unit_of(span, _FINEST, f"{self.name}: {name}"), "ns")
+            for name, span in self.spans.items()
+        }
+        seen = [(name, each.fingerprint, each.columns) for name, each in self.aggregations.items()]
+        text = f"{self.function.identity}{stable_text(spans)}{seen}{self.thorough}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def __repr__(self) -> str:
         """Show its name."""

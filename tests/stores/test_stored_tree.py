@@ -243,6 +243,56 @@ def test_two_holders_and_wrong_ones(store: stores.Store) -> None:
     again.close()
 
 
+def test_a_window_is_opened_as_it_was_made() -> None:
+    store = stores.Memory()
+    policy = policies.at_most_rows(50)
+    with tree(store, window_id="w", policy=policy) as window:
+        window.bulk_insert(range(200), range(200))
+    refusals = [
+        ("made with the policy at_most_rows; at_most_rows, as it is", {"policy": policies.at_most_rows(51)}),
+        ("at_most_rows; none is given", {}),
+        ("made with chunk_pairs=4, not 8", {"policy": policy, "chunk_pairs": 8}),
+        ("made with nullable=True, not False", {"policy": policy, "nullable": False}),
+        ("column 'v' of the window 'w' holds int64, not double", {"policy": policy, "dtype": "f8"}),
+    ]
+    kept = dict(store._values)
+    for message, options in refusals:
+        with pytest.raises(StoreError, match=message):
+            reopened(store, "w", **options)
+    with pytest.raises(StoreError, match=r"another aggregation.*than agg\.max\('v'\)$"):
+        reopened(store, "w", agg.max("v"), policy=policy)
+    assert store._values == kept
+    same = {"policy": policies.at_most_rows(50), "chunk_pairs": 4, "nullable": True, "dtype": "i8"}
+    with reopened(store, "w", **same) as again:
+        assert again.query() == sum(range(150, 200))
+    with tree(store, window_id="plain") as window:
+        pass
+    with pytest.raises(StoreError, match="made without a policy; at_most_rows"):
+        reopened(store, "plain", policy=policy)
+    with reopened(store, "plain", dtype="f8") as window:
+        window.insert(1, 2)
+        assert isinstance(window.query(), float), "no value had settled the type"
+
+
+def test_a_manifest_that_does_not_know_its_policy_is_accepted() -> None:
+    store = stores.Memory()
+    window = tree(store, window_id="w", policy=policies.at_most_rows(50))
+    window.bulk_insert(range(200), range(200))
+    manifest = window._manifest
+
+    def without_policy() -> Any:
+        made = manifest()
+        made.header.pop("policy")
+        return made
+
+    window._manifest = without_policy
+    window.close()
+    with reopened(store, "w", policy=policies.at_most_rows(20)) as again:
+        assert again.query() == sum(range(150, 200))
+        again.insert(200, 200)
+        assert again.query() == sum(range(181, 201))
+
+
 def test_who_lost_the_lease_writes_no_manifest(redis: Server) -> None:
     name = f"lost{time.monotonic_ns()}"
     store = stores.Redis(redis.url, lease_seconds=0.3)
@@ -503,6 +553,13 @@ def test_arguments() -> None:
         aggregators.MonoidTree(SUM, store="folder")
     with pytest.raises(InvalidArgumentError, match="power of two"):
         aggregators.MonoidTree(SUM, store=stores.Memory(), chunk_pairs=100)
+    for name in ("", 5, "w" * 401):
+        with pytest.raises(InvalidArgumentError, match="1 to 400 bytes"):
+            tree(stores.Memory(), window_id=name)
+        with pytest.raises(InvalidArgumentError, match="1 to 400 bytes"):
+            reopened(stores.Memory(), name)
+    with pytest.raises(InvalidArgumentError, match="a store is needed"):
+        reopened("folder", "w")
     with tree(stores.Memory()) as empty, pytest.raises(IndexError):
         empty.evict()
     window = aggregators.MonoidTree(SUM, store=None)

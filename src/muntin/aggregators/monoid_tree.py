@@ -250,8 +250,9 @@ class MonoidTree(LevelAggregator):
     ) -> StoredMonoidTree:
         """Return a window that is in a store, as its last completed `flush` left it; `updates` says how far that was.
 
-        Takes the options of the constructor; a policy must look at the same aggregations as before. `LeaseError` if a
-        living process has the window open, `StoreError` if there is none.
+        Takes the options of the constructor. The aggregation and the policy must be those that the window was made
+        with, defined as they were then. `LeaseError` if a living process has the window open, `StoreError` if there is
+        none, or another than was asked for.
 
         >>> from muntin import agg, aggregators, stores
         >>> store = stores.Memory()

@@ -39,6 +39,9 @@ from muntin.snapshots import Snapshot
 from muntin.stores.base import Store
 from muntin.types import NULL, Array, ColumnType, column_type
 
+LONGEST_ID = 400
+"""LMDB has keys of up to 511 bytes."""
+
 
 class StoredMonoidTree(MonoidTree):
     """What `MonoidTree(store=...)` makes. Use it as a context manager, or close it: that flushes."""
@@ -62,11 +65,10 @@ class StoredMonoidTree(MonoidTree):
         _courier: Courier | None = None,
         **options: Any,
     ) -> None:
-        if not isinstance(store, Store):
-            raise InvalidArgumentError(f"a store is needed, such as stores.Lmdb('folder'); got {store!r}")
+        _require_store(store)
         if chunk_pairs < 4 or chunk_pairs & (chunk_pairs - 1):
             raise InvalidArgumentError(f"chunk_pairs is a power of two, 4 or more; got {chunk_pairs!r}")
-        self.window_id = window_id or secrets.token_hex(8)
+        self.window_id = secrets.token_hex(8) if window_id is None else _checked_id(window_id)
         self._allow_pickle = allow_pickle
         self._courier = _courier or Courier(store, store.lease(self.window_id.encode()), patience)
         self._finalizer = weakref.finalize(self, self._courier.close)
@@ -88,12 +90,15 @@ class StoredMonoidTree(MonoidTree):
         cls, store: Store, window_id: str, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any
     ) -> StoredMonoidTree:
         """Return the window as its last flush left it. See `MonoidTree.open`."""
-        courier = Courier(store, store.lease(window_id.encode()), options.pop("patience", 30.0))
+        _require_store(store)
+        courier = Courier(store, store.lease(_checked_id(window_id).encode()), options.pop("patience", 30.0))
         try:
             trusted = options.get("allow_pickle", False)
             found = Manifests(courier, Names(window_id)).newest(allow_pickle=trusted)
             if found is None:
-                raise StoreError(f"the store has no window {window_id!r}")
+                raise StoreError(
+                    f"the store has no window {window_id!r}; MonoidTree(store=..., window_id=...) makes one"
+                )
             saved = {"nullable": found.header["nullable"], "chunk_pairs": found.header["chunk_pairs"]}
             return cls(
                 aggregation, store=store, window_id=window_id, _found=found, _courier=courier, **{**saved, **options}
@@ -172,6 +177,7 @@ class StoredMonoidTree(MonoidTree):
             "deferred": disposal.deferred,
             "nullable": self._nullable,
             "chunk_pairs": self._ends.size // 2,
+            "policy": self._policy_facts(),
         }
         schema = [(name, kind.logical) for name, kind in self._types.items()]
         schema.append(("time", None if self._time_type is None else self._time_type.logical))
@@ -182,10 +188,9 @@ class StoredMonoidTree(MonoidTree):
 
     def _take_over(self, found: Snapshot) -> None:
         """Become what a manifest says."""
-        if found.fingerprint != self._binding.fingerprint:
-            raise StoreError(f"the window {self.window_id!r} was made with another aggregation or policy")
+        self._require_same(found)
         *columns, (_, time) = found.schema
-        self._types = {name: NULL if kind == pa.null() else column_type(kind) for name, kind in columns}
+        self._types = self._agreed_types({n: NULL if kind == pa.null() else column_type(kind) for n, kind in columns})
         self._time_type = None if time is None else column_type(time)
         self._rebind()
         self._allocate()
@@ -198,6 +203,41 @@ class StoredMonoidTree(MonoidTree):
         for level in range(LEVELS):
             cells[self._ends.tail_cells(level)] = states.revived(found.arrays[f"level{level}"])
         times[self._ends.tail_cells(0)] = found.arrays["times"]
+
+    def _require_same(self, found: Snapshot) -> None:
+        """Refuse to open a window with anything else than it was made with."""
+        own = self._policy_facts()
+        held = found.header.get("policy", own)  # the first manifests did not say
+        if held != own:
+            before = "without a policy" if held is None else f"with the policy {held['name']}"
+            now = "none" if own is None else f"{own['name']}, as it is defined now,"
+            raise StoreError(f"the window {self.window_id!r} was made {before}; {now} is given to open it")
+        hidden = () if self._policy is None else self._policy.named
+        if found.fingerprint != self._binding.fingerprint:
+            raise StoreError(
+                f"the window {self.window_id!r} was made with another aggregation, or another definition of it, than "
+                f"{', '.join(str(each) for name, each in self._aggregations.items() if name not in hidden)}"
+            )
+        for option, given in {"chunk_pairs": self._ends.size // 2, "nullable": self._nullable}.items():
+            if found.header[option] != given:
+                raise StoreError(
+                    f"the window {self.window_id!r} was made with {option}={found.header[option]}, not {given}; "
+                    "leave the option out"
+                )
+
+    def _policy_facts(self) -> dict[str, str] | None:
+        policy = self._policy
+        return None if policy is None else {"name": policy.name, "fingerprint": policy.fingerprint}
+
+    def _agreed_types(self, held: dict[str, ColumnType]) -> dict[str, ColumnType]:
+        """Return the types of the columns; those declared now must be those of the values that there are."""
+        for name in self._declared:
+            if held[name] not in (NULL, self._types[name]):
+                raise StoreError(
+                    f"column {name!r} of the window {self.window_id!r} holds {held[name]}, not {self._types[name]}; "
+                    "leave dtype= out"
+                )
+        return held | {name: self._types[name] for name in self._declared}
 
     def _take_over_facts(self, facts: Mapping[str, Any]) -> None:
         disposal = self._exchange.disposal
@@ -372,3 +412,15 @@ class StoredMonoidTree(MonoidTree):
             for j in range(first, last):
                 cells[spots(len(cells), level, j)] = self._window[0][self._cell(level, j)]
         return twin
+
+
+def _require_store(store: Any) -> None:
+    if not isinstance(store, Store):
+        raise InvalidArgumentError(f"a store is needed, such as stores.Lmdb('folder'); got {store!r}")
+
+
+def _checked_id(window_id: Any) -> str:
+    """Return the name of a window; refuse one that stores cannot make keys of."""
+    if not isinstance(window_id, str) or not 0 < len(window_id.encode()) <= LONGEST_ID:
+        raise InvalidArgumentError(f"window_id is a text of 1 to {LONGEST_ID} bytes; got {window_id!r}")
+    return window_id

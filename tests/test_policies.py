@@ -213,6 +213,11 @@ def test_a_thorough_policy_need_not_be_monotone() -> None:
 def test_refusals() -> None:
     with pytest.raises(InvalidArgumentError, match="at least one row"):
         policies.at_most_rows(0)
+    for duration in (0, -5, "0 seconds"):
+        with pytest.raises(InvalidArgumentError, match="positive duration"):
+            policies.at_most_duration(duration)
+    with pytest.raises(InvalidArgumentError, match="is no duration"):
+        policies.at_most_duration("a while")
     with pytest.raises(InvalidArgumentError, match="probability"):
         policies.steady_mean("v", 2.0)
     with pytest.raises(InvalidArgumentError, match=r"policies\.define"):

@@ -154,6 +154,8 @@ def at_most_duration(duration: Any) -> Policy:
     >>> window.query(), window.oldest
     (6, 5)
     """
+    if (duration if isinstance(duration, int) else in_unit_of(duration, _FINEST, "at_most_duration")) <= 0:
+        raise InvalidArgumentError(f"a window keeps at least its newest row, for a positive duration; got {duration!r}")
 
     @define(newest=newest_time(), spans={"duration": duration})
     def at_most_duration(whole: Any, old: Any, *, duration: int) -> Any:

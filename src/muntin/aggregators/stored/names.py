@@ -14,6 +14,10 @@ class Name(NamedTuple):
     generation: int
     number: int
 
+    def __str__(self) -> str:
+        """Say it in words, for errors."""
+        return f"chunk {self.number} of level {self.level}, of generation {self.generation},"
+
 
 class Names:
     """The names of all chunks of a window: the numbers in a level, and the generations that wrote them."""

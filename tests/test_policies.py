@@ -164,6 +164,27 @@ def test_nulls() -> None:
     assert runs.query() == 3
 
 
+@pytest.mark.parametrize("policy", [policies.since_maximum("v"), policies.since_longest_run("v")], ids=str)
+def test_no_value_is_no_reason_to_go_at_any_time(policy: policies.Policy) -> None:
+    window = aggregators.MonoidTree(agg.count(), policy=policy, compiled=False)
+    window.bulk_insert(range(-9, -6), {"v": [None, None, None]})
+    assert window.query() == 3
+    window.bulk_insert(range(-6, -3), {"v": [None, 5, None]})
+    assert (window.query(), window.oldest) == (2, -5)
+
+
+@pytest.mark.parametrize("make", [tree, log_tree, two_stacks])
+def test_since_maximum_never_changes_the_maximum(make: Any) -> None:
+    chance = random.Random(5)
+    window, whole = make(agg.max("v"), policies.since_maximum("v")), aggregators.TwoStacks(agg.max("v"), compiled=False)
+    for t in range(200):
+        value = chance.choice([1.0, 2.0, 7.0, None, float("nan") if t > 100 else 3.0])
+        window.insert(t, value)
+        whole.insert(t, value)
+        assert repr(window.query()) == repr(whole.query())
+    assert whole.query() != whole.query(), "NaN is the greatest"
+
+
 def test_durations_are_in_the_unit_of_the_times() -> None:
     window = aggregators.MonoidTree(agg.count(), policy=policies.at_most_duration("1 minute"), compiled=False)
     start = np.datetime64("2024-01-01T00:00:00", "ms")

@@ -165,7 +165,7 @@ def at_most_duration(duration: Any) -> Policy:
 
 
 def sum_at_most(column: str, most: float) -> Policy:
-    """Keep the newest rows whose sum is at most this. Monotone where no value is negative.
+    """Keep the newest rows whose sum is at most this. Monotone where no value is negative, infinite or NaN.
 
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.MonoidTree(agg.max("v"), policy=policies.sum_at_most("v", 10))
@@ -191,9 +191,9 @@ def since_maximum(column: str) -> Policy:
     (7, 3)
     """
 
-    @define(highest=time_of_max(column), newest=newest_time())
+    @define(n=agg.count(column), highest=time_of_max(column), newest=newest_time())
     def since_maximum(whole: Any, old: Any) -> Any:
-        return old.newest < whole.highest
+        return whole.n > 0 and old.newest < whole.highest
 
     return since_maximum
 
@@ -211,7 +211,7 @@ def since_longest_run(column: str) -> Policy:
 
     @define(run=agg.longest_increasing_run(column), newest=newest_time())
     def since_longest_run(whole: Any, old: Any) -> Any:
-        return old.newest < whole.run.start
+        return whole.run.length > 0 and old.newest < whole.run.start
 
     return since_longest_run
 

@@ -159,6 +159,42 @@ def test_a_crash_loses_only_what_was_not_flushed() -> None:
         again.close()
 
 
+def test_a_crash_after_flushes_that_failed() -> None:
+    for seed in range(40):
+        chance = random.Random(seed)
+        store = Faulty(stores.Memory(), seed=seed)
+        window = tree(store, window_id="w", patience=0.02)
+        end = begin = 0
+        states = {0: {0}}
+        """For each number of updates that a flush may have written, where the window may have begun."""
+        for _ in range(chance.randrange(5, 25)):
+            count = chance.randrange(1, 80)
+            window.bulk_insert(range(end, end + count), range(end, end + count))
+            end += count
+            gone = chance.randrange(end - begin)
+            if gone:
+                begin += gone
+                window.bulk_evict(begin - 1)
+            window._courier.finish()
+            if chance.random() < 0.5:
+                store.fail_next(chance.choice([0, 0, 1, 50]), after=chance.randrange(6))
+                try:
+                    window.flush()
+                    states = {end: {begin}}
+                except StoreError:
+                    states.setdefault(end, set()).add(begin)
+                store.fail_next(0)
+        window._courier.close()  # the process dies: nothing more is written
+        window._finalizer.detach()
+        store.crash()
+        again = reopened(store, "w")
+        assert again.updates in states
+        assert again.updates - len(again) in states[again.updates]
+        assert (again.query() or 0) == sum(range(again.updates - len(again), again.updates))
+        again.check()
+        again.close()
+
+
 def test_a_torn_manifest_gives_way_to_the_one_before() -> None:
     store = stores.Memory()
     window = tree(store, window_id="w")

@@ -5,13 +5,22 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from muntin import agg, aggregators, policies
-from muntin.errors import ColumnError, DefinitionError, InvalidArgumentError, PolicyWarning, SnapshotError
+from muntin.errors import (
+    ColumnError,
+    ColumnTypeError,
+    DefinitionError,
+    InvalidArgumentError,
+    OutOfOrderError,
+    PolicyWarning,
+    SnapshotError,
+)
 
 Rows = list[tuple[int, float]]
 
@@ -155,6 +164,27 @@ def test_nulls() -> None:
     assert runs.query() == 3
 
 
+@pytest.mark.parametrize("policy", [policies.since_maximum("v"), policies.since_longest_run("v")], ids=str)
+def test_no_value_is_no_reason_to_go_at_any_time(policy: policies.Policy) -> None:
+    window = aggregators.MonoidTree(agg.count(), policy=policy, compiled=False)
+    window.bulk_insert(range(-9, -6), {"v": [None, None, None]})
+    assert window.query() == 3
+    window.bulk_insert(range(-6, -3), {"v": [None, 5, None]})
+    assert (window.query(), window.oldest) == (2, -5)
+
+
+@pytest.mark.parametrize("make", [tree, log_tree, two_stacks])
+def test_since_maximum_never_changes_the_maximum(make: Any) -> None:
+    chance = random.Random(5)
+    window, whole = make(agg.max("v"), policies.since_maximum("v")), aggregators.TwoStacks(agg.max("v"), compiled=False)
+    for t in range(200):
+        value = chance.choice([1.0, 2.0, 7.0, None, float("nan") if t > 100 else 3.0])
+        window.insert(t, value)
+        whole.insert(t, value)
+        assert repr(window.query()) == repr(whole.query())
+    assert whole.query() != whole.query(), "NaN is the greatest"
+
+
 def test_durations_are_in_the_unit_of_the_times() -> None:
     window = aggregators.MonoidTree(agg.count(), policy=policies.at_most_duration("1 minute"), compiled=False)
     start = np.datetime64("2024-01-01T00:00:00", "ms")
@@ -204,6 +234,11 @@ def test_a_thorough_policy_need_not_be_monotone() -> None:
 def test_refusals() -> None:
     with pytest.raises(InvalidArgumentError, match="at least one row"):
         policies.at_most_rows(0)
+    for duration in (0, -5, "0 seconds"):
+        with pytest.raises(InvalidArgumentError, match="positive duration"):
+            policies.at_most_duration(duration)
+    with pytest.raises(InvalidArgumentError, match="is no duration"):
+        policies.at_most_duration("a while")
     with pytest.raises(InvalidArgumentError, match="probability"):
         policies.steady_mean("v", 2.0)
     with pytest.raises(InvalidArgumentError, match=r"policies\.define"):
@@ -261,3 +296,107 @@ def test_any_aggregator_under_a_policy() -> None:
     for damaged in (b"", saved[:5], saved[:-3], saved[:40] + b"x" + saved[41:]):
         with pytest.raises(SnapshotError):
             aggregators.Enforced.restore(damaged, {"n": agg.count("a"), "s": agg.sum("b")}, **options)
+
+
+def fiba(aggregation: Any, policy: policies.Policy) -> Any:
+    return aggregators.Enforced(aggregators.Fiba(aggregation, compiled=False), policy)
+
+
+def parts_of(window: Any) -> Any:
+    return window._window.query(), window._judge.query(), len(window._window), len(window._judge)
+
+
+@pytest.mark.parametrize("make", [two_stacks, daba, fiba])
+def test_what_either_structure_refuses_changes_neither(make: Any) -> None:
+    window = make({"low": agg.min("a"), "n": agg.count("v")}, policies.sum_at_most("v", 20))
+    window.bulk_insert(range(8), {"a": range(8), "v": range(8)})
+    before = parts_of(window)
+    refused: list[Callable[[], Any]] = [
+        lambda: window.insert(9, (1, "word")),
+        lambda: window.insert(9, ("word", 19)),
+        lambda: window.insert(9, (1, 2, 3)),
+        lambda: window.insert("noon", (1, 19)),
+        lambda: window.bulk_insert([9, 10], {"a": ["word", "word"], "v": [9.5, 19.5]}),
+        lambda: window.bulk_insert([9, 10], [(1, 19), ("word", 5)]),
+        lambda: window.bulk_insert([9, 10], {"a": [1], "v": [19, 19]}),
+        lambda: window.bulk_insert([9, 10], {"v": [19, 19]}),
+        lambda: window.bulk_insert([3], {"a": [1], "v": [19]}),
+    ]
+    for insert in refused:
+        with pytest.raises((ColumnError, ColumnTypeError, InvalidArgumentError, OutOfOrderError)):
+            insert()
+        assert parts_of(window) == before
+        window.check()
+    window.bulk_insert([9, 10], ((i, 4) for i in (3, 4)))
+    assert window.query() == {"low": 3, "n": 3}, "7, 4 and 4 sum to at most 20"
+    window.check()
+
+
+def test_an_error_of_the_policy_or_of_a_combine_changes_neither() -> None:
+    @policies.define(total=agg.sum("v"))
+    def picky(whole, old):
+        return 10 // (int(whole.total) - 13) > 100
+
+    window = two_stacks(agg.count("v"), picky)
+    window.bulk_insert(range(3), [1, 2, 3])
+    with pytest.raises(ZeroDivisionError):
+        window.insert(3, 7)
+    assert (len(window), window.query()) == (3, 3)
+    window.insert(3, 8)
+
+    @agg.define(state="object", result="object")
+    class last_but_99:
+        def lift(v):
+            return v
+
+        def combine(a, b):
+            if b == 99:
+                raise ValueError("no 99")
+            return b
+
+    window = two_stacks(last_but_99("v"), policies.at_most_rows(4))
+    for count in range(9):
+        before = parts_of(window)
+        if count:
+            with pytest.raises(ValueError, match="no 99"):
+                window.bulk_insert([count] * 40, [7] * 39 + [99])
+        assert parts_of(window) == before
+        window.check()
+        window.insert(count, count)
+        assert (window.query(), len(window)) == (count, min(4, count + 1))
+
+
+def test_rows_of_equal_time_that_are_one_entry_stay_together() -> None:
+    window = fiba(agg.collect("v"), policies.at_most_rows(3))
+    window.bulk_insert([1, 1, 2, 2, 3], [10, 11, 20, 21, 30])
+    assert window.query() == [20, 21, 30]
+    window.insert(4, 40)
+    assert window.query() == [20, 21, 30, 40], "one of the rows of time 2 must stay"
+    window.insert(4, 41)
+    assert window.query() == [30, 40, 41]
+    window.evict()
+    assert window.query() == [40, 41]
+    window.bulk_insert([5, 6], [50, 60])
+    assert window.query() == [40, 41, 50, 60]
+    window.evict()
+    window.insert(7, 70)
+    assert window.query() == [50, 60, 70]
+
+
+def test_an_enforced_window_of_objects_is_restored() -> None:
+    window = two_stacks(agg.collect("v"), policies.at_most_rows(2))
+    window.bulk_insert(range(3), [Fraction(7, 2), Fraction(4), Fraction(5)])
+    options = {"kind": aggregators.TwoStacks, "policy": policies.at_most_rows(2), "compiled": False}
+    with pytest.raises(SnapshotError, match="allow_pickle"):
+        aggregators.Enforced.restore(window.snapshot(), agg.collect("v"), **options)
+    again = aggregators.Enforced.restore(window.snapshot(), agg.collect("v"), allow_pickle=True, **options)
+    again.insert(3, Fraction(1))
+    assert again.query() == [5, 1]
+
+
+def test_a_name_of_the_policy_is_not_reported() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'policy\.n' is the policy's own"):
+        aggregators.MonoidTree({"policy.n": agg.sum("v")}, policy=policies.at_most_rows(3))
+    window = aggregators.MonoidTree({"policy.n": agg.sum("v")}, compiled=False)
+    window.insert(1, 2)
+    assert window.query() == {"policy.n": 2}

@@ -21,6 +21,7 @@ To a part in which all values of a column are null an aggregation says 0, or wha
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,11 +34,12 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import SlideRule
 from muntin.durations import in_unit_of
 from muntin.errors import DefinitionError, InvalidArgumentError
-from muntin.kernels.source import Function, capture
-from muntin.types import ColumnType
+from muntin.kernels.source import Function, capture, stable_text
+from muntin.types import ColumnType, numpy_type
 
 newest_time: Any = order.newest_time
 time_of_max: Any = order.time_of_max
+_FINEST = numpy_type("M8[ns]")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,23 @@ class Policy:
         """Return what a kernel is generated with, for times of this type."""
         spans = {name: in_unit_of(span, time, f"{self.name}: {name}") for name, span in self.spans.items()}
         return SlideRule(self.function, spans, {name: f"policy.{name}" for name in self.aggregations}, self.thorough)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that decides what it says. A duration counts, not how it is written.
+
+        >>> at_most_duration("1 minute").fingerprint == at_most_duration("60 seconds").fingerprint
+        True
+        >>> at_most_rows(5).fingerprint == at_most_rows(6).fingerprint
+        False
+        """
+        spans = {
+            name: span if isinstance(span, int) else (in_unit_of(span, _FINEST, f"{self.name}: {name}"), "ns")
+            for name, span in self.spans.items()
+        }
+        seen = [(name, each.fingerprint, each.columns) for name, each in self.aggregations.items()]
+        text = f"{self.function.identity}{stable_text(spans)}{seen}{self.thorough}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def __repr__(self) -> str:
         """Show its name."""
@@ -135,6 +154,8 @@ def at_most_duration(duration: Any) -> Policy:
     >>> window.query(), window.oldest
     (6, 5)
     """
+    if (duration if isinstance(duration, int) else in_unit_of(duration, _FINEST, "at_most_duration")) <= 0:
+        raise InvalidArgumentError(f"a window keeps at least its newest row, for a positive duration; got {duration!r}")
 
     @define(newest=newest_time(), spans={"duration": duration})
     def at_most_duration(whole: Any, old: Any, *, duration: int) -> Any:
@@ -144,7 +165,7 @@ def at_most_duration(duration: Any) -> Policy:
 
 
 def sum_at_most(column: str, most: float) -> Policy:
-    """Keep the newest rows whose sum is at most this. Monotone where no value is negative.
+    """Keep the newest rows whose sum is at most this. Monotone where no value is negative, infinite or NaN.
 
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.MonoidTree(agg.max("v"), policy=policies.sum_at_most("v", 10))
@@ -170,9 +191,9 @@ def since_maximum(column: str) -> Policy:
     (7, 3)
     """
 
-    @define(highest=time_of_max(column), newest=newest_time())
+    @define(n=agg.count(column), highest=time_of_max(column), newest=newest_time())
     def since_maximum(whole: Any, old: Any) -> Any:
-        return old.newest < whole.highest
+        return whole.n > 0 and old.newest < whole.highest
 
     return since_maximum
 
@@ -190,7 +211,7 @@ def since_longest_run(column: str) -> Policy:
 
     @define(run=agg.longest_increasing_run(column), newest=newest_time())
     def since_longest_run(whole: Any, old: Any) -> Any:
-        return old.newest < whole.run.start
+        return whole.run.length > 0 and old.newest < whole.run.start
 
     return since_longest_run
 

@@ -58,7 +58,7 @@ class Snapshot:
         magic, version, length = _PREFIX.unpack_from(data)
         if version != FORMAT or magic != MAGIC:
             raise SnapshotError(f"the snapshot has format {version}; this version of muntin reads format {FORMAT}")
-        if hashlib.sha256(data[:-32]).digest() != data[-32:]:
+        if not is_whole(data):
             raise SnapshotError("the snapshot is damaged: its checksum does not match")
         at = _PREFIX.size + length
         header = json.loads(data[_PREFIX.size : at])
@@ -70,6 +70,16 @@ class Snapshot:
             arrays[described["name"]] = _decode_array(piece, described, allow_pickle)
             at += described["bytes"]
         return cls(header["facts"], schema, header["fingerprint"], arrays)
+
+
+def is_whole(data: bytes) -> bool:
+    """Say whether bytes are a snapshot to its end, of whatever format, as it was written. O(n).
+
+    >>> data = Snapshot({}, [], "", {}).encode()
+    >>> is_whole(data), is_whole(data[:-1])
+    (True, False)
+    """
+    return data[:6] == MAGIC[:6] and hashlib.sha256(data[:-32]).digest() == data[-32:]
 
 
 def _decode_array(piece: bytes, described: Mapping[str, Any], allow_pickle: bool) -> Array:

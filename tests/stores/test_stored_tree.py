@@ -45,7 +45,7 @@ def test_memory_does_not_grow_with_the_window(tmp_path: Path) -> None:
         for begin in range(1000, 500_000, 10_000):
             window.bulk_insert(range(begin, begin + 10_000), np.arange(begin, begin + 10_000.0))
         assert sum(array.nbytes for array in window._window) == held
-        assert len(window._ahead) < 100
+        assert len(window._exchange.traffic) < 100
         assert window.query() == begin + 9_999.0
         window.bulk_evict(250_000)
         assert (len(window), window.oldest) == (begin + 10_000 - 250_001, 250_001)
@@ -159,6 +159,42 @@ def test_a_crash_loses_only_what_was_not_flushed() -> None:
         again.close()
 
 
+def test_a_crash_after_flushes_that_failed() -> None:
+    for seed in range(40):
+        chance = random.Random(seed)
+        store = Faulty(stores.Memory(), seed=seed)
+        window = tree(store, window_id="w", patience=0.02)
+        end = begin = 0
+        states = {0: {0}}
+        """For each number of updates that a flush may have written, where the window may have begun."""
+        for _ in range(chance.randrange(5, 25)):
+            count = chance.randrange(1, 80)
+            window.bulk_insert(range(end, end + count), range(end, end + count))
+            end += count
+            gone = chance.randrange(end - begin)
+            if gone:
+                begin += gone
+                window.bulk_evict(begin - 1)
+            window._courier.finish()
+            if chance.random() < 0.5:
+                store.fail_next(chance.choice([0, 0, 1, 50]), after=chance.randrange(6))
+                try:
+                    window.flush()
+                    states = {end: {begin}}
+                except StoreError:
+                    states.setdefault(end, set()).add(begin)
+                store.fail_next(0)
+        window._courier.close()  # the process dies: nothing more is written
+        window._finalizer.detach()
+        store.crash()
+        again = reopened(store, "w")
+        assert again.updates in states
+        assert again.updates - len(again) in states[again.updates]
+        assert (again.query() or 0) == sum(range(again.updates - len(again), again.updates))
+        again.check()
+        again.close()
+
+
 def test_a_torn_manifest_gives_way_to_the_one_before() -> None:
     store = stores.Memory()
     window = tree(store, window_id="w")
@@ -167,7 +203,7 @@ def test_a_torn_manifest_gives_way_to_the_one_before() -> None:
     window.bulk_insert(range(100, 200), range(100, 200))
     window.flush()
     window.close(flush=False)
-    current = b"muntin:{w}:manifest%d" % (window._sequence % 2)
+    current = b"muntin:{w}:manifest%d" % (window._manifests.sequence % 2)
     store._values[current] = store._values[current][:-100]
     again = reopened(store, "w")
     assert again.updates == 100
@@ -194,7 +230,7 @@ def test_a_torn_chunk_is_detected() -> None:
         chunks = [key for key in store._values if b"manifest" not in key and b"owner" not in key]
         for key in chunks[3:]:
             store._values[key] = change(store._values[key])
-        with pytest.raises(DamagedChunkError, match="Name"):
+        with pytest.raises(DamagedChunkError, match=r"chunk \d+ of level \d+"):
             drain(store)
 
     damage(lambda data: data[: len(data) // 2])
@@ -243,6 +279,56 @@ def test_two_holders_and_wrong_ones(store: stores.Store) -> None:
     again.close()
 
 
+def test_a_window_is_opened_as_it_was_made() -> None:
+    store = stores.Memory()
+    policy = policies.at_most_rows(50)
+    with tree(store, window_id="w", policy=policy) as window:
+        window.bulk_insert(range(200), range(200))
+    refusals = [
+        ("made with the policy at_most_rows; at_most_rows, as it is", {"policy": policies.at_most_rows(51)}),
+        ("at_most_rows; none is given", {}),
+        ("made with chunk_pairs=4, not 8", {"policy": policy, "chunk_pairs": 8}),
+        ("made with nullable=True, not False", {"policy": policy, "nullable": False}),
+        ("column 'v' of the window 'w' holds int64, not double", {"policy": policy, "dtype": "f8"}),
+    ]
+    kept = dict(store._values)
+    for message, options in refusals:
+        with pytest.raises(StoreError, match=message):
+            reopened(store, "w", **options)
+    with pytest.raises(StoreError, match=r"another aggregation.*than agg\.max\('v'\)$"):
+        reopened(store, "w", agg.max("v"), policy=policy)
+    assert store._values == kept
+    same = {"policy": policies.at_most_rows(50), "chunk_pairs": 4, "nullable": True, "dtype": "i8"}
+    with reopened(store, "w", **same) as again:
+        assert again.query() == sum(range(150, 200))
+    with tree(store, window_id="plain") as window:
+        pass
+    with pytest.raises(StoreError, match="made without a policy; at_most_rows"):
+        reopened(store, "plain", policy=policy)
+    with reopened(store, "plain", dtype="f8") as window:
+        window.insert(1, 2)
+        assert isinstance(window.query(), float), "no value had settled the type"
+
+
+def test_a_manifest_that_does_not_know_its_policy_is_accepted() -> None:
+    store = stores.Memory()
+    window = tree(store, window_id="w", policy=policies.at_most_rows(50))
+    window.bulk_insert(range(200), range(200))
+    manifest = window._manifest
+
+    def without_policy() -> Any:
+        made = manifest()
+        made.header.pop("policy")
+        return made
+
+    window._manifest = without_policy
+    window.close()
+    with reopened(store, "w", policy=policies.at_most_rows(20)) as again:
+        assert again.query() == sum(range(150, 200))
+        again.insert(200, 200)
+        assert again.query() == sum(range(181, 201))
+
+
 def test_who_lost_the_lease_writes_no_manifest(redis: Server) -> None:
     name = f"lost{time.monotonic_ns()}"
     store = stores.Redis(redis.url, lease_seconds=0.3)
@@ -251,9 +337,13 @@ def test_who_lost_the_lease_writes_no_manifest(redis: Server) -> None:
     first.flush()
     store._client.delete(b"muntin:{" + name.encode() + b"}:lease")
     second = reopened(store, name)
-    first.bulk_insert(range(100, 200), range(100))
-    with pytest.raises(LeaseError):
+
+    def go_on() -> None:
+        first.bulk_insert(range(100, 200), range(100))  # refused if the loss has been noticed
         first.flush()
+
+    with pytest.raises(LeaseError):
+        go_on()
     assert second.updates == 100
     second.check()
     second.close()
@@ -350,6 +440,124 @@ def test_redis_restarted_in_the_middle(tmp_path: Path) -> None:
     server.stop()
 
 
+def test_an_error_of_the_background_work_comes_out_at_flush_and_close() -> None:
+    class Strange(stores.Memory):
+        broken = False
+
+        def put_many(self, items: Any) -> None:
+            if self.broken:
+                raise ZeroDivisionError("a store with a bug")
+            super().put_many(items)
+
+    store = Strange()
+    window = tree(store, window_id="w")
+    store.broken = True
+    window.bulk_insert(range(100), range(100))
+    for end in (window.flush, window.close):
+        with pytest.raises(StoreError, match="a store with a bug") as caught:
+            end()
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert window.query() == sum(range(100)), "the window is still usable"
+    store.broken = False
+    deadline = time.monotonic() + 10
+    while window._courier._failure is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    window.close()
+    with reopened(store, "w") as again:
+        assert (again.updates, again.query()) == (100, sum(range(100)))
+
+
+def test_a_closed_window_refuses_what_would_be_lost() -> None:
+    store = stores.Memory()
+    window = tree(store, window_id="w")
+    window.bulk_insert(range(500), range(500))
+    window.close()
+    window.close()
+    kept = dict(store._values)
+    refused = (
+        lambda: window.insert(500, 1),
+        lambda: window.bulk_insert([500], [1]),
+        window.evict,
+        lambda: window.bulk_evict(200),
+        lambda: window.range_query(100, 300),
+        window.flush,
+    )
+    for use in refused:
+        with pytest.raises(StoreError, match="the window is closed"):
+            use()
+    assert (window.query(), len(window)) == (sum(range(500)), 500)
+    assert store._values == kept
+
+
+def test_a_read_that_failed_is_not_done_later_when_its_chunk_is_gone() -> None:
+    class Selective(stores.Memory):
+        failing = False
+
+        def get_many(self, keys: Any) -> Any:
+            if self.failing and not all(b":00:" in key for key in keys):
+                raise StoreError("only level 0 can be read")
+            return super().get_many(keys)
+
+    store = Selective()
+    window = tree(store, patience=0.2)
+    window.bulk_insert(range(2000), range(2000))
+    window.flush()
+    store.failing = True
+    with pytest.raises(StoreError):
+        window.range_query(300, 333)
+    store.failing = False
+    while window.oldest < 500:  # no eviction goes beyond what inserts have read ahead
+        window.bulk_insert([2000] * 40, [0] * 40)
+        window._exchange.provide()
+        window._courier.ahead(int).result()
+        for _ in range(16):
+            window.evict()
+    window.flush()
+    window._courier.finish()
+    window.bulk_evict(1500)
+    assert window.query() == sum(range(1501, 2000))
+    window.close()
+
+
+def test_chunks_of_a_manifest_that_was_written_but_not_confirmed_stay() -> None:
+    class Unconfirmed(stores.Memory):
+        flushes = 1 << 30
+
+        def flush(self) -> None:
+            self.flushes -= 1
+            if self.flushes < 0:
+                raise StoreError("no answer")
+
+    store = Unconfirmed()
+    window = tree(store, window_id="w", patience=0.05)
+    window.bulk_insert(range(1000), range(1000))
+    store.flushes = 1  # the manifest is put, and what comes after fails
+    with pytest.raises(StoreError):
+        window.flush()
+    window.bulk_evict(900)
+    window.bulk_insert(range(1000, 1200), range(1000, 1200))
+    window._courier.finish()
+    window.close(flush=False)
+    store.flushes = 1 << 30
+    with reopened(store, "w") as again:
+        assert (again.updates, again.query()) == (1000, sum(range(1000)))
+        again.check()
+
+
+def test_damaged_manifests_are_no_empty_window() -> None:
+    store = stores.Memory()
+    window = tree(store, window_id="w")
+    window.bulk_insert(range(100), range(100))
+    window.close()
+    for n in (0, 1):
+        store._values[b"muntin:{w}:manifest%d" % n] = store._values[b"muntin:{w}:manifest%d" % n][:-5]
+    kept = dict(store._values)
+    for make in (lambda: reopened(store, "w"), lambda: tree(store, window_id="w")):
+        with pytest.raises(DamagedChunkError, match="both manifests"):
+            make()
+    assert store._values == kept
+
+
 # ---------------------------------------------------------------- types and arguments
 
 
@@ -381,6 +589,13 @@ def test_arguments() -> None:
         aggregators.MonoidTree(SUM, store="folder")
     with pytest.raises(InvalidArgumentError, match="power of two"):
         aggregators.MonoidTree(SUM, store=stores.Memory(), chunk_pairs=100)
+    for name in ("", 5, "w" * 401):
+        with pytest.raises(InvalidArgumentError, match="1 to 400 bytes"):
+            tree(stores.Memory(), window_id=name)
+        with pytest.raises(InvalidArgumentError, match="1 to 400 bytes"):
+            reopened(stores.Memory(), name)
+    with pytest.raises(InvalidArgumentError, match="a store is needed"):
+        reopened("folder", "w")
     with tree(stores.Memory()) as empty, pytest.raises(IndexError):
         empty.evict()
     window = aggregators.MonoidTree(SUM, store=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -87,20 +88,70 @@ def test_stores_that_cannot_be_reached(tmp_path: Path) -> None:
     ):
         with pytest.raises(StoreError, match="in Redis"):
             operation()
-    with pytest.raises(InvalidArgumentError, match="no URL"):
-        stores.Redis("ftp://somewhere")
+    with pytest.raises(InvalidArgumentError, match=r"'ftp://\.\.\.@somewhere' is no URL") as caught:
+        stores.Redis("ftp://me:secret@somewhere")
+    assert "secret" not in str(caught.value)
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreError, match="cannot open"):
         stores.Lmdb(tmp_path / "file")
     closed = stores.Lmdb(tmp_path / "folder")
     closed.close()
     closed.close()
-    with pytest.raises(StoreError, match="closed"):
-        closed.get_many([b"a"])
+    for use in (lambda: closed.get_many([b"a"]), closed.flush, lambda: closed.lease(b"w")):
+        with pytest.raises(StoreError, match="closed"):
+            use()
     full = stores.Lmdb(tmp_path / "small", most_bytes=1 << 16)
     with pytest.raises(StoreError, match="cannot write"):
         full.put_many({b"large": bytes(1 << 20)})
     full.close()
+
+
+def test_stores_of_one_folder_agree_on_how_durable_it_is(tmp_path: Path) -> None:
+    first = stores.Lmdb(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="durable=False"):
+        stores.Lmdb(tmp_path, durable=True)
+    second = stores.Lmdb(tmp_path)
+    first.close()
+    second.put_many({b"a": b"1"})
+    second.close()
+    third = stores.Lmdb(tmp_path, durable=True)
+    assert third.get_many([b"a"]) == [b"1"]
+    third.close()
+
+
+def test_a_lease_that_cannot_be_asked_for_is_not_one_that_is_held(tmp_path: Path) -> None:
+    store = stores.Lmdb(tmp_path / "folder")
+    held = store.lease(b"w")
+    held.release()
+    for file in (tmp_path / "folder").glob("lease-*"):
+        file.unlink()
+        file.mkdir()
+    with pytest.raises(StoreError, match="cannot lease the window 'w'") as caught:
+        store.lease(b"w")
+    assert not isinstance(caught.value, LeaseError)
+    store.close()
+
+
+def test_a_file_is_closed_while_pages_go_back(tmp_path: Path) -> None:
+    store = stores.Lmdb(tmp_path)
+    store.put_many({b"a": bytes(1 << 20)})
+    failures: list[Exception] = []
+
+    def read() -> None:
+        try:
+            while True:
+                store._traffic = 1 << 24
+                store.get_many([b"a"])
+        except StoreError as error:
+            failures.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    time.sleep(0.05)
+    store.close()
+    reader.join(10)
+    assert not reader.is_alive()
+    assert len(failures) == 1
 
 
 def test_redis_waits_for_replicas(redis) -> None:
@@ -130,7 +181,6 @@ def test_faults_on_demand() -> None:
     assert store.get_many([numbered(b"k", 1)]) == [b"1234"]
     assert time.monotonic() - begun >= 0.05
     store.delay = 0.0
-    lost = 0
     for n in range(40):
         store.put_many({numbered(b"c", n): b"abcd"})
     store.lease(b"w")

@@ -89,13 +89,13 @@ class newest_time:
 
 @define(state={"v": "v", "t": "i8"}, result="i8", selective=True)
 class time_of_max:
-    """The time of the newest of the greatest values, as an integer. For policies."""
+    """The time of the newest of the greatest values, as an integer; NaN is the greatest. For policies."""
 
     def lift(v, *, time):
         return (v, time)
 
     def combine(a, b):
-        return a if a.v > b.v else b
+        return a if above(a.v, b.v) else b
 
     def lower(s):
         return s.t

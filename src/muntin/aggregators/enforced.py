@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from muntin.aggregations.aggregation import Aggregation
@@ -16,12 +17,31 @@ from muntin.policies import Policy
 _LENGTH = struct.Struct("<Q")
 
 
+@contextlib.contextmanager
+def _undone_on_error(tree: MonoidTree) -> Iterator[None]:
+    """Take back what is inserted here if an error comes after it.
+
+    There was room for the new rows beside all old ones, so that those which the policy has let go are still there.
+    """
+    types, time_type, arrays = tree._types, tree._time_type, tree._window
+    before = [array.copy() for array in arrays[2:]]
+    try:
+        yield
+    except BaseException:
+        tree._types, tree._time_type, tree._window = types, time_type, arrays
+        for array, saved in zip(arrays[2:], before, strict=True):
+            array[:] = saved
+        tree._rebind()
+        raise
+
+
 class Enforced:
     """An aggregator that lets rows go as a policy says, after every insert: one by one.
 
     A `MonoidTree` of the policy's own aggregations finds how many must go: amortised O(1) combines a row, O(log n) for
     many at once, besides what the aggregator takes for each eviction. `MonoidTree(..., policy=p)` does without the
-    second structure. The policy's columns must be among those of the aggregator.
+    second structure. The policy's columns must be among those of the aggregator, and times come in order. Where rows of
+    equal time are one entry, as in `Fiba`, they stay until all of them must go.
 
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.Enforced(aggregators.TwoStacks(agg.max("v")), policies.sum_at_most("v", 10))
@@ -44,38 +64,46 @@ class Enforced:
             raise ColumnError(f"{policy!r} looks at the column {missing[0]!r}, which {window!r} does not have")
 
     def insert(self, t: Any, v: Any = None) -> None:
-        """Insert a value at a time, and let go what must."""
-        self._window.insert(t, v)
+        """Insert a value at a time, and let go what must. A refused one changes nothing."""
         row = dict(zip(self._columns, self._window._row(v), strict=True))
         values = tuple(row[name] for name in self._judged)
-        self._judge.insert(t, values[0] if len(values) == 1 else values)
+        with _undone_on_error(self._judge):
+            self._judge.insert(t, values[0] if len(values) == 1 else values)
+            self._window.insert(t, v)
         self._let_go()
 
     def bulk_insert(self, ts: Any, vs: Any = None) -> None:
-        """Insert many values, and let go what must. The window is that of single inserts."""
-        self._window.bulk_insert(ts, vs)
-        self._judge.bulk_insert(ts, self._by_name(vs))
+        """Insert many values, and let go what must. The window is that of single inserts. All or none is inserted."""
+        columns = self._by_name(vs)
+        with _undone_on_error(self._judge):
+            self._judge.bulk_insert(ts, columns)
+            self._window.bulk_insert(ts, columns)
         self._let_go()
 
     def _by_name(self, vs: Any) -> Any:
-        if not self._judged or isinstance(vs, Mapping) or hasattr(vs, "column_names") or hasattr(vs, "columns"):
+        """Return values as columns, which both structures can read."""
+        if not self._columns or isinstance(vs, Mapping) or hasattr(vs, "column_names") or hasattr(vs, "columns"):
             return vs
         if len(self._columns) == 1:
             return {self._columns[0]: vs}
-        return {name: [row[i] for row in vs] for i, name in enumerate(self._columns)}
+        rows = [self._window._row(v) for v in vs]
+        return {name: [row[i] for row in rows] for i, name in enumerate(self._columns)}
 
     def _let_go(self) -> None:
-        extra = len(self._window) - len(self._judge)
         if isinstance(self._window, RingAggregator):
-            self._window._evict_many(extra)
-        else:
-            for _ in range(extra):
-                self._window.evict()
+            self._window._evict_many(len(self._window) - len(self._judge))
+            return
+        while len(self._window) and (not len(self._judge) or self._window.oldest < self._judge.oldest):
+            self._window.evict()
 
     def evict(self) -> None:
-        """Remove the oldest row."""
+        """Remove the oldest row, or all rows of the oldest time where the aggregator does."""
+        oldest = self._window.oldest
         self._window.evict()
-        self._judge.evict()
+        if isinstance(self._window, RingAggregator):
+            self._judge.evict()
+        else:
+            self._judge.bulk_evict(oldest)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t."""
@@ -122,9 +150,11 @@ class Enforced:
         """Return the window that `snapshot` saved; `kind` is the aggregator's class, the policy must be the same."""
         length = _LENGTH.unpack_from(data)[0] if len(data) >= _LENGTH.size else 0
         first, second = data[_LENGTH.size : _LENGTH.size + length], data[_LENGTH.size + length :]
+        trusted = {"allow_pickle": options.pop("allow_pickle", False)}
         made = cls(kind(aggregation, **options), policy)
-        made._window = kind.restore(first, aggregation, **options)
-        made._judge = MonoidTree.restore(second, policy.aggregations, policy=policy)
+        plain = {"compiled": made._window._binding.compiled}
+        made._window = kind.restore(first, aggregation, **options, **trusted)
+        made._judge = MonoidTree.restore(second, policy.aggregations, policy=policy, **plain, **trusted)
         return made
 
     def check(self) -> None:

@@ -230,6 +230,9 @@ class LevelAggregator(RingAggregator):
         self._policy = policy
         self._warned = False
         reported = named(aggregation)
+        taken = [name for name in reported if policy is not None and name in policy.named]
+        if taken:
+            raise InvalidArgumentError(f"the name {taken[0]!r} is the policy's own; give the aggregation another")
         super().__init__(reported if policy is None else {**reported, **policy.named}, **options)
         self._single = not isinstance(aggregation, Mapping)
 

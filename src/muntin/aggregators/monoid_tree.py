@@ -29,7 +29,7 @@ from muntin.stores.base import Store
 from muntin.types import Array
 
 if TYPE_CHECKING:
-    from muntin.aggregators.stored_tree import StoredMonoidTree
+    from muntin.aggregators.stored import StoredMonoidTree
 
 TOP, SPLIT, DEPTH = 3, 4, 5
 """Marks: the highest level, the position after the leftmost tree, and the place after the top of the stack.
@@ -230,7 +230,7 @@ class MonoidTree(LevelAggregator):
         """Make a window in memory, or one whose body is in a store."""
         if store is None or cls is not MonoidTree:
             return super().__new__(cls)
-        from muntin.aggregators.stored_tree import StoredMonoidTree  # which is a MonoidTree
+        from muntin.aggregators.stored import StoredMonoidTree  # which is a MonoidTree
 
         return super().__new__(StoredMonoidTree)  # type: ignore[return-value]  # mypy takes Self for MonoidTree itself
 
@@ -250,8 +250,9 @@ class MonoidTree(LevelAggregator):
     ) -> StoredMonoidTree:
         """Return a window that is in a store, as its last completed `flush` left it; `updates` says how far that was.
 
-        Takes the options of the constructor; a policy must look at the same aggregations as before. `LeaseError` if a
-        living process has the window open, `StoreError` if there is none.
+        Takes the options of the constructor. The aggregation and the policy must be those that the window was made
+        with, defined as they were then. `LeaseError` if a living process has the window open, `StoreError` if there is
+        none, or another than was asked for.
 
         >>> from muntin import agg, aggregators, stores
         >>> store = stores.Memory()
@@ -263,7 +264,7 @@ class MonoidTree(LevelAggregator):
         (9997, 2, 5000)
         >>> window.close()
         """
-        from muntin.aggregators.stored_tree import StoredMonoidTree  # which is a MonoidTree
+        from muntin.aggregators.stored import StoredMonoidTree  # which is a MonoidTree
 
         return StoredMonoidTree.reopen(store, window_id, aggregation, **options)
 

@@ -21,8 +21,9 @@ from typing import Any
 from muntin.errors import InvalidArgumentError, LeaseError, StoreError
 from muntin.stores.base import Lease, Store, numbered
 
-_environments: dict[Path, tuple[Any, int]] = {}
-"""LMDB allows one environment for each file in a process; stores of the same folder share it."""
+_environments: dict[Path, tuple[Any, int, tuple[bool, int]]] = {}
+"""LMDB allows one environment for each file in a process; stores of the same folder share it. With it: how many use it,
+and the options that it was opened with."""
 _lock = threading.Lock()
 MOST_MAPPED = 1 << 24
 """After so many bytes read or written, pages of the file that are mapped go back: else all of it would seem in use."""
@@ -50,30 +51,32 @@ class Lmdb(Store):
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of some keys. O(log n) each."""
-        with self._attempt("read"), self._environment.begin() as transaction:
+        with self._attempt("read") as environment, environment.begin() as transaction:
             found = [transaction.get(key) for key in keys]
         self._count(found)
         return found
 
     def put_many(self, items: Mapping[bytes, bytes]) -> None:
         """Set the values of some keys, all or none. O(log n) each."""
-        with self._attempt("write"), self._environment.begin(write=True) as transaction:
+        with self._attempt("write") as environment, environment.begin(write=True) as transaction:
             for key, value in items.items():
                 transaction.put(key, value)
         self._count(items.values())
 
     def delete_range(self, prefix: bytes, start: int, stop: int) -> int:
         """Delete a range of numbered keys. O(log n) each."""
-        with self._attempt("delete"), self._environment.begin(write=True) as transaction:
+        with self._attempt("delete") as environment, environment.begin(write=True) as transaction:
             return sum(transaction.delete(numbered(prefix, n)) for n in range(start, stop))
 
     def flush(self) -> None:
         """Force the file to the disk."""
-        with self._attempt("flush"):
-            self._environment.sync(True)
+        with self._attempt("flush") as environment:
+            environment.sync(True)
 
     def lease(self, name: bytes) -> Lease:
         """Take the lease of a name: a lock on a file, which the system drops when its holder dies."""
+        with self._attempt("lease"):
+            pass  # refuses if the store is closed
         return _FileLease(self._path / f"lease-{hashlib.sha256(name).hexdigest()[:32]}", name)
 
     def close(self) -> None:
@@ -82,8 +85,8 @@ class Lmdb(Store):
         if environment is None:
             return
         with _lock:
-            held, users = _environments[self._path]
-            _environments[self._path] = (held, users - 1)
+            held, users, options = _environments[self._path]
+            _environments[self._path] = (held, users - 1, options)
             if users == 1:
                 del _environments[self._path]
                 environment.close()
@@ -93,16 +96,19 @@ class Lmdb(Store):
         self._traffic += sum(len(value) for value in values if value)
         if self._traffic > MOST_MAPPED:
             self._traffic = 0
-            _unmap_pages(self._path / "data.mdb")
+            with _lock:  # so that nobody closes the file meanwhile, and others get its addresses
+                if self._path in _environments:
+                    _unmap_pages(self._path / "data.mdb")
 
     @contextlib.contextmanager
-    def _attempt(self, what: str) -> Iterator[None]:
+    def _attempt(self, what: str) -> Iterator[Any]:
         import lmdb
 
-        if self._environment is None:
+        environment = self._environment  # which another thread may close
+        if environment is None:
             raise StoreError(f"cannot {what}: the store in {self._path} is closed")
         try:
-            yield
+            yield environment
         except (lmdb.Error, OSError) as error:
             raise StoreError(f"cannot {what} in {self._path}: {error}") from error
 
@@ -126,9 +132,14 @@ def _open(path: Path, durable: bool, most_bytes: int) -> Any:
                 environment.reader_check()  # forget readers that died
             except (lmdb.Error, OSError) as error:
                 raise StoreError(f"cannot open {path}: {error}") from error
-            _environments[path] = (environment, 0)
-        environment, users = _environments[path]
-        _environments[path] = (environment, users + 1)
+            _environments[path] = (environment, 0, (durable, most_bytes))
+        environment, users, options = _environments[path]
+        if options != (durable, most_bytes):
+            raise InvalidArgumentError(
+                f"{path} is open in this process with durable={options[0]} and most_bytes={options[1]}; "
+                "close that store first, or give the same"
+            )
+        _environments[path] = (environment, users + 1, options)
         return environment
 
 
@@ -146,12 +157,19 @@ class _FileLease(Lease):
     def __init__(self, path: Path, name: bytes) -> None:
         import fcntl  # which only POSIX systems have
 
-        self._handle: int | None = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+        self._handle: int | None = None
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
         except OSError as error:
-            os.close(self._handle)
+            raise StoreError(f"cannot lease the window {name.decode()!r}: {error}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if not isinstance(error, BlockingIOError):
+                raise StoreError(f"cannot lease the window {name.decode()!r}: {error}") from error
             raise LeaseError(f"the window {name.decode()!r} is open already, here or in another process") from error
+        self._handle = handle
 
     def release(self) -> None:
         handle, self._handle = self._handle, None

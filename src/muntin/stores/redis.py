@@ -10,6 +10,7 @@ lets `flush` wait until so many replicas have it.
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -52,7 +53,8 @@ class Redis(Store):
         try:
             self._client: Any = kind.from_url(url, **options)
         except ValueError as error:
-            raise InvalidArgumentError(f"{url!r} is no URL of a Redis server: {error}") from error
+            shown = re.sub(r"//[^/]*@", "//...@", url)  # without the password
+            raise InvalidArgumentError(f"{shown!r} is no URL of a Redis server: {error}") from error
         except redis.RedisError as error:
             raise StoreError(f"cannot reach the Redis cluster: {error}") from error
         self._failures = (redis.RedisError, OSError)

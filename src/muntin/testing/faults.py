@@ -15,9 +15,9 @@ class Faulty(Store):
     """A store around another that fails, is slow, tears values or loses what was not flushed, when told to.
 
     `failing` makes every operation fail until it is False again, `delay` makes each take so many seconds longer,
-    `fail_next(n)` fails the next n operations, `tear_next()` makes the next `put_many` write half of its first value
-    and fail. `crash()` does what a power cut does: of the writes and deletes since the last flush some are done, in any
-    order, some are torn, some are lost; and nobody holds a lease.
+    `fail_next(n)` fails the next n operations, or those after some more, `tear_next()` makes the next `put_many` write
+    half of its first value and fail. `crash()` does what a power cut does: of the writes and deletes since the last
+    flush some are done, in any order, some are torn, some are lost; and nobody holds a lease.
 
     >>> from muntin import stores
     >>> store = Faulty(stores.Memory())
@@ -37,7 +37,7 @@ class Faulty(Store):
         self.delay = 0.0
         self.operations = 0
         """How many operations were asked for so far."""
-        self._failures = 0
+        self._failures = self._spared = 0
         self._tears = False
         self._chance = random.Random(seed)
         self._lock = threading.RLock()
@@ -45,9 +45,10 @@ class Faulty(Store):
         """What was written (None: deleted) since the last flush, in order."""
         self._leases: list[Lease] = []
 
-    def fail_next(self, count: int) -> None:
-        """Fail the next operations."""
-        self._failures = count
+    def fail_next(self, count: int, *, after: int = 0) -> None:
+        """Fail the next operations, or those that come after some more."""
+        with self._lock:
+            self._failures, self._spared = count, after
 
     def tear_next(self) -> None:
         """Tear the first value of the next write."""
@@ -129,7 +130,9 @@ class Faulty(Store):
         time.sleep(self.delay)
         with self._lock:
             self.operations += 1
-            if self._failures:
+            if self._spared:
+                self._spared -= 1
+            elif self._failures:
                 self._failures -= 1
                 raise StoreError("failed on demand")
         if self.failing:

@@ -9,15 +9,17 @@ of any one word is found for certain, any other but for one in 2^60 or so, and i
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import struct
 import zlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States
+from muntin.aggregators.stored.names import Name
 from muntin.errors import DamagedChunkError
 from muntin.objects import decode_objects, encode_objects
 from muntin.types import OBJECT, Array
@@ -26,14 +28,6 @@ MAGIC, FORMAT = b"mtch", 1
 _HEADER = struct.Struct("<4sHHIIQ16sIIQ")
 _CHECKSUM = struct.Struct("<I")
 _START = _HEADER.size + _CHECKSUM.size
-
-
-class Name(NamedTuple):
-    """Which chunk of a window it is."""
-
-    level: int
-    generation: int
-    number: int
 
 
 class ChunkFormat:
@@ -106,15 +100,14 @@ def checksum(data: Any) -> int:
 
 
 def _weights(count: int) -> Array:
-    """Return an odd number for each place: those of splitmix64, a generator that is a function of the place."""
-    global _known  # noqa: PLW0603  # grows, and never changes
-    if count > len(_known):
-        with np.errstate(over="ignore"):
-            bits = np.arange(1, 2 * count + 1, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
-            bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        _known = (bits ^ (bits >> np.uint64(31))) | np.uint64(1)
-    return _known[:count]
+    return _table(count.bit_length())[:count]
 
 
-_known: Array = np.zeros(0, "u8")
+@functools.cache
+def _table(bits: int) -> Array:
+    """Return an odd number for each of 2^bits places, by splitmix64: a generator that is a function of the place."""
+    with np.errstate(over="ignore"):
+        mixed = np.arange(1, (1 << bits) + 1, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)

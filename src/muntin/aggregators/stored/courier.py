@@ -2,13 +2,15 @@
 
 What is to be written stays in memory until the store has it, and can be read from there. When the store fails the
 courier tries again, with pauses that double up to a second, for as long as it lives: nothing is lost. Whoever waits
-for it waits for `patience` seconds, then gets a `StoreError`, and may come again.
+for it waits for `patience` seconds, then gets a `StoreError`, and may come again. An error that is not the store's,
+such as a state that cannot be written as bytes, would only come again: who waits gets it at once.
+
+A lease that is lost closes the courier. Whoever asks it for anything after it was closed gets an error.
 """
 
 from __future__ import annotations
 
 import collections
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,12 +38,20 @@ class Courier:
         self._busy = False
         self._changed = threading.Condition()
         self._closed = False
-        self._failure: StoreError | None = None
+        self._failure: Exception | None = None
+        """Why the last attempt failed; None if it has not."""
         self._thread = threading.Thread(target=self._work, name="muntin-courier", daemon=True)
         self._thread.start()
         self._readers = ThreadPoolExecutor(1, "muntin-reader")
 
     # ------------------------------------------------------------ what the window calls
+
+    def require_open(self) -> None:
+        """Refuse to go on once the window is closed, or another's."""
+        if isinstance(self._failure, LeaseError):
+            raise LeaseError(str(self._failure)) from self._failure
+        if self._closed:
+            raise StoreError("the window is closed; MonoidTree.open opens it again")
 
     def put_all(self, values: Mapping[bytes, Callable[[], bytes]]) -> None:
         """Write values soon; each is made when it is needed."""
@@ -84,6 +94,7 @@ class Courier:
 
     def insist(self, action: Callable[[], T]) -> T:
         """Do something with the store; try again, with pauses, up to the limit."""
+        self.require_open()
         deadline = time.monotonic() + self.patience
         pause = FIRST_PAUSE
         while True:
@@ -111,12 +122,14 @@ class Courier:
 
     def _wait(self, holds: Callable[[], bool]) -> None:
         """Wait, with the lock held, for something that the thread will do."""
+        self.require_open()
         deadline = time.monotonic() + self.patience
         while not holds():
-            if isinstance(self._failure, LeaseError):
-                raise self._failure
-            if self._closed:
-                raise StoreError("the window is closed")
+            self.require_open()
+            if self._failure is not None and not isinstance(self._failure, StoreError):
+                raise StoreError(
+                    f"cannot write to the store: {self._failure!r}; what it has not taken is kept in memory"
+                ) from self._failure
             left = deadline - time.monotonic()
             if left <= 0:
                 raise StoreError(
@@ -138,7 +151,7 @@ class Courier:
             if self.lease.seconds is not None and time.monotonic() >= due:
                 self._retry(self.lease.renew)
                 due = time.monotonic() + self.lease.seconds
-            if job is not None:
+            if job is not None and not self._closed:
                 self._retry(job)
             with self._changed:
                 self._busy = False
@@ -170,24 +183,27 @@ class Courier:
     def _retry(self, action: Callable[[], Any]) -> None:
         """Do something until it works; a lost lease, or closing, ends it."""
         pause = FIRST_PAUSE
-        while True:
-            try:
-                action()
-            except LeaseError as error:
-                with self._changed:
-                    self._failure, self._closed = error, True
-                    self._changed.notify_all()
-                return
-            except StoreError as error:
-                self._failure = error
-            else:
-                self._failure = None
-                return
+        while not self._attempt(action):
             with self._changed:
-                if self._closed:
+                if self._changed.wait_for(lambda: self._closed, pause):
                     return
-                self._changed.wait(pause)
-            with contextlib.suppress(StoreError):
-                if self.lease.seconds is not None and action != self.lease.renew:
-                    self.lease.renew()
+            if self.lease.seconds is not None and action != self.lease.renew:
+                self._attempt(self.lease.renew)
             pause = min(2 * pause, LONGEST_PAUSE)
+        if not self._closed:
+            self._failure = None
+
+    def _attempt(self, action: Callable[[], Any]) -> bool:
+        """Do something, and say whether it is over; keep the error if not."""
+        try:
+            action()
+        except LeaseError as error:
+            with self._changed:
+                self._failure, self._closed = error, True
+                self._changed.notify_all()
+        except Exception as error:  # noqa: BLE001  # whatever it is, the thread goes on, and who waits is told
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+            return False
+        return True

@@ -1,0 +1,158 @@
+"""What of a level is in memory: its tail, its head, and a few chunks that searches have read; all in the same arrays.
+
+The cells of a level are a ring of 4 chunks for the tail, one of 16 for the head, and 4 places for chunks in between.
+Where each begins and ends is in the marks, so that kernels see it too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregations.binding import Binding
+from muntin.aggregators.monoid_tree import DEPTH
+from muntin.aggregators.ring import END, FRONT
+from muntin.types import Array
+
+ENTER_LIMIT, LEAVE_LIMIT, TARGET, MISS_LEVEL, MISS_NODE, BITS, PENDING = range(6, 13)
+"""Marks: how far rows may enter and leave without Python, where the front is going, what was missing, the size of a
+chunk, and whether the policy is still to be enforced."""
+LEVELS = 48
+TAILS, HEADS, HEAD_ENDS, PROBES = 16, 16 + LEVELS, 16 + 2 * LEVELS, 16 + 3 * LEVELS
+"""Tables in the marks, an entry for each level: the first node of the tail, the first and the end of the head, and the
+first nodes of the four chunks that searches have read."""
+TAIL, HEAD, FOUND = 4, 16, 4
+"""Chunks in a tail, in a head, and read by searches. Kernels have them as literals."""
+ALL = TAIL + HEAD + FOUND
+MARKS = PROBES + FOUND * LEVELS
+FAR = np.iinfo("i8").max
+
+Chunk = tuple[Array, Array]
+"""The states of a chunk's nodes and, in level 0, their times."""
+
+
+class Ends:
+    """The arrays of a window, and where in them the nodes of each level are."""
+
+    def __init__(self, bits: int) -> None:
+        self.bits, self.size = bits, 1 << bits
+        self._cells: Array
+        self._times: Array
+        self.marks: Array
+        self._victims = [0] * LEVELS
+
+    def allocate(self, binding: Binding) -> tuple[Array, ...]:
+        """Return the arrays of an empty window, and be about these from now on."""
+        marks = np.zeros(MARKS, "i8")
+        marks[DEPTH], marks[BITS], marks[ENTER_LIMIT], marks[MISS_LEVEL] = 2, self.bits, TAIL * self.size, -1
+        marks[PROBES:] = -self.size
+        per_level = ALL * self.size
+        self._cells, self._times, self.marks = binding.slots(LEVELS * per_level), np.zeros(per_level, "i8"), marks
+        return (self._cells, self._times, marks, binding.slots(2 + 64))
+
+    def forget_all_but_tails(self) -> None:
+        """Say that neither heads nor chunks in between are here."""
+        self.marks[PROBES:] = -self.size
+        self.marks[HEADS:PROBES] = 0
+        self.marks[LEAVE_LIMIT] = 0
+
+    # ------------------------------------------------------------ where things are
+
+    @property
+    def front(self) -> int:
+        """The position of the oldest row."""
+        return int(self.marks[FRONT])
+
+    def count(self, level: int) -> int:
+        """Return the number of the node after the last one of a level."""
+        return max(0, ((int(self.marks[END]) + 1) >> level) - 1)
+
+    def tables(self) -> tuple[list[int], list[int], list[int]]:
+        """Return for each level the first node of the tail, and the first and the end of the head."""
+        marks = self.marks.tolist()
+        return marks[TAILS:HEADS], marks[HEADS:HEAD_ENDS], marks[HEAD_ENDS:PROBES]
+
+    def level(self, level: int) -> tuple[int, int, int]:
+        """Return the first node of a level's tail, and the first and the end of its head."""
+        return int(self.marks[TAILS + level]), int(self.marks[HEADS + level]), int(self.marks[HEAD_ENDS + level])
+
+    def tail_chunks(self) -> list[int]:
+        """Return for each level the number of the first chunk of the tail."""
+        return [tail >> self.bits for tail in self.marks[TAILS:HEADS].tolist()]
+
+    def tail_cells(self, level: int) -> Any:
+        """Return where the nodes of a tail are, in their order."""
+        nodes = np.arange(int(self.marks[TAILS + level]), self.count(level))
+        return (ALL * level << self.bits) + (nodes & (TAIL * self.size - 1))
+
+    def cell(self, level: int, j: int) -> int | None:
+        """Return the cell of a node, as the kernel `spot` does; None if it is not in memory."""
+        base = ALL * level << self.bits
+        tail, start, end = self.level(level)
+        if j >= tail:
+            return base + (j & (TAIL * self.size - 1))
+        if start <= j < end:
+            return base + TAIL * self.size + (j & (HEAD * self.size - 1))
+        for k in range(FOUND):
+            first = int(self.marks[PROBES + FOUND * level + k])
+            if first <= j < first + self.size:
+                return base + ((TAIL + HEAD + k) << self.bits) + j - first
+        return None
+
+    # ------------------------------------------------------------ chunks in, chunks out
+
+    def copy_from_tail(self, level: int, first: int) -> Chunk:
+        """Return a copy of the chunk that begins with this node of the tail."""
+        begin = (ALL * level << self.bits) + (first & (TAIL * self.size - 1))
+        at = slice(begin, begin + self.size)
+        return _copied(self._cells[at]), self._times[at].copy() if level == 0 else self._times[:0]
+
+    def append_to_head(self, level: int, number: int, chunk: Chunk) -> None:
+        """Put a chunk behind those of the head."""
+        first = number << self.bits
+        self._write(level, ((ALL * level + TAIL) << self.bits) + (first & (HEAD * self.size - 1)), chunk)
+        self.marks[HEAD_ENDS + level] = first + self.size
+
+    def begin_head(self, level: int, number: int, chunk: Chunk) -> None:
+        """Let a head consist of this chunk."""
+        self.marks[HEADS + level] = number << self.bits
+        self.append_to_head(level, number, chunk)
+
+    def keep_found(self, level: int, number: int, chunk: Chunk) -> None:
+        """Put a chunk from the middle of a level in the place of the oldest of four such."""
+        k = self._victims[level]
+        self._write(level, (ALL * level + TAIL + HEAD + k) << self.bits, chunk)
+        self.marks[PROBES + FOUND * level + k] = number << self.bits
+        self._victims[level] = (k + 1) % FOUND
+
+    def _write(self, level: int, begin: int, chunk: Chunk) -> None:
+        at = slice(begin, begin + self.size)
+        _copy(chunk[0], self._cells[at])
+        if level == 0:
+            self._times[at] = chunk[1]
+
+    def set_limits(self) -> None:
+        """Say how far kernels may go: to the end of the lowest tail, and to the first end of a head."""
+        front, limit = self.front, FAR
+        tails, _, ends = self.tables()
+        for level, (tail, end) in enumerate(zip(tails, ends, strict=True)):
+            if not tail:
+                break
+            if front >> level < tail:
+                limit = min(limit, end << level if end < tail else FAR)
+        self.marks[ENTER_LIMIT] = tails[0] + TAIL * self.size
+        self.marks[LEAVE_LIMIT] = limit
+
+
+def _copied(states: Array) -> Array:
+    """Return a copy. As bytes, because NumPy copies records a field at a time."""
+    return states.copy() if states.dtype.hasobject else states.view("u1").copy().view(states.dtype)
+
+
+def _copy(states: Array, target: Array) -> None:
+    """Write states over others, in the same way."""
+    if states.dtype.hasobject:
+        target[:] = states
+    else:
+        target.view("u1")[:] = states.view("u1")

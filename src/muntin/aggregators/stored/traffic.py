@@ -1,0 +1,79 @@
+"""Traffic: chunks on their way to the store and from it, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+
+from muntin.aggregators.stored.chunks import ChunkFormat
+from muntin.aggregators.stored.courier import Courier
+from muntin.aggregators.stored.ends import Chunk
+from muntin.aggregators.stored.names import Name, Names
+from muntin.errors import StoreError
+
+
+class Traffic:
+    """What is to be written, and what is being read ahead. `send` lets both begin."""
+
+    format: ChunkFormat
+    """How chunks become bytes; another one when the types of the columns have changed."""
+
+    def __init__(self, courier: Courier, names: Names) -> None:
+        self._courier, self._names = courier, names
+        self._full: dict[bytes, Callable[[], bytes]] = {}
+        """Chunks to be given to the courier."""
+        self._wanted: list[Name] = []
+        """Chunks to be read ahead."""
+        self._ahead: dict[Name, Future[dict[Name, Chunk]]] = {}
+        """Chunks that are being read; one future for all that were asked for at once."""
+
+    def write(self, name: Name, chunk: Chunk) -> None:
+        """Have a chunk written."""
+        encode = self.format.encode
+        self._full[self._names.key(name)] = lambda: encode(name, *chunk)
+
+    def read_ahead(self, names: Iterable[Name]) -> None:
+        """Have chunks read that will be fetched."""
+        self._wanted += [name for name in names if name not in self._ahead]
+
+    def send(self) -> None:
+        """Let the courier begin. Once for all levels, and last: it works while a kernel runs."""
+        if self._full:
+            self._courier.put_all(self._full)
+            self._full = {}
+        if self._wanted:
+            names, read, decode = tuple(self._wanted), self._courier.get_all, self.format.decode
+            keys = [self._names.key(name) for name in names]
+            self._wanted.clear()
+            future = self._courier.ahead(
+                lambda: {name: decode(name, data) for name, data in zip(names, read(keys), strict=True)}
+            )
+            self._ahead.update(dict.fromkeys(names, future))
+
+    def has_come(self, name: Name) -> bool:
+        """Say whether a chunk has been read ahead."""
+        waiting = self._ahead.get(name)
+        return waiting is not None and waiting.done() and not waiting.exception()
+
+    def fetch(self, name: Name) -> Chunk:
+        """Return a chunk that is not in memory: read ahead, or now."""
+        self._courier.require_open()
+        waiting = self._ahead.pop(name, None)
+        if waiting is not None:
+            try:
+                return waiting.result()[name]
+            except StoreError:
+                pass  # it may be there by now
+        key = self._names.key(name)
+        if key in self._full:
+            return self.format.decode(name, self._full[key]())
+        return self.format.decode(name, self._courier.get_all([key])[0])
+
+    def forget(self, level: int, number: int) -> None:
+        """Forget what was read ahead of a level before this chunk."""
+        for name in [name for name in self._ahead if name.level == level and name.number < number]:
+            del self._ahead[name]
+
+    def __len__(self) -> int:
+        """Return how many chunks are held or awaited because they were read ahead."""
+        return len(self._ahead)

@@ -1,0 +1,426 @@
+"""The aggregator whose body is in a store: the kernels run on what is in memory, and here they are helped on."""
+
+from __future__ import annotations
+
+import secrets
+import weakref
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregators.levels import spots
+from muntin.aggregators.monoid_tree import TOP, MonoidTree
+from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.states import States, converted
+from muntin.aggregators.stored.chunks import ChunkFormat
+from muntin.aggregators.stored.courier import Courier
+from muntin.aggregators.stored.ends import (
+    ENTER_LIMIT,
+    LEVELS,
+    MARKS,
+    MISS_LEVEL,
+    MISS_NODE,
+    PENDING,
+    TAIL,
+    TAILS,
+    TARGET,
+    Ends,
+)
+from muntin.aggregators.stored.exchange import Exchange
+from muntin.aggregators.stored.kernels import ENTRIES, STRUCTURE
+from muntin.aggregators.stored.manifest import Manifests
+from muntin.aggregators.stored.names import Names
+from muntin.errors import ColumnTypeError, InvalidArgumentError, StoreError, UnsupportedOperationError
+from muntin.policies import Policy
+from muntin.snapshots import Snapshot
+from muntin.stores.base import Store
+from muntin.types import NULL, Array, ColumnType, column_type
+
+LONGEST_ID = 400
+"""LMDB has keys of up to 511 bytes."""
+
+
+class StoredMonoidTree(MonoidTree):
+    """What `MonoidTree(store=...)` makes. Use it as a context manager, or close it: that flushes."""
+
+    title: ClassVar[str] = "MonoidTree"
+    structure: ClassVar[tuple[Any, ...]] = STRUCTURE
+    entries: ClassVar[tuple[str, ...]] = ENTRIES
+    mark_count: ClassVar[int] = MARKS
+
+    def __init__(
+        self,
+        aggregation: Aggregation | Mapping[str, Aggregation],
+        *,
+        store: Store,
+        window_id: str | None = None,
+        policy: Policy | None = None,
+        chunk_pairs: int = 512,
+        patience: float = 30.0,
+        allow_pickle: bool = False,
+        _found: Snapshot | None = None,
+        _courier: Courier | None = None,
+        **options: Any,
+    ) -> None:
+        _require_store(store)
+        if chunk_pairs < 4 or chunk_pairs & (chunk_pairs - 1):
+            raise InvalidArgumentError(f"chunk_pairs is a power of two, 4 or more; got {chunk_pairs!r}")
+        self.window_id = secrets.token_hex(8) if window_id is None else _checked_id(window_id)
+        self._allow_pickle = allow_pickle
+        self._courier = _courier or Courier(store, store.lease(self.window_id.encode()), patience)
+        self._finalizer = weakref.finalize(self, self._courier.close)
+        self._names = Names(self.window_id)
+        self._ends = Ends(chunk_pairs.bit_length())  # two nodes a pair
+        self._exchange = Exchange(self._ends, self._courier, self._names)
+        self._manifests = Manifests(self._courier, self._names)
+        try:
+            super().__init__(aggregation, policy=policy, **options)
+            self._begin(_found)
+        except BaseException:
+            self._finalizer()
+            raise
+
+    # ------------------------------------------------------------ opening, flushing, closing
+
+    @classmethod
+    def reopen(
+        cls, store: Store, window_id: str, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any
+    ) -> StoredMonoidTree:
+        """Return the window as its last flush left it. See `MonoidTree.open`."""
+        _require_store(store)
+        courier = Courier(store, store.lease(_checked_id(window_id).encode()), options.pop("patience", 30.0))
+        try:
+            trusted = options.get("allow_pickle", False)
+            found = Manifests(courier, Names(window_id)).newest(allow_pickle=trusted)
+            if found is None:
+                raise StoreError(
+                    f"the store has no window {window_id!r}; MonoidTree(store=..., window_id=...) makes one"
+                )
+            saved = {"nullable": found.header["nullable"], "chunk_pairs": found.header["chunk_pairs"]}
+            return cls(
+                aggregation, store=store, window_id=window_id, _found=found, _courier=courier, **{**saved, **options}
+            )
+        except BaseException:
+            courier.close()
+            raise
+
+    def _begin(self, found: Snapshot | None) -> None:
+        """Announce a new generation, before any of its chunks is written."""
+        if found is not None:
+            self._take_over(found)
+        elif self._manifests.newest(allow_pickle=self._allow_pickle) is not None:
+            raise StoreError(f"the store has a window {self.window_id!r}; open it with MonoidTree.open")
+        self._names.begin_generation(self._ends.tail_chunks())
+        self._manifests.claim()
+        self._write_manifest()
+        if found is not None:
+            self._exchange.disposal.delete_orphans(self._ends.tail_chunks())
+            self._exchange.provide()
+
+    def flush(self) -> None:
+        """Make everything up to now durable: after a crash, `MonoidTree.open` gives the window as it is now.
+
+        Waits until all chunks are written, then writes the manifest: O(chunk * log n) bytes. `StoreError` if that
+        cannot be done, also if it is the background work that has failed; what was not written is kept, for the next.
+        """
+        self._courier.require_open()
+        self._finish_enforcing()
+        self._courier.finish()
+        self._write_manifest()
+
+    def close(self, *, flush: bool = True) -> None:
+        """Flush, unless told not to; stop the background work and give up the lease. Does nothing the second time.
+
+        If the flush fails the window stays open: `close` may be tried again, or `close(flush=False)` gives up what was
+        not flushed. A closed window still answers `query`, and refuses what would change it or needs the store.
+        """
+        if self._finalizer.alive:
+            if flush:
+                self.flush()
+                self._courier.finish()  # what may be deleted now
+            self._finalizer()
+
+    def __enter__(self) -> Self:
+        """Return the window."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close the window; after an error without a flush."""
+        self.close(flush=kind is None)
+
+    def snapshot(self) -> bytes:
+        """Refuse: what `flush` writes to the store is the snapshot of this window."""
+        raise UnsupportedOperationError(
+            "the body of this window is in a store: flush() saves it, MonoidTree.open reads it"
+        )
+
+    # ------------------------------------------------------------ what a manifest says
+
+    def _write_manifest(self) -> None:
+        disposal = self._exchange.disposal
+        disposal.manifest_begun(self._ends.tail_chunks())
+        self._manifests.write(self._manifest())
+        disposal.manifest_written()
+
+    def _manifest(self) -> Snapshot:
+        disposal = self._exchange.disposal
+        facts = {
+            "structure": self._name(),
+            "window": self.window_id,
+            "sequence": self._manifests.sequence + 1,
+            "generation": self._names.generation,
+            "runs": self._names.runs,
+            "kept": disposal.kept,
+            "deferred": disposal.deferred,
+            "nullable": self._nullable,
+            "chunk_pairs": self._ends.size // 2,
+            "policy": self._policy_facts(),
+        }
+        schema = [(name, kind.logical) for name, kind in self._types.items()]
+        schema.append(("time", None if self._time_type is None else self._time_type.logical))
+        cells, times, marks, small = self._window
+        arrays = {"marks": marks, "small": small, "times": times[self._ends.tail_cells(0)]}
+        arrays |= {f"level{level}": cells[self._ends.tail_cells(level)] for level in range(LEVELS)}
+        return Snapshot(facts, schema, self._binding.fingerprint, arrays)
+
+    def _take_over(self, found: Snapshot) -> None:
+        """Become what a manifest says."""
+        self._require_same(found)
+        *columns, (_, time) = found.schema
+        self._types = self._agreed_types({n: NULL if kind == pa.null() else column_type(kind) for n, kind in columns})
+        self._time_type = None if time is None else column_type(time)
+        self._rebind()
+        self._allocate()
+        self._take_over_facts(found.header)
+        states = States(self._binding)
+        cells, times, marks, small = self._window
+        marks[:] = found.arrays["marks"]
+        self._ends.forget_all_but_tails()
+        small[:] = states.revived(found.arrays["small"])
+        for level in range(LEVELS):
+            cells[self._ends.tail_cells(level)] = states.revived(found.arrays[f"level{level}"])
+        times[self._ends.tail_cells(0)] = found.arrays["times"]
+
+    def _require_same(self, found: Snapshot) -> None:
+        """Refuse to open a window with anything else than it was made with."""
+        own = self._policy_facts()
+        held = found.header.get("policy", own)  # the first manifests did not say
+        if held != own:
+            before = "without a policy" if held is None else f"with the policy {held['name']}"
+            now = "none" if own is None else f"{own['name']}, as it is defined now,"
+            raise StoreError(f"the window {self.window_id!r} was made {before}; {now} is given to open it")
+        hidden = () if self._policy is None else self._policy.named
+        if found.fingerprint != self._binding.fingerprint:
+            raise StoreError(
+                f"the window {self.window_id!r} was made with another aggregation, or another definition of it, than "
+                f"{', '.join(str(each) for name, each in self._aggregations.items() if name not in hidden)}"
+            )
+        for option, given in {"chunk_pairs": self._ends.size // 2, "nullable": self._nullable}.items():
+            if found.header[option] != given:
+                raise StoreError(
+                    f"the window {self.window_id!r} was made with {option}={found.header[option]}, not {given}; "
+                    "leave the option out"
+                )
+
+    def _policy_facts(self) -> dict[str, str] | None:
+        policy = self._policy
+        return None if policy is None else {"name": policy.name, "fingerprint": policy.fingerprint}
+
+    def _agreed_types(self, held: dict[str, ColumnType]) -> dict[str, ColumnType]:
+        """Return the types of the columns; those declared now must be those of the values that there are."""
+        for name in self._declared:
+            if held[name] not in (NULL, self._types[name]):
+                raise StoreError(
+                    f"column {name!r} of the window {self.window_id!r} holds {held[name]}, not {self._types[name]}; "
+                    "leave dtype= out"
+                )
+        return held | {name: self._types[name] for name in self._declared}
+
+    def _take_over_facts(self, facts: Mapping[str, Any]) -> None:
+        disposal = self._exchange.disposal
+        self._manifests.sequence = facts["sequence"]
+        disposal.kept, disposal.deferred = facts["kept"], facts["deferred"]
+        self._names.generation = facts["generation"]
+        self._names.runs = [(generation, starts) for generation, starts in facts["runs"]]
+        self._names.forget(disposal.kept)
+
+    # ------------------------------------------------------------ types
+
+    def _rebind(self) -> None:
+        super()._rebind()
+        self._exchange.traffic.format = ChunkFormat(self._binding, allow_pickle=self._allow_pickle)
+
+    def _allocate(self) -> None:
+        self._window = self._ends.allocate(self._binding)
+
+    def _admitted(self, values: list[tuple[str, ColumnType, Any]]) -> dict[str, ColumnType]:
+        types = super()._admitted(values)
+        if types != self._types and len(self) and self._marks[TAILS]:
+            name = next(name for name in types if types[name] != self._types[name])
+            raise ColumnTypeError(
+                f"column {name!r} holds {self._types[name]}, would have to become {types[name]}, and has rows in the "
+                "store; settle the type with dtype= when building"
+            )
+        return types
+
+    def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
+        if self._time_type == time_type and self._types == types:
+            return
+        if self._policy is not None:
+            self._policy.rule(time_type)  # refuses a duration that these times cannot be compared with
+        self._time_type, self._types = time_type, types
+        old, window = self._binding, self._window
+        self._rebind()
+        self._allocate()
+        cells, times, marks, small = self._window
+        marks[:], times[:] = window[2], window[1]
+        if len(self):
+            for level in range(LEVELS):
+                at = self._ends.tail_cells(level)
+                cells[at] = converted(old, self._binding, window[0][at])
+            small[:] = converted(old, self._binding, window[3])
+
+    # ------------------------------------------------------------ inserting and evicting
+
+    def _accept(self, times: Array) -> None:
+        self._courier.require_open()
+        super()._accept(times)
+
+    def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
+        row = 0
+        self._finish_enforcing()
+        try:
+            while row < count:
+                if self._marks[END] >= self._marks[ENTER_LIMIT]:
+                    self._exchange.provide()
+                row = self._insert_until_stopped(columns, times, row, count)
+                self._finish_enforcing()
+        except Exception as error:
+            if row:
+                error.add_note(f"the first {row} of these {count} rows are in the window; insert only the others again")
+            raise
+        self._warn_of_doubt()
+
+    def _insert_until_stopped(self, columns: tuple[Array, ...], times: Array, row: int, count: int) -> int:
+        insert = self._module.insert_some if self._policy is None else self._module.insert_some_enforced
+        marks, small = self._marks.copy(), self._window[3].copy()
+        try:
+            return int(insert(self._window, columns, times, row, count))
+        except BaseException:
+            self._marks[:], self._window[3][:] = marks, small
+            raise
+
+    def _finish_enforcing(self) -> None:
+        """Do what the policy had begun when Python had to help, perhaps in an earlier call that failed."""
+        marks = self._marks
+        while marks[PENDING]:
+            leaps = marks[MISS_LEVEL] < 0 and marks[TARGET] - marks[FRONT] > marks[TOP] + 1
+            self._help()
+            once = self._policy is not None and not self._policy.thorough
+            if (leaps and once) or self._module.enforce_some(self._window):
+                marks[PENDING] = 0
+
+    def evict(self) -> None:
+        """Remove the oldest row; `IndexError` if there is none. Amortised O(1) combines."""
+        if not len(self):
+            raise IndexError("evict from an empty window")
+        self._evict_many(1)
+
+    def bulk_evict(self, t: Any) -> None:
+        """Remove all rows whose time is at most t: O(log n) chunks are read to find them, O(log n) combines."""
+        self._courier.require_open()
+        self._finish_enforcing()
+        super().bulk_evict(t)
+
+    def _evict_many(self, count: int) -> None:
+        self._courier.require_open()
+        self._finish_enforcing()
+        marks, before = self._marks, int(self._marks[FRONT])
+        marks[TARGET] = before + count
+        try:
+            while not self._module.advance(self._window):
+                self._help()
+        except StoreError as error:
+            marks[TARGET] = marks[FRONT]
+            if marks[FRONT] > before:
+                error.add_note(f"the first {marks[FRONT] - before} of these {count} rows have left the window")
+            raise
+
+    # ------------------------------------------------------------ what kernels stop for
+
+    def _help(self) -> None:
+        """Bring into memory what a kernel stopped for."""
+        marks = self._marks
+        missing, node = int(marks[MISS_LEVEL]), int(marks[MISS_NODE])
+        if missing >= 0:
+            marks[MISS_LEVEL] = -1  # first: if it cannot be read, it may have left the window when help is wanted again
+            self._exchange.load(missing, node)
+        elif marks[TARGET] - marks[FRONT] > marks[TOP] + 1:
+            self._leap(int(marks[TARGET]))
+        elif marks[FRONT] < marks[TARGET]:
+            self._exchange.provide()
+
+    def _leap(self, position: int) -> None:
+        """Remove all rows before a position at once. Chunks that are needed are read before anything changes."""
+        self._exchange.reach(position)
+        self._module.move_front(self._window, position)
+        self._ends.set_limits()
+
+    def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
+        while not self._module.range_ready(self._window, begin, end):
+            self._help()
+        self._module.answer_range(self._window, begin, end, outputs)
+
+    def _position(self, time: int, side: str) -> int:
+        return RingAggregator._position(self, time, side)
+
+    def _time_at(self, position: int) -> int:
+        return int(self._window[1][self._cell(0, position)])
+
+    def _cell(self, level: int, j: int) -> int:
+        """Return the cell of a node, and read its chunk first if need be."""
+        cell = self._ends.cell(level, j)
+        while cell is None:
+            self._exchange.load(level, j)
+            cell = self._ends.cell(level, j)
+        return cell
+
+    # ------------------------------------------------------------ checks
+
+    def _check(self, states: States, require: Any) -> None:
+        """Read the whole body, and check it as if it were in memory."""
+        for level in range(int(self._marks[TOP]) + 1):
+            tail, _, _ = self._ends.level(level)
+            require(tail % self._ends.size == 0, f"the tail of level {level} begins inside a chunk")
+            overrun = self._ends.count(level) - tail > TAIL * self._ends.size
+            require(not overrun, f"the tail of level {level} has overrun")
+        held = [self._time_at(j) for j in range(int(self._marks[FRONT]), int(self._marks[END]))]
+        require(held == sorted(held), "the times of the rows descend")
+        self._twin()._check_structure(states, require)
+
+    def _twin(self) -> MonoidTree:
+        """Return the same window in memory, without the times."""
+        twin: MonoidTree = MonoidTree.__new__(MonoidTree)
+        twin._binding = self._binding
+        twin._window = twin._empty(max(16, 1 << max(0, len(self) - 1).bit_length()))
+        cells, _, marks, small = twin._window
+        marks[:], small[:] = self._marks[: len(marks)], self._window[3]
+        for level, first, last in self._node_ranges():
+            for j in range(first, last):
+                cells[spots(len(cells), level, j)] = self._window[0][self._cell(level, j)]
+        return twin
+
+
+def _require_store(store: Any) -> None:
+    if not isinstance(store, Store):
+        raise InvalidArgumentError(f"a store is needed, such as stores.Lmdb('folder'); got {store!r}")
+
+
+def _checked_id(window_id: Any) -> str:
+    """Return the name of a window; refuse one that stores cannot make keys of."""
+    if not isinstance(window_id, str) or not 0 < len(window_id.encode()) <= LONGEST_ID:
+        raise InvalidArgumentError(f"window_id is a text of 1 to {LONGEST_ID} bytes; got {window_id!r}")
+    return window_id

@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from muntin import agg, aggregators
 from muntin.aggregators.fiba.check import children
+from muntin.columns import read_only
 from muntin.errors import ColumnTypeError, InvalidArgumentError, InvariantError
 
 ARITIES = (2, 4, 8, 16)
@@ -410,9 +411,16 @@ def test_ten_million_random_operations_without_a_leak() -> None:
         now += count // 4
         before = window.rank(now - 300_000)
         window.bulk_evict(now - 300_001)
+        scattered = now + chance.integers(-200_000, 200_000, 20_000)
+        for part in np.array_split(scattered, 10):  # one by one, out of order, by the kernel that `insert` calls
+            window._reserve(len(part) * window._levels, len(part) * window._levels)
+            ones = read_only(np.ones(len(part), np.int64))
+            window._module.append_rows(window._window, (ones,), read_only(part), 0, len(part))
+        for time in set(scattered[:50].tolist()):
+            window.evict_at(time)
         singles = int(chance.integers(0, len(window) // 4 + 1))
         window._module.evict_rows(window._window, singles)
-        done += count + before + singles
+        done += count + before + singles + 20_050
         most = max(most, held)
         if done < 5_000_000:
             bytes_at_half = sum(array.nbytes for array in window._window)

@@ -411,7 +411,7 @@ def test_a_combine_that_fails_changes_nothing(kind: type, patience: int) -> None
     failures = 0
     for t in range(200):
         Moody.left = 10**9 if chance.random() < 0.6 else patience
-        action, new = chance.choice(["insert", "insert", "bulk", "evict", "query"]), [chr(97 + t % 26)] * 5
+        action, new = chance.choice(["insert", "insert", "bulk", "evict", "leave", "query"]), [chr(97 + t % 26)] * 5
         try:
             if action == "insert":
                 window.insert(t, new[0])
@@ -422,6 +422,10 @@ def test_a_combine_that_fails_changes_nothing(kind: type, patience: int) -> None
             elif action == "evict" and rows:
                 window.evict()
                 del rows[0]
+            elif action == "leave" and rows:
+                until = window.oldest + chance.randrange(8)
+                window.bulk_evict(until)
+                rows = rows[len(rows) - len(window) :]
             else:
                 window.query()
         except ArithmeticError:

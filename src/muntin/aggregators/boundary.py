@@ -270,9 +270,9 @@ class Boundary(RingAggregator):
         fills = marks[END] - marks[CURRENT] + 1 >= marks[SIZE]
         return (int(marks[CURRENT]), int(marks[END])) if fills else (0, 0)
 
-    def _changed_by_evict(self) -> tuple[int, int]:
+    def _changed_by_evict(self, count: int) -> tuple[int, int]:
         marks = self._marks
-        return (int(marks[CURRENT]), int(marks[END])) if marks[FRONT] == marks[CURRENT] else (0, 0)
+        return (int(marks[CURRENT]), int(marks[END])) if marks[FRONT] + count > marks[CURRENT] else (0, 0)
 
     def _evict_many(self, count: int) -> None:
         self._module.pop_until(self._window, int(self._marks[FRONT]) + count)

@@ -137,6 +137,9 @@ class Daba(RingAggregator):
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
         return (self._binding.slots(2),)
 
+    def _changed_by_evict(self, count: int) -> tuple[int, int]:
+        return (int(self._marks[FRONT]), int(self._marks[END])) if count > 1 else (0, 0)
+
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
         """O(rows) at worst for a range that reaches the end, and inside the back."""
         if end == self._marks[END]:

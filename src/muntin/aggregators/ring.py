@@ -34,10 +34,7 @@ class RingAggregator(Aggregator):
         """Remove the oldest row; `IndexError` if there is none. Amortised O(1) combines, or what the class says."""
         if not len(self):
             raise IndexError("evict from an empty window")
-        if self._binding.may_fail:
-            with self._guarded(*self._changed_by_evict()):
-                self._module.evict_rows(self._window, 1)
-        else:
+        with self._guarded_eviction(1):
             self._module.evict_rows(self._window, 1)
 
     def bulk_evict(self, t: Any) -> None:
@@ -45,7 +42,8 @@ class RingAggregator(Aggregator):
         if len(self):
             count = self._position(self._time(t), "right") - int(self._marks[FRONT])
             if count:
-                self._evict_many(count)
+                with self._guarded_eviction(count):
+                    self._evict_many(count)
 
     def range_query(self, lo: Any, hi: Any) -> Any:
         """Return the aggregate of the rows with lo <= time <= hi: O(log n) to find them, then as the class says."""
@@ -91,8 +89,8 @@ class RingAggregator(Aggregator):
         """Return the positions of older rows whose slots the insertion of one row may write."""
         return 0, 0
 
-    def _changed_by_evict(self) -> tuple[int, int]:
-        """Return the positions whose slots an eviction may write."""
+    def _changed_by_evict(self, count: int) -> tuple[int, int]:
+        """Return the positions whose slots the eviction of so many rows may write."""
         return 0, 0
 
     def _evict_many(self, count: int) -> None:
@@ -135,6 +133,11 @@ class RingAggregator(Aggregator):
             changed = all_rows if stop - start > 1 else self._changed_by_insert()
         with self._guarded(*changed):
             self._append(columns, times, start, stop)
+
+    def _guarded_eviction(self, count: int) -> contextlib.AbstractContextManager[None]:
+        if not self._binding.may_fail:
+            return contextlib.nullcontext()
+        return self._guarded(*self._changed_by_evict(count))
 
     @contextlib.contextmanager
     def _guarded(self, begin: int, end: int) -> Iterator[None]:

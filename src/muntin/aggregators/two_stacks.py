@@ -288,9 +288,9 @@ class TwoStacks(RingAggregator):
     entries: ClassVar[tuple[str, ...]] = ("evict_until", "answer_range", "answer_suffix")
     mark_count: ClassVar[int] = 3
 
-    def _changed_by_evict(self) -> tuple[int, int]:
+    def _changed_by_evict(self, count: int) -> tuple[int, int]:
         marks = self._marks
-        return (int(marks[FRONT]), int(marks[END])) if marks[FRONT] == marks[MIDDLE] else (0, 0)
+        return (int(marks[FRONT]), int(marks[END])) if marks[FRONT] + count > marks[MIDDLE] else (0, 0)
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
         return (self._binding.slots(1),)

@@ -12,6 +12,7 @@ from queries import oracle, strategies
 from queries.strategies import KINDS, Advance, Push
 
 from muntin import agg, window
+from muntin.types import INT64
 
 
 def in_any_order(results: list[Any]) -> list[str]:
@@ -108,3 +109,11 @@ def test_ones_own_sessions_are_those_built_in(table: list[dict[str, Any]], gap: 
         return in_any_order(play(stream, [Push([row]) for row in table[::2] + table[1::2]])), stream.late
 
     assert answers(strategies.definitions.Silence(gap)) == answers(window.session(gap))
+
+
+@given(strategies.tables(), st.one_of(KINDS["sliding"], KINDS["tumbling"], KINDS["cumulative"]))
+def test_the_edges_of_a_window_tell_the_same_windows(table: list[dict[str, Any]], definition: Any) -> None:
+    """The oracle finds windows of its own by `next_edge` and `ended`, and those built in by arithmetic."""
+    own = strategies.definitions.Delegated(definition.resolve(INT64))
+    answers = [final(oracle.Query([each], {"all": agg.collect("v")}, key=["k"]), table) for each in (own, definition)]
+    assert answers[0] == answers[1]

@@ -51,6 +51,7 @@ def test_as_written(text: str, context: Context, measure: Measure, known: bool, 
 def test_a_policy_is_a_window() -> None:
     made = window.policy(policies.sum_at_most("v", 10))
     assert made == window.policy(policies.sum_at_most("v", 10)) != window.policy(policies.sum_at_most("v", 11))
+    assert len({made, window.policy(policies.sum_at_most("v", 10)), window.policy(policies.sum_at_most("v", 11))}) == 2
     assert (made.context, made.measure, made.edges_known) == (FORWARD_AWARE, Measure.POLICY, False)
     assert made.columns == ("v",)
     assert repr(made) == "window.policy(<policy sum_at_most>)"

@@ -40,6 +40,10 @@ class Programmed(Window):
         self.policy.rule(time)
         return self
 
+    def __hash__(self) -> int:
+        """Hash by what the policy does; its aggregations are in a mapping, which has no hash."""
+        return hash(self.policy.function)
+
     def __repr__(self) -> str:
         """Show it as it is written."""
         return f"window.policy({self.policy!r})"

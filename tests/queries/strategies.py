@@ -95,8 +95,8 @@ def queries(draw: Any, kinds: Any = ANY_KIND, most_windows: int = 3) -> Query:
         windows=[draw(KINDS[kind]) for kind in chosen],
         aggregates={name: AGGREGATES[name] for name in names},
         key=draw(st.sampled_from([(), ("k",)])),
-        watermark=draw(st.integers(0, 8)),
-        allowed_lateness=draw(st.sampled_from([0, 0, 1, 3, 10])),
+        watermark=draw(st.sampled_from([0, 0, 1, 3, 8])),
+        allowed_lateness=draw(st.sampled_from([10, 30, 3, 1, 0])),
         partial=draw(st.booleans()),
         emit_empty=draw(st.booleans()),
     )
@@ -120,7 +120,7 @@ class Advance:
 def tables(draw: Any, most: int = 25) -> list[dict[str, Any]]:
     """Rows in the order of event time. The odometer only goes on; no value is negative."""
     now, travelled, table = draw(st.integers(-30, 10)), draw(st.integers(-20, 20)), []
-    for _ in range(draw(st.integers(0, most))):
+    for _ in range(draw(st.sampled_from([most, most // 2, most // 2, 5, 2, 0]))):
         now += draw(st.sampled_from([0, 0, 1, 1, 1, 2, 3, 7, 25]))
         travelled += draw(st.sampled_from([0, 1, 2, 5, 12]))
         table.append(
@@ -141,15 +141,17 @@ def disordered(draw: Any, table: list[dict[str, Any]], delay: int) -> list[dict[
 
     Rows of equal time keep their order.
     """
-    delays: dict[int, int] = {}
-    for row in table:
-        delays.setdefault(row["t"], draw(st.integers(0, delay)))
+    times = sorted({row["t"] for row in table})
+    late = draw(st.lists(st.sampled_from([0, 1, delay // 2, delay]), min_size=len(times), max_size=len(times)))
+    delays = dict(zip(times, late, strict=True))
     return sorted(table, key=lambda row: row["t"] + delays[row["t"]])
 
 
 @st.composite
 def cuts(draw: Any, table: list[dict[str, Any]]) -> list[Push]:
-    """Cut rows into pushes, some of them empty."""
+    """Cut rows into pushes: one by one, or some of them empty."""
+    if draw(st.sampled_from([True, True, False])):
+        return [Push([row]) for row in table]
     places = sorted(draw(st.lists(st.integers(0, len(table)), max_size=6)))
     return [Push(table[a:b]) for a, b in zip([0, *places], [*places, len(table)], strict=True)]
 

@@ -2,10 +2,12 @@
 
 from muntin import aggregations as agg
 from muntin import aggregators, policies, stores
+from muntin import windows as window
 from muntin._version import __version__
 from muntin.engines.arrays import explain, slide
 from muntin.engines.warm import warm
 from muntin.kernels.cache import cache_info, clear_cache
+from muntin.windows import rows
 
 __all__ = [
     "__version__",
@@ -15,7 +17,9 @@ __all__ = [
     "clear_cache",
     "explain",
     "policies",
+    "rows",
     "slide",
     "stores",
     "warm",
+    "window",
 ]

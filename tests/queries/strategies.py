@@ -1,0 +1,167 @@
+"""Random queries and rows: several windows of several kinds, keys, aggregates, disorder, and cuts into pushes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+from queries import definitions
+from queries.oracle import Query
+
+from muntin import agg, policies, rows, window
+
+SMALL = st.integers(1, 12)
+
+COLUMNS = ("t", "k", "v", "km", "mark")
+"""Time, key, value (or null), a column that advances with time (or null), markers (or null)."""
+
+
+@st.composite
+def sliding(draw: Any) -> Any:
+    length = draw(SMALL)
+    every = draw(st.integers(max(1, length // 5), length))
+    return window.sliding(length, every=every, offset=draw(st.integers(-15, 15)))
+
+
+@st.composite
+def cumulative(draw: Any) -> Any:
+    every = draw(st.integers(1, 5))
+    return window.cumulative(every * draw(st.integers(1, 4)), every=every, offset=draw(st.integers(-15, 15)))
+
+
+@st.composite
+def sliding_rows(draw: Any) -> Any:
+    length = draw(st.integers(1, 6))
+    return window.sliding(rows(length), every=rows(draw(st.integers(1, length))))
+
+
+@st.composite
+def rows_every(draw: Any) -> Any:
+    return window.sliding(rows(draw(st.integers(1, 5))), every=draw(SMALL), offset=draw(st.integers(-5, 5)))
+
+
+@st.composite
+def delta(draw: Any) -> Any:
+    length = draw(st.integers(1, 10))
+    every = draw(st.integers(max(1, length // 4), length))
+    return window.delta("km", length, every=every, offset=draw(st.integers(-5, 5)))
+
+
+POLICIES = st.one_of(
+    st.integers(1, 5).map(policies.at_most_rows),
+    SMALL.map(policies.at_most_duration),
+    st.integers(5, 40).map(lambda most: policies.sum_at_most("v", most)),
+)
+
+KINDS: dict[str, Any] = {
+    "sliding": sliding(),
+    "tumbling": st.builds(lambda n, o: window.tumbling(n, offset=o), SMALL, st.integers(-15, 15)),
+    "cumulative": cumulative(),
+    "session": st.integers(1, 6).map(window.session),
+    "trailing": SMALL.map(window.trailing),
+    "sliding rows": sliding_rows(),
+    "trailing rows": st.integers(1, 5).map(rows).map(window.trailing),
+    "rows every": rows_every(),
+    "delta": delta(),
+    "punctuated": st.just(window.punctuated("mark")),
+    "policy": POLICIES.map(window.policy),
+    "own, context free": st.sampled_from([definitions.Doubling(), definitions.Shifts()]),
+    "own, context aware": st.integers(1, 6).map(definitions.Silence),
+}
+
+AGGREGATES: dict[str, Any] = {
+    "n": agg.count(),
+    "values": agg.count("v"),
+    "total": agg.sum("v"),
+    "high": agg.max("v"),
+    "all": agg.collect("v"),
+    "first": agg.first("v"),
+    "last": agg.last("v"),
+    "where": agg.arg_max("v", "km"),
+    "median": agg.median("v"),
+}
+
+
+ANY_KIND = st.sampled_from(sorted(KINDS))
+
+
+@st.composite
+def queries(draw: Any, kinds: Any = ANY_KIND, most_windows: int = 3) -> Query:
+    """Queries over `COLUMNS`."""
+    chosen = draw(st.lists(kinds, min_size=1, max_size=most_windows))
+    names = draw(st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=3, unique=True))
+    return Query(
+        windows=[draw(KINDS[kind]) for kind in chosen],
+        aggregates={name: AGGREGATES[name] for name in names},
+        key=draw(st.sampled_from([(), ("k",)])),
+        watermark=draw(st.sampled_from([0, 0, 1, 3, 8])),
+        allowed_lateness=draw(st.sampled_from([10, 30, 3, 1, 0])),
+        partial=draw(st.booleans()),
+        emit_empty=draw(st.booleans()),
+    )
+
+
+@dataclass(frozen=True)
+class Push:
+    """Rows that come together."""
+
+    rows: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Advance:
+    """A watermark from outside."""
+
+    watermark: int
+
+
+@st.composite
+def tables(draw: Any, most: int = 25) -> list[dict[str, Any]]:
+    """Rows in the order of event time. The odometer only goes on; no value is negative."""
+    now, travelled, table = draw(st.integers(-30, 10)), draw(st.integers(-20, 20)), []
+    for _ in range(draw(st.sampled_from([most, most // 2, most // 2, 5, 2, 0]))):
+        now += draw(st.sampled_from([0, 0, 1, 1, 1, 2, 3, 7, 25]))
+        travelled += draw(st.sampled_from([0, 1, 2, 5, 12]))
+        table.append(
+            {
+                "t": now,
+                "k": draw(st.sampled_from("ab")),
+                "v": draw(st.one_of(st.none(), st.integers(0, 20))),
+                "km": draw(st.sampled_from([travelled] * 5 + [None])),
+                "mark": draw(st.sampled_from([False, False, True, None])),
+            }
+        )
+    return table
+
+
+@st.composite
+def disordered(draw: Any, table: list[dict[str, Any]], delay: int) -> list[dict[str, Any]]:
+    """Let each row come up to so much later than it should: after rows of times up to its own plus the delay.
+
+    Rows of equal time keep their order.
+    """
+    times = sorted({row["t"] for row in table})
+    late = draw(st.lists(st.sampled_from([0, 1, delay // 2, delay]), min_size=len(times), max_size=len(times)))
+    delays = dict(zip(times, late, strict=True))
+    return sorted(table, key=lambda row: row["t"] + delays[row["t"]])
+
+
+@st.composite
+def cuts(draw: Any, table: list[dict[str, Any]]) -> list[Push]:
+    """Cut rows into pushes: one by one, or some of them empty."""
+    if draw(st.sampled_from([True, True, False])):
+        return [Push([row]) for row in table]
+    places = sorted(draw(st.lists(st.integers(0, len(table)), max_size=6)))
+    return [Push(table[a:b]) for a, b in zip([0, *places], [*places, len(table)], strict=True)]
+
+
+@st.composite
+def advances(draw: Any, pushes: list[Push]) -> list[Push | Advance]:
+    """Put watermarks between pushes that may make any row late."""
+    steps: list[Push | Advance] = []
+    for push in pushes:
+        steps.append(push)
+        if draw(st.integers(0, 3)) == 0:
+            steps.append(Advance(draw(st.integers(-30, 60))))
+    return steps

@@ -1,0 +1,67 @@
+"""Every transcript, played to every engine that can answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from queries import oracle, transcript
+from queries.transcript import Case
+
+CASES = transcript.load()
+
+RUNNERS: dict[str, Any] = {"oracle": oracle.Stream}
+"""What can play a transcript: made with a query, has push, advance, close (each returns `Result`s) and late."""
+
+
+def in_any_order(results: list[Any]) -> list[str]:
+    return sorted(map(repr, results))
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_transcript(case: Case, runner: str) -> None:
+    stream = RUNNERS[runner](case.query)
+    for step in case.steps:
+        known = len(stream.late)
+        if step.action == "push":
+            emitted = stream.push(step.rows)
+        elif step.action == "advance":
+            emitted = stream.advance(step.watermark)
+        else:
+            assert step.action == "close", f"line {step.line}: {step.action!r} is no step"
+            emitted = stream.close()
+        assert in_any_order(emitted) == in_any_order(step.emitted), f"line {step.line}: {step.action}"
+        assert stream.late[known:] == step.late, f"line {step.line}: late rows"
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_run_has_the_last_word(case: Case) -> None:
+    """Where no row was behind the lateness, what a stream says last is what `run` says of all rows at once."""
+    stream = oracle.Stream(case.query)
+    emitted, punctual = [], True
+    for step in case.steps:
+        punctual &= not any(stream.is_behind(row) for row in step.rows)
+        if step.action == "push":
+            emitted += stream.push(step.rows)
+        else:
+            emitted += stream.advance(step.watermark) if step.action == "advance" else stream.close()
+    expected = oracle.final(**query_words(case.query), rows=case.rows)
+    advanced = any(step.action == "advance" for step in case.steps)
+    if punctual and not (advanced and case.query.emit_empty):
+        emitted += stream.close()
+        assert in_any_order(oracle.latest(case.query, emitted)) == in_any_order(expected)
+    else:
+        assert case.steps[-1].action == "close" or advanced or stream.late, (
+            f"{case} ends without a word on what is left"
+        )
+
+
+def query_words(query: oracle.Query) -> dict[str, Any]:
+    names = ("windows", "aggregates", "key", "time", "partial", "emit_empty", "time_type")
+    return {name: getattr(query, name) for name in names}
+
+
+def test_there_are_enough() -> None:
+    assert len(CASES) >= 60
+    assert len({case.name for case in CASES}) == len(CASES)

@@ -7,9 +7,11 @@ from muntin._version import __version__
 from muntin.engines.arrays import explain, slide
 from muntin.engines.warm import warm
 from muntin.kernels.cache import cache_info, clear_cache
+from muntin.query import Query
 from muntin.windows import rows
 
 __all__ = [
+    "Query",
     "__version__",
     "agg",
     "aggregators",

@@ -42,7 +42,7 @@ from muntin.errors import (
     NotInvertibleError,
     UnsupportedOperationError,
 )
-from muntin.types import INT64, OBJECT, Array
+from muntin.types import INT64, OBJECT, Array, ColumnType
 from muntin.windows.spans import Span, spans_by_rows, spans_by_time
 
 DRIVEN: dict[str, type[RingAggregator | Fiba]] = {
@@ -160,6 +160,30 @@ def _planned(
         else spans_by_time(_time_column(times, rows), range, slide, offset, partial)
     )
     return _Run(columns, rows, span, _snake_case(aggregator), threads), aggregations, values
+
+
+def windows_of_rows(
+    columns: Mapping[str, Column],
+    times: Array,
+    time_type: ColumnType,
+    first: Array,
+    last: Array,
+    aggregations: Mapping[str, Aggregation],
+) -> dict[str, Any]:
+    """Aggregate the windows [first, last) of rows, both bounds ascending; return the raw results by name."""
+    sizes = last - first
+    overlap = int((np.searchsorted(first, last) - np.arange(len(first))).max()) if len(first) else 0
+    span = Span(
+        count=len(first),
+        longest=int(sizes.max()) if len(first) else 0,
+        overlap=overlap,
+        trailing=False,
+        gaps=bool((sizes == 0).any()),
+        time_type=time_type,
+        _rows=lambda: (first, last),
+        _times=times,
+    )
+    return _Run(columns, len(times), span, "auto", 1).all(aggregations)
 
 
 def _validate(aggregations: Mapping[str, Aggregation], aggregator: str, threads: int) -> None:

@@ -1,0 +1,142 @@
+"""`Query.run`: all windows of a finite table. Rows are sorted by key and time; each definition is then one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.columns import NAT, Column, select
+from muntin.engines.arrays import windows_of_rows
+from muntin.engines.containers import to_arrow
+from muntin.errors import ColumnTypeError, InvalidArgumentError
+from muntin.slicing.finite import Found, SortedRows, find
+from muntin.slicing.keys import key_numbers
+from muntin.slicing.question import Question
+from muntin.types import INT64, Array, ColumnType, logical_array
+from muntin.windows.advancing import Delta
+from muntin.windows.base import Measure, Window
+
+
+def run(query: Question, table: Any) -> pa.Table:
+    """Return every window of the table that holds a row."""
+    data = as_table(table)
+    time = time_column(data, query.time)
+    names = tuple(dict.fromkeys([*query.columns, *query.key]))
+    select(data, names)  # refuses what is not there, by name
+    codes, keys = key_numbers([data[name] for name in query.key], data.num_rows)
+    order = np.lexsort((time.values, codes)) if keys > 1 or _descends(time.values) else np.arange(data.num_rows)
+    sorted_data = data.take(pa.array(order)) if len(order) and not _is_range(order) else data
+    rows = SortedRows(
+        times=time.values[order].astype(np.int64),
+        ends=np.searchsorted(codes[order], np.arange(keys), "right").astype(np.int64),
+        arrival=order,
+        columns=select(sorted_data, query.columns),
+        time_type=time.type,
+        partial=query.partial,
+        emit_empty=query.emit_empty,
+    )
+    windows = [definition.resolve(time.type) for definition in query.windows]
+    tables = [_answers(query, i, each, rows, sorted_data) for i, each in enumerate(windows)]
+    return pa.concat_tables(tables) if tables else pa.table({})
+
+
+def as_table(table: Any) -> pa.Table:
+    """Return rows of any kind (Arrow, pandas, a mapping of columns) as an Arrow table."""
+    if isinstance(table, pa.Table):
+        return table.combine_chunks()
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if hasattr(table, "__dataframe__") and hasattr(table, "to_dict"):  # pandas
+        return pa.Table.from_pandas(table, preserve_index=False).combine_chunks()
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.table(table).combine_chunks()
+    if isinstance(table, dict):
+        return pa.table(table)
+    raise InvalidArgumentError(f"a table is needed: Arrow, pandas or a dict of columns; got a {type(table).__name__}")
+
+
+def time_column(table: pa.Table, name: str) -> Column:
+    """Return the column of the times; refuse nulls and what is no time."""
+    column = select(table, (name,))[name]
+    if column.type.family not in ("integer", "temporal"):
+        raise ColumnTypeError(
+            f"the time column {name!r} holds {column.type}; it must hold integers, dates or timestamps"
+        )
+    missing = None if column.valid is None else int(np.argmin(column.valid))
+    if missing is None and column.type.family == "temporal" and len(column.values) and column.values.min() == NAT:
+        missing = int(np.argmin(column.values))
+    if missing is not None:
+        raise InvalidArgumentError(f"the time column {name!r} is null in row {missing}; every row needs a time")
+    if column.values.dtype == np.uint64 and len(column.values) and column.values.max() >= 2**63:
+        raise InvalidArgumentError(f"the time column {name!r} holds {column.values.max()}, which does not fit int64")
+    return Column(column.values, None, INT64 if column.type.family == "integer" else column.type)
+
+
+def _answers(query: Question, window_id: int, definition: Window, rows: SortedRows, table: pa.Table) -> pa.Table:
+    found = find(definition, rows)
+    data = dict(rows.columns)
+    times = rows.times
+    if found.members is not None:
+        data = {name: _taken(column, found.members) for name, column in data.items()}
+        times = times[found.members]
+    raw = windows_of_rows(data, times, rows.time_type, found.first, found.last, query.aggregates)
+    keys = found.keys if found.keys is not None else np.searchsorted(rows.ends, _first_rows(found), "right")
+    columns = {name: table[name].take(pa.array(rows.begins[keys])) for name in query.key}
+    count = len(found.first)
+    columns["window"] = _window_struct(query, found, rows, count)
+    columns["window_id"] = pa.array(np.full(count, window_id, np.int64))
+    columns |= {name: to_arrow(each) for name, each in raw.items()}
+    columns["revision"] = pa.array(np.zeros(count, np.int64))
+    columns["retracted"] = pa.array(np.zeros(count, np.bool_))
+    return pa.table(columns)
+
+
+def _first_rows(found: Found) -> Array:
+    return found.first if found.members is None else found.members[found.first]
+
+
+def _taken(column: Column, rows: Array) -> Column:
+    return Column(column.values[rows], None if column.valid is None else column.valid[rows], column.type)
+
+
+def _window_struct(query: Question, found: Found, rows: SortedRows, count: int) -> pa.StructArray:
+    """Return the windows: start and end, and what else the query's windows have."""
+    fields = {"start": _times(found.start, rows.time_type), "end": _times(found.end, rows.time_type)}
+    if any(each.measure in (Measure.ROWS, Measure.MULTI) for each in query.windows):
+        fields |= _bounds(("from_row", "to_row"), found.rows, pa.int64(), count)
+    if any(each.measure is Measure.DELTA for each in query.windows):
+        fields |= _bounds(("from_value", "to_value"), found.values, _delta_type(query, rows), count)
+    return pa.StructArray.from_arrays(list(fields.values()), list(fields))
+
+
+def _bounds(
+    names: tuple[str, str], bounds: tuple[Array, Array] | None, kind: pa.DataType, count: int
+) -> dict[str, Any]:
+    if bounds is None:
+        return {name: pa.nulls(count, kind) for name in names}
+    return {name: pa.array(each).cast(kind) for name, each in zip(names, bounds, strict=True)}
+
+
+def _delta_type(query: Question, rows: SortedRows) -> pa.DataType:
+    """Return integers where all columns and steps are: floats otherwise."""
+    whole = all(
+        rows.columns[each.column].type.family == "integer"
+        and all(isinstance(step, int) for step in (each.range, each.every, each.offset))
+        for each in query.windows
+        if isinstance(each, Delta)
+    )
+    return pa.int64() if whole else pa.float64()
+
+
+def _times(values: Array, kind: ColumnType) -> pa.Array:
+    return logical_array(values.astype(kind.physical), None, kind)
+
+
+def _descends(times: Array) -> bool:
+    return bool((times[1:] < times[:-1]).any())
+
+
+def _is_range(order: Array) -> bool:
+    return bool((order == np.arange(len(order))).all())

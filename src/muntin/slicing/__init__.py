@@ -1,0 +1,1 @@
+"""Slicing: windows, aggregators and time brought together."""

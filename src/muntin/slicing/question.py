@@ -1,0 +1,64 @@
+"""What a query asks: windows and aggregates over rows with a time and perhaps a key. It says what, not how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.errors import InvalidArgumentError
+from muntin.windows.base import Window, any_sign, sized
+
+RESERVED = ("window", "window_id", "revision", "retracted")
+
+
+@dataclass(frozen=True)
+class Question:
+    """Windows over rows, and what to compute of each.
+
+    `aggregates` are named; `key` is a column, or several, of which each combination of values has windows of its own;
+    `time` is the column of event times. At the end every window that holds a row is an answer, but for windows by rows
+    that never filled (`partial=True` gives those too); `emit_empty=True` adds windows by time that hold none.
+    """
+
+    windows: Sequence[Window]
+    aggregates: Mapping[str, Aggregation]
+    key: Sequence[str] = ()
+    time: str = "ts"
+    watermark: Any = 0
+    allowed_lateness: Any = 0
+    partial: bool = False
+    emit_empty: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no query."""
+        windows = [self.windows] if isinstance(self.windows, Window) else list(self.windows)
+        object.__setattr__(self, "windows", tuple(windows))
+        object.__setattr__(self, "key", (self.key,) if isinstance(self.key, str) else tuple(self.key))
+        object.__setattr__(self, "aggregates", dict(self.aggregates))
+        if not windows:
+            raise InvalidArgumentError("a query needs at least one window, such as window.tumbling('1 minute')")
+        for each in windows:
+            if not isinstance(each, Window):
+                raise InvalidArgumentError(f"a window is made by window.tumbling and its like; got {each!r}")
+        if not self.aggregates:
+            raise InvalidArgumentError("a query needs at least one aggregate, such as {'n': agg.count()}")
+        for name, aggregation in self.aggregates.items():
+            if not isinstance(aggregation, Aggregation):
+                raise InvalidArgumentError(f"the aggregate {name!r} is {aggregation!r}; give one like agg.max('v')")
+        for name in (*self.key, *self.aggregates):
+            if name in RESERVED:
+                raise InvalidArgumentError(f"{name!r} is a column of the answer already; give it another name")
+        twice = set(self.key) & set(self.aggregates)
+        if twice:
+            raise InvalidArgumentError(f"{min(twice)!r} is a key and an aggregate; give one of them another name")
+        for name in ("watermark", "allowed_lateness"):
+            if sized(any_sign(getattr(self, name), name), name) < 0:
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}; it must not be negative")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the aggregates and the windows read."""
+        used = [column for each in self.aggregates.values() for column in each.columns]
+        return tuple(dict.fromkeys([*used, *(column for each in self.windows for column in each.columns)]))

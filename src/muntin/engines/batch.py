@@ -39,7 +39,7 @@ def run(query: Question, table: Any) -> pa.Table:
     )
     windows = [definition.resolve(time.type) for definition in query.windows]
     tables = [_answers(query, i, each, rows, sorted_data) for i, each in enumerate(windows)]
-    return pa.concat_tables(tables) if tables else pa.table({})
+    return pa.concat_tables(tables, promote_options="default")  # of lists that are all null nobody knows the type
 
 
 def as_table(table: Any) -> pa.Table:

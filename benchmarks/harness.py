@@ -215,12 +215,13 @@ def as_markdown(figures: Iterable[Figure]) -> str:
     """Return the results as a Markdown table, times in ns a row."""
     lines = ["| what | muntin | the others | result | target | reached |", "|---|---|---|---|---|---|"]
     for figure in figures:
-        ours, *others = figure.times.items()
+        ours, *others = [*figure.times.items()] or [(OURS, None)]
         rest = ", ".join(f"{name} {_duration(t.median)}{'' if t.rival else ' *'}" for name, t in others)
         value = "no rival" if figure.value is None else f"{figure.value:.2f}{figure.unit}"
         bound = f"{'≥' if figure.at_least else '≤'} {figure.target:g}{figure.unit}"
         answer = {True: "yes", False: "no", None: "-"}[figure.reached]
-        first = _duration(ours[1].median) + ("" if ours[0] == OURS else f" ({ours[0]})")
+        named = "" if ours[0] == OURS else f" ({ours[0]})"
+        first = f"{_duration(ours[1].median)}{named}" if ours[1] is not None else "-"
         lines.append(f"| {figure.experiment}: {figure.what} | {first} | {rest} | {value} | {bound} | {answer} |")
     facts = environment()
     where = f"{facts.pop('processor')}; {facts.pop('date')}; " + ", ".join(f"{k} {v}" for k, v in facts.items())

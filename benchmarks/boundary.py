@@ -20,7 +20,7 @@ ROWS, SKETCHES = 20_000_000, 1_000_000
 class merged_sketch:
     """What `moment_sketch` merges, and no quantile of it: solving for one takes a thousand times as long as merging."""
 
-    def lift(v):  # type: ignore[no-untyped-def]
+    def lift(v):  # type: ignore[no-untyped-def]  # definitions have no types
         powers, logs = np.zeros(10), np.zeros(10)
         power, log_power, log = 1.0, 1.0, math.log(v)
         for i in range(10):
@@ -30,10 +30,10 @@ class merged_sketch:
             logs[i] = log_power
         return (v, v, 1.0, powers, logs)
 
-    def combine(a, b):  # type: ignore[no-untyped-def]
+    def combine(a, b):  # type: ignore[no-untyped-def]  # definitions have no types
         return (min(a.low, b.low), max(a.high, b.high), a.n + b.n, a.powers + b.powers, a.logs + b.logs)
 
-    def lower(s):  # type: ignore[no-untyped-def]
+    def lower(s):  # type: ignore[no-untyped-def]  # definitions have no types
         return s.powers[0]
 
 

@@ -151,12 +151,12 @@ def select(values: Any, names: tuple[str, ...]) -> dict[str, Column]:
     A single array stands for the column, whatever its name, where just one is asked for.
     """
     if isinstance(values, Mapping):
-        return {name: read_column(_pick(values, name, list(values)), name) for name in names}
+        return {name: read_column(pick(values, name, list(values)), name) for name in names}
     if isinstance(values, pa.Table | pa.RecordBatch):
-        return {name: read_column(_pick(values, name, values.column_names), name) for name in names}
+        return {name: read_column(pick(values, name, values.column_names), name) for name in names}
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(values, pandas.DataFrame):
-        return {name: read_column(_pick(values, name, list(values.columns)), name) for name in names}
+        return {name: read_column(pick(values, name, list(values.columns)), name) for name in names}
     if len(names) > 1:
         raise ColumnError(
             f"the columns {', '.join(map(repr, names))} are needed; give a mapping or a table, not one array"
@@ -164,7 +164,8 @@ def select(values: Any, names: tuple[str, ...]) -> dict[str, Column]:
     return {name: read_column(values, name) for name in names}
 
 
-def _pick(values: Any, name: str, names: list[Any]) -> Any:
+def pick(values: Any, name: str, names: list[Any]) -> Any:
+    """Return a column of a table or a mapping; refuse a name that is not among its names."""
     if name not in names:
         raise ColumnError(f"there is no column {name!r}; the columns are {', '.join(map(repr, names)) or 'none'}")
     return values[name]

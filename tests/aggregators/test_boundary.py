@@ -158,12 +158,12 @@ def test_arrays(values: list[int], width: int, step: int, threads: int, pauses: 
 class picky:
     """The greatest, of small numbers only."""
 
-    def lift(v):  # type: ignore[no-untyped-def]
+    def lift(v):  # type: ignore[no-untyped-def]  # definitions have no types
         if v > 1e6:
             raise OverflowError("too much")
         return v
 
-    def combine(a, b):  # type: ignore[no-untyped-def]
+    def combine(a, b):  # type: ignore[no-untyped-def]  # definitions have no types
         return max(a, b)
 
 

@@ -238,6 +238,8 @@ def test_explain_shows_the_table_with_the_rule_that_is_taken() -> None:
         explain(floats, agg.max("v"), range=10, aggregator="subtract_on_evict")
     with pytest.raises(UnsupportedOperationError):
         explain(floats, agg.max("v"), range=10, aggregator="order_statistics")
+    with pytest.raises(NotInvertibleError, match="selective"):
+        explain(floats, agg.m4("v"), range=10, aggregator="slick_deque")
     assert "runs compiled, by daba, as was asked for" in explain(floats, agg.max("v"), range=10, aggregator="Daba")
     with pytest.raises(InvalidArgumentError, match="no aggregator"):
         explain(floats, agg.max("v"), range=10, aggregator="magic")

@@ -121,6 +121,11 @@ def test_bad_tables_are_refused_by_name() -> None:
         query.run({**good, "t": [1.5, 2.5]})
     with pytest.raises(InvalidArgumentError, match="a table is needed"):
         query.run([1, 2, 3])
+    with pytest.raises(InvalidArgumentError, match="make no table"):
+        query.run({**good, "v": [1, 2, 3]})
+    for far in (-(2**63) + 3, 2**63 - 3):
+        with pytest.raises(InvalidArgumentError, match="'t' goes from .* beyond what int64 can hold"):
+            query.run({**good, "t": [far, 0] if far < 0 else [0, far]})
     with pytest.raises(InvalidArgumentError, match="range is '10 minutes'"):
         Query(window.tumbling("10 minutes"), {"n": agg.count()}, time="t").run(good)
     assert (
@@ -129,6 +134,35 @@ def test_bad_tables_are_refused_by_name() -> None:
         ).num_rows
         == 0
     )
+
+
+class Stream:
+    """A table of another library: known only by Arrow's protocol."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_tables_of_any_kind_give_the_same() -> None:
+    table = pa.table({"t": [1, 12, 3], "k": ["a", "b", "a"], "v": [1, None, 3]})
+    query = Query(window.tumbling(10), {"n": agg.count("v")}, key="k", time="t")
+    truth = query.run(table)
+    batch = table.combine_chunks().to_batches()[0]
+    for other in (table.to_pydict(), table.to_pandas(), batch, Stream(table), pa.concat_tables([table[:1], table[1:]])):
+        assert query.run(other).to_pylist() == truth.to_pylist()
+
+
+def test_many_keys_and_windows_without_rows() -> None:
+    """Each key has its own empty windows, and no key's work grows with the number of the others."""
+    keys = 3000
+    query = Query(window.tumbling(10), {"n": agg.count()}, key="k", time="t", emit_empty=True)
+    answer = query.run({"t": [5] * keys + [25] * keys, "k": [*range(keys)] * 2})
+    assert answer.num_rows == 3 * keys
+    assert answer["n"].to_pylist() == [1, 0, 1] * keys
+    assert answer["k"].to_pylist() == [k for k in range(keys) for _ in range(3)]
 
 
 def test_bad_queries_are_refused() -> None:

@@ -190,8 +190,10 @@ class Boundary(RingAggregator):
     @property
     def combines_aside(self) -> int:
         """How often combine was called on the second thread; only with `count_combines=True`."""
+        if self._counter is None:
+            raise InvalidArgumentError("combines are counted only with count_combines=True")
         self._wait_for_all()
-        return self._counter_aside[0] if self.combines >= 0 else 0
+        return self._counter_aside[0]
 
     # ------------------------------------------------------------ the second thread
 

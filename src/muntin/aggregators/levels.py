@@ -10,6 +10,7 @@ A part of the window is folded, or searched, in strides that double while they f
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -307,9 +308,9 @@ class LevelAggregator(RingAggregator):
         cells = self._binding.slots(2 * capacity)
         return (cells, np.zeros(capacity, "i8"), np.zeros(self.mark_count, "i8"), *self._extra_arrays(capacity))
 
+    @abstractmethod
     def _node_ranges(self) -> Iterator[tuple[int, int, int]]:
         """Yield each level that has nodes, with its first node and the one after its last."""
-        raise NotImplementedError
 
     def _reserve(self, rows: int) -> None:
         """Double all levels until there is room for so many rows; each node stays what it is."""

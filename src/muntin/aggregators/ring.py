@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -101,9 +102,9 @@ class RingAggregator(Aggregator):
         """Return the positions [begin, end) of the rows with lo <= time <= hi."""
         return self._position(self._time(lo), "left"), self._position(self._time(hi), "right")
 
+    @abstractmethod
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
         """Lower the aggregate of the positions [begin, end)."""
-        raise NotImplementedError
 
     def _check_structure(self, states: States, require: Any) -> None:
         """Require the structure's own invariants."""

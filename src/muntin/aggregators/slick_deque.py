@@ -112,12 +112,12 @@ class SlickDeque(RingAggregator):
     def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
         """Return the kernels of the half that suits, and an empty window with room for so many rows, for `slide`."""
         if cls is SlickDeque:
-            return _half_for(dict(zip(binding.names, binding.aggregations, strict=True))).over(binding, rows)
+            return half_for(dict(zip(binding.names, binding.aggregations, strict=True))).over(binding, rows)
         return super().over(binding, rows)
 
     def __new__(cls, aggregation: Any = None, **_: Any) -> Self:
         """Choose the half that suits the aggregation."""
-        half: Any = cls if cls is not SlickDeque else _half_for(aggregation)
+        half: Any = cls if cls is not SlickDeque else half_for(aggregation)
         made: Self = object.__new__(half)
         return made
 
@@ -200,7 +200,8 @@ class _InvertibleDeque(SlickDeque, SubtractOnEvict):
     entries: ClassVar[tuple[str, ...]] = SubtractOnEvict.entries
 
 
-def _half_for(aggregation: Aggregation | Mapping[str, Aggregation]) -> type[SlickDeque]:
+def half_for(aggregation: Aggregation | Mapping[str, Aggregation]) -> type[SlickDeque]:
+    """Return the half that suits an aggregation, or several; refuse those that neither does."""
     each = [aggregation] if not isinstance(aggregation, Mapping) else list(aggregation.values())
     if len(each) == 1 and getattr(each[0], "selective", False):
         return _SelectiveDeque

@@ -34,6 +34,7 @@ from muntin.aggregators import (
 )
 from muntin.aggregators.choose import RULES, Facts, choose, explained
 from muntin.aggregators.ring import RingAggregator
+from muntin.aggregators.slick_deque import half_for
 from muntin.columns import Column, boxed, mask_of, read_column, row_count, select
 from muntin.engines.containers import container_of
 from muntin.errors import (
@@ -356,6 +357,8 @@ class _Run:
             raise NotInvertibleError(f"subtract_on_evict takes rows out by invert, and {what} has none")
         if name == "order_statistics" and not (all(p.sorted for p in binding.parts) and self._sortable(binding)):
             raise UnsupportedOperationError(f"{name} runs exact quantiles of numbers only, not {what}")
+        if name == "slick_deque":
+            half_for(dict(zip(binding.names, binding.aggregations, strict=True)))
 
     def _inputs(self, binding: Binding) -> tuple[tuple[Array, ...], Array]:
         columns = [self.columns[name] for name in binding.columns]

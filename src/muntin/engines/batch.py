@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.columns import NAT, Column, select
+from muntin.columns import NAT, Column, pick, select
 from muntin.engines.arrays import windows_of_rows
 from muntin.engines.containers import to_arrow
 from muntin.errors import ColumnTypeError, InvalidArgumentError
@@ -18,14 +20,19 @@ from muntin.types import INT64, Array, ColumnType, logical_array
 from muntin.windows.advancing import Delta
 from muntin.windows.base import Measure, Window
 
+_LENGTHS = ("range", "every", "gap")
+"""What windows call their lengths in time."""
+
 
 def run(query: Question, table: Any) -> pa.Table:
     """Return every window of the table that holds a row."""
     data = as_table(table)
     time = time_column(data, query.time)
-    names = tuple(dict.fromkeys([*query.columns, *query.key]))
-    select(data, names)  # refuses what is not there, by name
-    codes, keys = key_numbers([data[name] for name in query.key], data.num_rows)
+    windows = [definition.resolve(time.type) for definition in query.windows]
+    _require_room(time, query.time, windows)
+    for name in query.columns:
+        pick(data, name, data.column_names)  # refused by name, before any work is done
+    codes, keys = key_numbers([pick(data, name, data.column_names) for name in query.key], data.num_rows)
     order = np.lexsort((time.values, codes)) if keys > 1 or _descends(time.values) else np.arange(data.num_rows)
     sorted_data = data.take(pa.array(order)) if len(order) and not _is_range(order) else data
     rows = SortedRows(
@@ -37,24 +44,37 @@ def run(query: Question, table: Any) -> pa.Table:
         partial=query.partial,
         emit_empty=query.emit_empty,
     )
-    windows = [definition.resolve(time.type) for definition in query.windows]
     tables = [_answers(query, i, each, rows, sorted_data) for i, each in enumerate(windows)]
     return pa.concat_tables(tables, promote_options="default")  # of lists that are all null nobody knows the type
 
 
 def as_table(table: Any) -> pa.Table:
     """Return rows of any kind (Arrow, pandas, a mapping of columns) as an Arrow table."""
-    if isinstance(table, pa.Table):
-        return table.combine_chunks()
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if hasattr(table, "__dataframe__") and hasattr(table, "to_dict"):  # pandas
-        return pa.Table.from_pandas(table, preserve_index=False).combine_chunks()
-    if hasattr(table, "__arrow_c_stream__"):
-        return pa.table(table).combine_chunks()
-    if isinstance(table, dict):
-        return pa.table(table)
+    pandas = sys.modules.get("pandas")
+    try:
+        if isinstance(table, pa.RecordBatch):
+            return pa.Table.from_batches([table])
+        if pandas is not None and isinstance(table, pandas.DataFrame):
+            return pa.Table.from_pandas(table, preserve_index=False).combine_chunks()
+        if isinstance(table, Mapping):
+            return pa.table(dict(table))
+        if isinstance(table, pa.Table) or hasattr(table, "__arrow_c_stream__"):
+            return pa.table(table).combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidArgumentError(f"these columns make no table: {error}") from error
     raise InvalidArgumentError(f"a table is needed: Arrow, pandas or a dict of columns; got a {type(table).__name__}")
+
+
+def _require_room(time: Column, name: str, windows: list[Window]) -> None:
+    """Refuse times so far out that a window of theirs would reach beyond what int64 can hold."""
+    lengths = [getattr(each, part, 0) for each in windows if each.measure is not Measure.DELTA for part in _LENGTHS]
+    reach = 2 * max((length for length in lengths if isinstance(length, int)), default=0)
+    if len(time.values):
+        low, high = int(time.values.min()), int(time.values.max())
+        if low - reach < -(2**63) or high + reach >= 2**63:
+            raise InvalidArgumentError(
+                f"the time column {name!r} goes from {low} to {high}; windows there reach beyond what int64 can hold"
+            )
 
 
 def time_column(table: pa.Table, name: str) -> Column:

@@ -7,7 +7,18 @@ together, so that they can be aggregated in one pass.
 
 from __future__ import annotations
 
-from muntin.kernels.vocabulary import Ints, kernel
+from muntin.kernels.vocabulary import Ints, index, kernel
+
+
+@kernel
+def count_disorder(times: Ints) -> tuple[int, int]:
+    """Return how many times are before the one above them, and how many are equal to it."""
+    descents = 0
+    ties = 0
+    for row in range(1, len(times)):
+        descents += times[index(row)] < times[index(row - 1)]
+        ties += times[index(row)] == times[index(row - 1)]
+    return descents, ties
 
 
 @kernel
@@ -89,16 +100,20 @@ def session_windows(times: Ints, ends: Ints, gap: int, first: Ints, last: Ints) 
 
 
 @kernel
-def trailing_windows(times: Ints, ends: Ints, length: int, first: Ints, last: Ints) -> None:
-    """Find for each row the rows of its key whose time is in (time - length, time]."""
+def trailing_windows(times: Ints, ends: Ints, length: int, floor: int, first: Ints, last: Ints) -> None:
+    """Find for each row the rows of its key whose time is in (time - length, time].
+
+    Rows of equal time belong to each other's windows. `floor` is the least time from which `length` can be taken.
+    """
     begin = 0
     for key in range(len(ends)):
         end = ends[key]
         oldest = begin
         after = begin
         for row in range(begin, end):
-            while times[oldest] <= times[row] - length:
-                oldest += 1
+            if times[row] >= floor:
+                while times[oldest] <= times[row] - length:
+                    oldest += 1
             while after < end and times[after] <= times[row]:
                 after += 1
             first[row] = oldest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, singledispatch
 from typing import Any
@@ -122,7 +122,8 @@ def _(definition: Session, rows: SortedRows) -> Found:
 @find.register
 def _(definition: Trailing, rows: SortedRows) -> Found:
     first, last = np.zeros(len(rows.times), np.int64), np.zeros(len(rows.times), np.int64)
-    _kernels().trailing_windows(rows.times, rows.ends, definition.range, first, last)
+    least = -(2**63) + definition.range
+    _kernels().trailing_windows(rows.times, rows.ends, definition.range, least, first, last)
     return Found(first, last, rows.times - definition.range, rows.times)
 
 
@@ -262,12 +263,19 @@ def _spanned(spans: list[tuple[int, int, int]], rows: SortedRows) -> Found:
 def _rows_between(key: Array, start: Array, end: Array, rows: SortedRows) -> tuple[Array, Array]:
     """Return the first row of each window [start, end) of a key, and the row after its last."""
     first, last = np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)
-    for each in np.unique(key):
-        of_key = key == each
-        low, high = rows.begins[each], rows.ends[each]
-        first[of_key] = low + np.searchsorted(rows.times[low:high], start[of_key], "left")
-        last[of_key] = low + np.searchsorted(rows.times[low:high], end[of_key], "left")
+    for part, low, high in _of_each_key(key, rows):
+        first[part] = low + np.searchsorted(rows.times[low:high], start[part], "left")
+        last[part] = low + np.searchsorted(rows.times[low:high], end[part], "left")
     return first, last
+
+
+def _of_each_key(key: Array, rows: SortedRows) -> Iterator[tuple[slice, int, int]]:
+    """Yield for each key its windows, whose keys ascend, and its rows [low, high)."""
+    stops = np.searchsorted(key, np.arange(len(rows.ends)), "right")
+    starts = np.concatenate(([0], stops[:-1])) if len(stops) else stops
+    for start, stop, low, high in zip(starts, stops, rows.begins, rows.ends, strict=True):
+        if start < stop:
+            yield slice(int(start), int(stop)), int(low), int(high)
 
 
 def _python_values(rows: SortedRows, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
@@ -288,18 +296,17 @@ def _python_values(rows: SortedRows, names: tuple[str, ...]) -> list[tuple[Any, 
 def _with_empty(definition: Sliding | Cumulative, found: Found, rows: SortedRows) -> Found:
     """Add the windows without rows: of each key from its first on, and up to the greatest time of all."""
     horizon = int(rows.times.max()) if len(rows.times) else 0
-    spans = []
     keys = np.searchsorted(rows.ends, found.first, "right")
-    for key in np.unique(keys):
-        of_key = keys == key
-        lowest, highest = int(found.end[of_key][0]), int(found.end[of_key][-1])
-        ends = np.arange(lowest, max(highest, horizon) + 1, definition.every)
-        if isinstance(definition, Cumulative):
-            starts = ends - 1 - (ends - 1 - definition.offset) % definition.range
-        else:
-            starts = ends - definition.range
-        spans += [(key, start, end) for start, end in zip(starts, ends, strict=True)]
-    key, start, end = (np.array([span[i] for span in spans], np.int64) for i in range(3))
+    ends = []
+    for part, _, _ in _of_each_key(keys, rows):
+        lowest, highest = int(found.end[part][0]), int(found.end[part][-1])
+        ends.append(np.arange(lowest, max(highest, horizon) + 1, definition.every))
+    key = np.repeat(np.unique(keys), [len(each) for each in ends])
+    end = np.concatenate([*ends, np.zeros(0, np.int64)]).astype(np.int64)
+    if isinstance(definition, Cumulative):
+        start = end - 1 - (end - 1 - definition.offset) % definition.range
+    else:
+        start = end - definition.range
     first, last = _rows_between(key, start, end, rows)
     kept = (first < last) | (end <= horizon)
     return Found(first[kept], last[kept], start[kept], end[kept], keys=key[kept])

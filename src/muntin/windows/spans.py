@@ -13,7 +13,7 @@ from muntin.columns import NAT, Column
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, OutOfOrderError
 from muntin.kernels import cache as kernel_cache
-from muntin.kernels.bounds import count_disorder, trailing_bounds
+from muntin.kernels.finding import count_disorder, trailing_windows
 from muntin.kernels.generate import standalone
 from muntin.types import Array, ColumnType, logical_array
 
@@ -115,7 +115,7 @@ def _trailing(stamps: Array, wanted: int, kind: ColumnType, partial: bool, ties:
     @cache
     def rows() -> tuple[Array, Array]:
         first, last = np.empty(len(stamps), np.int64), np.empty(len(stamps), np.int64)
-        _bounds_kernels().trailing_bounds(stamps, length, floor, first, last)
+        _bounds_kernels().trailing_windows(stamps, np.array([len(stamps)]), length, floor, first, last)
         return first[skipped:], last[skipped:]
 
     return Span(
@@ -191,7 +191,7 @@ def _sorted_times(times: Column) -> tuple[Array, bool]:
 
 @cache
 def _bounds_kernels() -> Any:
-    return kernel_cache.load(standalone(count_disorder, trailing_bounds), compiled=True)
+    return kernel_cache.load(standalone(count_disorder, trailing_windows), compiled=True)
 
 
 def _logical(stamps: Array, kind: ColumnType) -> Any:

@@ -75,13 +75,13 @@ def seek_boundary(window: Any, time: int) -> int:
     while left != right:
         above = parent_of(links, left)
         if time < times[index(above * span())]:
-            return left  # type: ignore[no-any-return]
+            return left  # type: ignore[no-any-return]  # an integer
         left = above
         above = parent_of(links, right)
         if time >= times[index(above * span() + count_of(links, above) - 1)]:
-            return right  # type: ignore[no-any-return]
+            return right  # type: ignore[no-any-return]  # an integer
         right = above
-    return left  # type: ignore[no-any-return]
+    return left  # type: ignore[no-any-return]  # an integer
 
 
 @kernel

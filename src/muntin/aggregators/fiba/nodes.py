@@ -60,31 +60,31 @@ def width() -> int:
 @kernel
 def parent_of(links: Ints, node: int) -> int:
     """Return the parent of a node; -1 for the root."""
-    return links[index(4 * node)]  # type: ignore[no-any-return]
+    return links[index(4 * node)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
 def row_of(links: Ints, node: int) -> int:
     """Return the row of a node's children; -1 for a leaf."""
-    return links[index(4 * node + 1)]  # type: ignore[no-any-return]
+    return links[index(4 * node + 1)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
 def count_of(links: Ints, node: int) -> int:
     """Return the number of a node's entries."""
-    return links[index(4 * node + 2)]  # type: ignore[no-any-return]
+    return links[index(4 * node + 2)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
 def spine_of(links: Ints, node: int) -> int:
     """Return where a node is: 0 inside, 1 on the left spine, 2 on the right one, 3 the root."""
-    return links[index(4 * node + 3)]  # type: ignore[no-any-return]
+    return links[index(4 * node + 3)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
 def kid_of(window: Any, node: int, at: int) -> int:
     """Return a child of an inner node."""
-    return window[3][index(row_of(window[2], node) * width() + at)]  # type: ignore[no-any-return]
+    return window[3][index(row_of(window[2], node) * width() + at)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
@@ -162,7 +162,7 @@ def new_leaf(window: Any) -> int:
     links[index(4 * node + 1)] = -1
     links[index(4 * node + 2)] = 0
     links[index(4 * node + 3)] = 0
-    return node  # type: ignore[no-any-return]
+    return node  # type: ignore[no-any-return]  # an integer
 
 
 @kernel

@@ -117,12 +117,12 @@ def entries_below(window: Any, node: int) -> int:
     _, times, links, _, marks = window
     last = span() - 1
     if spine_of(links, node) == 0:
-        return times[index(node * span() + last)]  # type: ignore[no-any-return]
+        return times[index(node * span() + last)]  # type: ignore[no-any-return]  # an integer
     below = times[index(marks[1] * span() + last)]  # all of the left spine, of which what is above the node is known
     parent = parent_of(links, node)
     if spine_of(links, parent) != 3:
         below -= times[index(parent * span() + last)]
-    return below  # type: ignore[no-any-return]
+    return below  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
@@ -154,11 +154,11 @@ def time_of_rank(window: Any, rank: int) -> int:
             if rank < below:
                 break
             if rank == below:
-                return times[index(node * span() + at)]  # type: ignore[no-any-return]
+                return times[index(node * span() + at)]  # type: ignore[no-any-return]  # an integer
             rank -= below + 1
             at += 1
         node = kid_of(window, node, at)
-    return times[index(node * span() + rank)]  # type: ignore[no-any-return]
+    return times[index(node * span() + rank)]  # type: ignore[no-any-return]  # an integer
 
 
 # ---------------------------------------------------------------- copies

@@ -44,13 +44,13 @@ def seek_top(window: Any, time: int) -> int:
     while left != right:  # they meet in the root
         above = parent_of(links, right)
         if time > times[index(above * span() + count_of(links, above) - 1)]:
-            return right  # type: ignore[no-any-return]
+            return right  # type: ignore[no-any-return]  # an integer
         right = above
         above = parent_of(links, left)
         if time < times[index(above * span())]:
-            return left  # type: ignore[no-any-return]
+            return left  # type: ignore[no-any-return]  # an integer
         left = above
-    return left  # type: ignore[no-any-return]
+    return left  # type: ignore[no-any-return]  # an integer
 
 
 @kernel

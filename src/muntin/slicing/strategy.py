@@ -1,0 +1,109 @@
+"""What every way to keep a stream's rows has in common: it takes rows, and answers the windows that are due.
+
+A stream hands each strategy some of the query's windows. It numbers the keys, keeps the watermark and puts answers
+into tables; a strategy keeps what its windows need of the rows, and knows nothing of tables.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.columns import Column
+from muntin.types import Array, ColumnType
+from muntin.windows.base import Window
+
+END_OF_TIME = 2**63 - 1
+"""The watermark of a stream that is closed: every window is due."""
+BEFORE_TIME = -(2**63)
+"""The watermark of a stream that has seen no row."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a strategy is to answer, with everything settled that the types of the columns decide."""
+
+    windows: Mapping[int, Window]
+    """The definitions by their window_id, resolved."""
+    aggregates: Mapping[str, Aggregation]
+    types: Mapping[str, ColumnType]
+    """The types of the columns that aggregates and windows read. They never change."""
+    time_type: ColumnType
+    lateness: int = 0
+    """For how long after it was due a window may change, in the unit of the times."""
+    partial: bool = False
+    emit_empty: bool = False
+    ordered: bool = False
+    """Whether it was promised that rows come in the order of their times."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of one push, in the order of arrival."""
+
+    keys: Array
+    """The number of each row's key: small, and for as long as anything of the key is kept, the same."""
+    times: Array
+    columns: Mapping[str, Column]
+    arrived: int = 0
+    """How many rows have come before in this stream: row i is number arrived + i."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Windows that are emitted, column by column."""
+
+    keys: Array
+    window_ids: Array
+    start: Array
+    end: Array
+    aggregates: Mapping[str, pa.Array]
+    revision: Array
+    retracted: Array
+    rows: tuple[Array, Array] | None = None
+    """from_row and to_row, where these are windows by rows."""
+    values: tuple[Array, Array] | None = None
+    """from_value and to_value, where these are windows by a column that advances."""
+
+
+class Strategy(ABC):
+    """A way to keep what windows need of the rows."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @abstractmethod
+    def take(self, batch: Batch, watermark: int) -> Array:
+        """Take rows, judged by the watermark before them; return which of them some window took."""
+
+    @abstractmethod
+    def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
+        """Return the windows that are due at this watermark, or have changed since they were emitted.
+
+        What no window needs any more is let go. `horizon` is the greatest time that the stream has seen or was told
+        of: windows without rows are emitted up to it. With `early` windows are emitted that are not due yet.
+        """
+
+    @abstractmethod
+    def held_keys(self) -> Array:
+        """Return the numbers of the keys of which anything is kept, ascending: the others may be given away."""
+
+    @abstractmethod
+    def save(self) -> dict[str, Array]:
+        """Return the whole state, as arrays by name; what it returns never changes afterwards."""
+
+    @abstractmethod
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the state by one that `save` returned, of a strategy with the same plan."""
+
+    @abstractmethod
+    def metrics(self) -> dict[str, int]:
+        """Return counts such as slices, splits, merges, kept (tuples), bytes (of state)."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise `InvariantError` where the state contradicts itself."""

@@ -59,6 +59,9 @@ Windows
  17. Context-aware windows lie between neighbouring edges. Before the first edge a window begins with its first row;
      after the last it is not due until the end, and ends one tick after its last row. `on_tuple` sees the rows taken,
      in the order in which they were taken.
+ 18. Late rows can carry a session back to one that is settled, which they must not change. So that one is remembered
+     for as long as the key has a session after it, or rows that could reach it: two gaps, and the lateness or one tick,
+     after the last row of the key its sessions are forgotten, and the key begins anew.
 """
 
 from __future__ import annotations
@@ -550,6 +553,10 @@ class Stream:
             found = self.query.find(definition, part.rows, self.horizon)
             results += self._changes(key, window_id, part, found, watermark)
             part.settled.update(each.place for each in found if self._settles(definition, each.due) <= watermark)
+            if isinstance(definition, Session) and part.rows:
+                youngest = max(row.time for row in part.rows)
+                if youngest + 2 * definition.gap + max(self.query.lateness, 1) <= watermark:
+                    part.rows.clear()
         self.watermark = watermark
         return results
 

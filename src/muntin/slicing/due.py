@@ -1,7 +1,7 @@
 """The window manager: which windows end in a span of time, and which slices each of them is made of.
 
-Windows without slices are skipped, however long the silence. Each kernel is called twice: with empty arrays it counts,
-with arrays of that length it writes.
+Windows without slices are skipped, however long the silence. A kernel writes as many windows as there is room for, and
+counts the others too, so that it can be called again with enough.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def write_window(
 ) -> None:
     """Write down a window, where there is room to write."""
     keys, definitions, starts, ends, firsts, lasts = found
-    if len(keys) > 0:
+    if count < len(keys):
         keys[count] = key
         definitions[count] = definition
         starts[count] = start

@@ -83,6 +83,7 @@ def purge(
     free: Ints,
     chosen: Ints,
     needed: int,
+    gap: int,
     gaps: Ints,
     watermark: int,
     lateness: int,
@@ -101,7 +102,7 @@ def purge(
         if settled > 0:
             dropped(arena, blocks, marks, free, key, settled)
         if len(gaps) > 0 and unneeded - settled > 1:
-            shrink(arena, blocks, marks, key, unneeded - settled, gaps.min())
+            shrink(arena, blocks, marks, key, unneeded - settled, gap)
 
 
 PURGE = (settled_slices, absorb_oldest, shrink, purge)

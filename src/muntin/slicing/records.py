@@ -24,9 +24,15 @@ class Found:
     """How many rows each holds; nothing where that is not counted."""
 
     @classmethod
-    def of_length(cls, count: int, *, rows: bool) -> Found:
-        """Return room for so many windows, and for how many rows each has if that is asked for."""
-        return cls(*(np.zeros(count, np.int64) for _ in range(6)), np.zeros(count if rows else 0, np.int64))  # type: ignore[call-arg]
+    def of_length(cls, count: int) -> Found:
+        """Return room for so many windows."""
+        keys, definitions, start, end, first, last = (np.empty(count, np.int64) for _ in range(6))
+        return cls(keys, definitions, start, end, first, last, np.zeros(0, np.int64))
+
+    def cut(self, count: int, rows: Array) -> Found:
+        """Return the first windows, with the number of their rows."""
+        keys, definitions, start, end, first, last = (array[:count] for array in self.arrays)
+        return Found(keys, definitions, start, end, first, last, rows)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -35,7 +41,9 @@ class Found:
 
     def pick(self, chosen: Array) -> Found:
         """Return some of the windows: their numbers, or where they are."""
-        return Found(*(array[chosen] if len(array) else array for array in (*self.arrays, self.rows)))
+        rows = self.rows[chosen] if len(self.rows) else self.rows
+        keys, definitions, start, end, first, last = (array[chosen] for array in self.arrays)
+        return Found(keys, definitions, start, end, first, last, rows)
 
 
 def matched(known: Found | Records, wanted: Found) -> Array:

@@ -18,6 +18,22 @@ LOW, HIGH, ROW = 0, 1, 2
 
 
 @kernel
+def order_by_key(keys: Ints, places: Ints, order: Ints) -> None:
+    """Write the rows in the order of their keys, those of a key as they came. There is a place for each key, all 0."""
+    for row in range(len(keys)):
+        places[index(keys[index(row)])] += 1
+    total = 0
+    for key in range(len(places)):
+        count = places[index(key)]
+        places[index(key)] = total
+        total += count
+    for row in range(len(keys)):
+        key = keys[index(row)]
+        order[index(places[index(key)])] = row
+        places[index(key)] += 1
+
+
+@kernel
 def find_interval(time: int, edges: Any, cursor: Ints) -> None:
     """Find the edges around a time. Those of each progression are remembered: most are still the ones before."""
     steps, phases, coming = edges
@@ -176,4 +192,4 @@ def take_rows(
     return True
 
 
-SLICER = (find_interval, position, holds, widen, place_row, take_rows)
+SLICER = (order_by_key, find_interval, position, holds, widen, place_row, take_rows)

@@ -29,7 +29,19 @@ from muntin.windows.sessions import Session
 from muntin.windows.times import Cumulative, Sliding
 
 KERNELS = (*ARENA, *SLICER, *DUE, *LATE, *PURGE, *LAZY, *TREE)
-ENTRIES = ("take_rows", "take_late_rows", "due_windows", "purge", "fold_windows", "query_windows", "count_rows")
+_MANY_KEYS = 4096
+"""From so many keys on, rows are put into the order of their keys first: slices are then met in the order of memory."""
+
+ENTRIES = (
+    "order_by_key",
+    "take_rows",
+    "take_late_rows",
+    "due_windows",
+    "purge",
+    "fold_windows",
+    "query_windows",
+    "count_rows",
+)
 
 
 @dataclass(frozen=True)
@@ -86,9 +98,12 @@ def _ints(values: Iterable[int]) -> Array:
     return np.array(list(values), np.int64)
 
 
-def _longer(array: Array, length: int, fill: int = 0) -> Array:
-    longer = np.full(length, fill, np.int64)
+def _longer(array: Array, length: int, fill: int | None = None) -> Array:
+    """Return a longer array; pages beyond what is copied stay untouched unless there is something to fill in."""
+    longer = np.empty(length, np.int64)
     longer[: len(array)] = array
+    if fill is not None:
+        longer[len(array) :] = fill
     return longer
 
 
@@ -118,6 +133,7 @@ class SliceSet:
         self.marks = np.zeros(MARKS, np.int64)
         self.free = np.full(LENGTHS, -1, np.int64)
         self.cursor = _ints([1, 0, 0])
+        self.expected = 64
         self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
         self.base = np.full(0, -1, np.int64)
         self.length, self.head, self.size, self.stale = (np.zeros(0, np.int64) for _ in range(4))
@@ -135,10 +151,17 @@ class SliceSet:
         watched = slots if self.watched else 0
         self.low, self.high = _longer(self.low, slots), _longer(self.high, slots)
         self.first, self.last = _longer(self.first, watched), _longer(self.last, watched)
-        self.count, self.skip = _longer(self.count, watched), _longer(self.skip, watched)
-        states, tree = self.binding.slots(slots), self.binding.slots(slots if self.has_tree else 0)
-        states[: len(self.states)], tree[: len(self.tree)] = self.states, self.tree
-        self.states, self.tree = states, tree
+        self.count, self.skip = _longer(self.count, watched), _longer(self.skip, watched, 0)
+        self.states = self._more_states(self.states, slots)
+        self.tree = self._more_states(self.tree, slots if self.has_tree else 0)
+
+    def _more_states(self, states: Array, slots: int) -> Array:
+        longer = self.binding.slots(slots)
+        if self.binding.fixed:  # as bytes: NumPy copies records field by field
+            longer.view(np.uint8)[: states.nbytes] = states.view(np.uint8)
+        else:
+            longer[: len(states)] = states
+        return longer
 
     @property
     def arena(self) -> tuple[Array, ...]:
@@ -156,8 +179,8 @@ class SliceSet:
         if count > len(self.base):
             capacity = max(count, 2 * len(self.base))
             self.base = _longer(self.base, capacity, fill=-1)
-            self.length, self.head = _longer(self.length, capacity), _longer(self.head, capacity)
-            self.size, self.stale = _longer(self.size, capacity), _longer(self.stale, capacity)
+            self.length, self.head = _longer(self.length, capacity, 0), _longer(self.head, capacity, 0)
+            self.size, self.stale = _longer(self.size, capacity, 0), _longer(self.stale, capacity, 0)
 
     def inputs(self, columns: Mapping[str, Column], rows: int) -> tuple[Array, ...]:
         """Return what `lift` reads of the columns."""
@@ -166,23 +189,28 @@ class SliceSet:
         values = [boxed(column) if self.binding.boxed(c) else column.values for c, column in enumerate(used)]
         return (*values, *masks)
 
-    def take(self, keys: Array, times: Array, columns: Mapping[str, Column]) -> None:
-        """Put rows into slices."""
-        inputs = self.inputs(columns, len(times))
-        self._resuming("take_rows", (keys, times), inputs)
+    def order_by_key(self, keys: Array, top: int) -> Array:
+        """Return the rows in the order of their keys, which are below `top`."""
+        if top > 16 * len(keys):
+            return np.argsort(keys, kind="stable")
+        order = np.empty(len(keys), np.int64)
+        self.module.order_by_key(keys, np.zeros(top, np.int64), order)
+        return order
 
-    def take_late(
-        self, keys: Array, times: Array, columns: Mapping[str, Column], lateness: int, watermark: int
-    ) -> Array:
+    def take(self, batch: Batch) -> None:
+        """Put rows into slices."""
+        self._resuming("take_rows", batch)
+
+    def take_late(self, batch: Batch, lateness: int, watermark: int) -> Array:
         """Put rows behind the watermark, which ascend in time, into slices; return which of them a window took."""
-        taken = np.zeros(len(times), np.bool_)
-        inputs = self.inputs(columns, len(times))
-        further = (self.shapes.timed, self.shapes.gaps, lateness, watermark, taken)
-        self._resuming("take_late_rows", (keys, times), inputs, *further)
+        taken = np.zeros(len(batch.times), np.bool_)
+        self._resuming("take_late_rows", batch, self.shapes.timed, self.shapes.gaps, lateness, watermark, taken)
         return taken
 
-    def _resuming(self, name: str, rows: tuple[Array, Array], inputs: tuple[Array, ...], *further: Any) -> None:
+    def _resuming(self, name: str, batch: Batch, *further: Any) -> None:
         """Run a kernel over rows, again with more memory where it stopped for lack of it."""
+        rows = (batch.keys, batch.times)
+        inputs = self.inputs(batch.columns, len(batch.times))
         kernel = getattr(self.module, name)
         self.cursor[ROW] = 0
         edges = (self.shapes.steps, self.shapes.phases, self.coming)
@@ -194,14 +222,17 @@ class SliceSet:
 
     def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
         """Return the windows of some keys that end in (after, until]."""
-        bounds = _ints(after)
-        fixed = (self.arena, self.blocks, chosen, self.shapes.timed, self.shapes.gaps, bounds, until)
-        count = self.module.due_windows(*fixed, Found.of_length(0, rows=False).arrays)
-        found = Found.of_length(count, rows=self.watched)
-        if count:
+        fixed = (self.arena, self.blocks, chosen, self.shapes.timed, self.shapes.gaps, _ints(after), until)
+        found = Found.of_length(self.expected)
+        count = self.module.due_windows(*fixed, found.arrays)
+        if count > self.expected:
+            found = Found.of_length(count)
             self.module.due_windows(*fixed, found.arrays)
-            if self.watched:
-                self.module.count_rows(self.arena, found.arrays, len(self.shapes.kinds), found.rows)
+        self.expected = max(64, count + count // 4)  # as many as now, and some more, will be found the next time
+        rows = np.zeros(count if self.watched else 0, np.int64)
+        found = found.cut(count, rows)
+        if self.watched:
+            self.module.count_rows(self.arena, found.arrays, len(self.shapes.kinds), rows)
         return found
 
     def answer(self, found: Found) -> dict[str, Any]:
@@ -209,18 +240,22 @@ class SliceSet:
         outputs = self.binding.outputs(len(found.keys))
         if len(found.keys):
             shift = len(self.shapes.kinds)
-            if self.has_tree and not (self.watched and self.skip.any()):
+            if self.has_tree and not self.has_gaps:
                 self.module.query_windows(self.arena, self.tree, self.blocks, found.arrays, outputs)
             else:
                 self.module.fold_windows(self.arena, found.arrays, shift, outputs)
         triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
         return {name: (values, valid, result) for name, result, (values, valid) in triples}
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether sessions skip slices in their midst, so that no tree can answer for them."""
+        return bool(len(self.shapes.gaps)) and bool(self.skip[: self.marks[TOP]].any())
+
     def purge(self, chosen: Array, needed: int, watermark: int, lateness: int) -> None:
         """Let slices go that no window needs any more."""
-        self.module.purge(
-            self.arena, self.blocks, self.marks, self.free, chosen, needed, self.shapes.gaps, watermark, lateness
-        )
+        store = (self.arena, self.blocks, self.marks, self.free)
+        self.module.purge(*store, chosen, needed, self.shapes.gap, self.shapes.gaps, watermark, lateness)
 
     def held(self) -> Array:
         """Return the keys that have slices."""
@@ -330,25 +365,31 @@ class Slices(Strategy):
 
     def take(self, batch: Batch, watermark: int) -> Array:
         """Put the rows into slices. O(1) combines a row."""
-        taken = np.ones(len(batch.times), np.bool_)
         if not len(batch.times):
-            return taken
+            return np.ones(0, np.bool_)
         top = int(batch.keys.max()) + 1
         for each in self.sets:
             each.know_keys(top)
+        if top > _MANY_KEYS:
+            order = self.sets[0].order_by_key(batch.keys, top)
+            return _put_back(self._take(_rows_of(batch, order), watermark), order)
+        return self._take(batch, watermark)
+
+    def _take(self, batch: Batch, watermark: int) -> Array:
+        taken = np.ones(len(batch.times), np.bool_)
         least = int(batch.times.min())
         if least > watermark or (least == watermark and not len(self.shapes.gaps)) or watermark == BEFORE_TIME:
             for each in self.sets:
-                each.take(batch.keys, batch.times, batch.columns)
+                each.take(batch)
             return taken
         self._remember(batch, watermark)
         behind = np.flatnonzero(batch.times < watermark)
         behind = behind[np.argsort(batch.times[behind], kind="stable")]
         punctual = np.flatnonzero(batch.times >= watermark)
+        late, others = _rows_of(batch, behind), _rows_of(batch, punctual)
         for each in self.sets:
-            late = _rows_of(batch, behind)
-            taken[behind] = each.take_late(*late, self.plan.lateness, watermark)
-            each.take(*_rows_of(batch, punctual))
+            taken[behind] = each.take_late(late, self.plan.lateness, watermark)
+            each.take(others)
         return taken
 
     def _remember(self, batch: Batch, watermark: int) -> None:
@@ -476,12 +517,19 @@ class Slices(Strategy):
             _require(np.array_equal(each.slots()[1], lead.slots()[1]), "the sets have different slices")
 
 
-def _rows_of(batch: Batch, rows: Array) -> tuple[Array, Array, dict[str, Column]]:
+def _put_back(array: Array, order: Array) -> Array:
+    """Return values of rows in some order in that of the rows."""
+    result = np.empty_like(array)
+    result[order] = array
+    return result
+
+
+def _rows_of(batch: Batch, rows: Array) -> Batch:
     columns = {
         name: Column(each.values[rows], None if each.valid is None else each.valid[rows], each.type)
         for name, each in batch.columns.items()
     }
-    return batch.keys[rows], batch.times[rows], columns
+    return Batch(batch.keys[rows], batch.times[rows], columns)
 
 
 def _groups(plan: Plan) -> list[Binding]:

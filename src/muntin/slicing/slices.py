@@ -218,7 +218,7 @@ class SliceSet:
         while not kernel(
             rows, inputs, self.arena, self.blocks, self.marks, self.free, edges, self.cursor, gap, *further
         ):
-            self._make_room(2 * len(self.low))
+            self._make_room(4 * len(self.low))  # pages that no slice reaches are never touched
 
     def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
         """Return the windows of some keys that end in (after, until]."""

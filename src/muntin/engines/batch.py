@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.columns import NAT, Column, pick, select
-from muntin.engines.arrays import windows_of_rows
-from muntin.engines.containers import to_arrow
 from muntin.errors import ColumnTypeError, InvalidArgumentError
 from muntin.slicing.finite import Found, SortedRows, find
 from muntin.slicing.keys import key_numbers
+from muntin.slicing.over_rows import windows_of_rows
 from muntin.slicing.question import Question
+from muntin.slicing.results import to_arrow
 from muntin.types import INT64, Array, ColumnType, logical_array
 from muntin.windows.advancing import Delta
 from muntin.windows.base import Measure, Window

@@ -8,9 +8,11 @@ from muntin.engines.arrays import explain, slide
 from muntin.engines.warm import warm
 from muntin.kernels.cache import cache_info, clear_cache
 from muntin.query import Query
+from muntin.slicing.question import ProcessingTime
 from muntin.windows import rows
 
 __all__ = [
+    "ProcessingTime",
     "Query",
     "__version__",
     "agg",

@@ -1,12 +1,14 @@
-"""`muntin.Query`: one question, answered over a finite table."""
+"""`muntin.Query`: one question, answered over a finite table or a stream."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from muntin.engines import batch
+from muntin.engines.stream import Stream
 from muntin.slicing.question import Question
 
 
@@ -16,6 +18,12 @@ class Query(Question):
     `aggregates` are named; `key` is a column, or several, of which each combination of values has windows of its own;
     `time` is the column of event times. At the end every window that holds a row is an answer, but for windows by rows
     that never filled (`partial=True` gives those too); `emit_empty=True` adds windows by time that hold none.
+
+    Of streams: the watermark is the greatest time seen less `watermark`, and a window is emitted when it reaches its
+    end; rows that come later still change it for the `allowed_lateness`. With `time=None` each row gets the clock's
+    time as it is pushed. When no row has come for the `idle_timeout` by the clock, the watermark goes on with the
+    clock. With `emit_early` windows are emitted before they are due, too, whenever event time has moved on by that, or
+    the clock, if it is a `ProcessingTime`.
 
     >>> import pyarrow as pa
     >>> from muntin import Query, agg, window
@@ -31,3 +39,22 @@ class Query(Question):
         O(n log n) to sort the rows where they are not, and O(1) combines a row for each window definition.
         """
         return batch.run(self, table)
+
+    def stream(
+        self,
+        snapshot: bytes | None = None,
+        *,
+        strategy: str = "auto",
+        clock: Callable[[], int] | None = None,
+    ) -> Stream:
+        """Return a stream that answers this query as rows come; with a snapshot, one that goes on from there.
+
+        `strategy` forces how rows are kept ("tuples"). `clock` gives the time in nanoseconds, `time.time_ns` unless
+        said; where the times of rows are integers, in their unit.
+
+        >>> from muntin import Query, agg, window
+        >>> stream = Query(window.session(5), {"n": agg.count()}, time="t").stream()
+        >>> stream.push({"t": [1, 2, 9]})["n"].to_pylist()
+        [2]
+        """
+        return Stream(self, snapshot, strategy=strategy, clock=clock)

@@ -528,7 +528,8 @@ class Stream:
             after = {found.place: found for found in self.query.find(definition, [*part.rows, row], self.horizon)}
             if not self._accepts(definition, row, before, after):
                 return False
-            new = (place for place in after if place not in before and row.time < self.watermark)
+            judged = row.time < self.watermark or isinstance(definition, Delta | w.ContextAware)
+            new = (place for place in after if place not in before and judged)
             part.settled.update(p for p in new if self._settles(definition, after[p].due) <= self.watermark)
         part.rows.append(row)
         return True

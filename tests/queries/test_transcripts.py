@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
-from queries import oracle, transcript
+from queries import oracle, streams, transcript
 from queries.transcript import Case
 
 CASES = transcript.load()
 
-RUNNERS: dict[str, Any] = {"oracle": oracle.Stream}
-"""What can play a transcript: made with a query, has push, advance, close (each returns `Result`s) and late."""
+RUNNERS: dict[str, Any] = {"oracle": lambda query, rows: oracle.Stream(query)}
+RUNNERS |= {name: partial(streams.Stream, strategy=name) for name in streams.FORCED}
+"""What can play a transcript: made with a query and the rows to come, has push, advance, close (each returns
+`Result`s) and late."""
 
 
 def in_any_order(results: list[Any]) -> list[str]:
@@ -21,7 +24,7 @@ def in_any_order(results: list[Any]) -> list[str]:
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_transcript(case: Case, runner: str) -> None:
-    stream = RUNNERS[runner](case.query)
+    stream = RUNNERS[runner](case.query, case.rows)
     for step in case.steps:
         known = len(stream.late)
         if step.action == "push":

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.columns import NAT, Column, pick, select
-from muntin.engines.arrays import windows_of_rows
-from muntin.engines.containers import to_arrow
 from muntin.errors import ColumnTypeError, InvalidArgumentError
 from muntin.slicing.finite import Found, SortedRows, find
 from muntin.slicing.keys import key_numbers
+from muntin.slicing.over_rows import windows_of_rows
 from muntin.slicing.question import Question
+from muntin.slicing.results import to_arrow
 from muntin.types import INT64, Array, ColumnType, logical_array
 from muntin.windows.advancing import Delta
 from muntin.windows.base import Measure, Window
@@ -26,10 +26,12 @@ _LENGTHS = ("range", "every", "gap")
 
 def run(query: Question, table: Any) -> pa.Table:
     """Return every window of the table that holds a row."""
+    if query.time is None:
+        raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
     data = as_table(table)
     time = time_column(data, query.time)
     windows = [definition.resolve(time.type) for definition in query.windows]
-    _require_room(time, query.time, windows)
+    require_room(time, query.time, windows)
     for name in query.columns:
         pick(data, name, data.column_names)  # refused by name, before any work is done
     codes, keys = key_numbers([pick(data, name, data.column_names) for name in query.key], data.num_rows)
@@ -65,7 +67,7 @@ def as_table(table: Any) -> pa.Table:
     raise InvalidArgumentError(f"a table is needed: Arrow, pandas or a dict of columns; got a {type(table).__name__}")
 
 
-def _require_room(time: Column, name: str, windows: list[Window]) -> None:
+def require_room(time: Column, name: str, windows: list[Window]) -> None:
     """Refuse times so far out that a window of theirs would reach beyond what int64 can hold."""
     lengths = [getattr(each, part, 0) for each in windows if each.measure is not Measure.DELTA for part in _LENGTHS]
     reach = 2 * max((length for length in lengths if isinstance(length, int)), default=0)

@@ -166,7 +166,7 @@ def _(definition: Punctuated, rows: SortedRows) -> Found:
 @find.register
 def _(definition: Delta, rows: SortedRows) -> Found:
     """Find the windows by value alone: where the column goes back, against the promise, rows are not neighbours."""
-    values, held = _advancing(definition.column, rows)
+    values, held = numbers_of(definition.column, rows.columns)
     key = np.searchsorted(rows.ends, held, "right")
     order = held[np.lexsort((values[held], key))]
     ends = np.searchsorted(held, rows.ends).astype(np.int64)
@@ -185,9 +185,9 @@ def _(definition: Delta, rows: SortedRows) -> Found:
     return Found(first, last, rows.times[chosen[first]], rows.times[chosen[last - 1]], values=bounds, members=chosen)
 
 
-def _advancing(name: str, rows: SortedRows) -> tuple[Array, Array]:
-    """Return the values of a column, and the rows that have one."""
-    column = rows.columns[name]
+def numbers_of(name: str, columns: Mapping[str, Column]) -> tuple[Array, Array]:
+    """Return the values of a column that advances, and the rows that have one."""
+    column = columns[name]
     if column.type != NULL and column.type.family not in ("integer", "floating"):
         raise ColumnTypeError(f"column {name!r} is to advance, so it must hold numbers, not {column.type}")
     held = np.ones(len(column.values), np.bool_) if column.valid is None else column.valid
@@ -202,7 +202,7 @@ def _advancing(name: str, rows: SortedRows) -> tuple[Array, Array]:
 @find.register
 def _(definition: Programmed, rows: SortedRows) -> Found:
     first, last = [], []
-    values = _python_values(rows, definition.columns)
+    values = python_values(rows.columns, definition.columns, len(rows.times))
     logical = logical_array(rows.times, None, rows.time_type).to_numpy(zero_copy_only=False)
     for begin, end in zip(rows.begins, rows.ends, strict=True):
         tree = MonoidTree({"rows": agg_count()}, policy=definition.policy)
@@ -238,7 +238,7 @@ def _own_spans(definition: ContextFree, oldest: int, youngest: int) -> list[tupl
 @find.register
 def _(definition: ContextAware, rows: SortedRows) -> Found:
     spans = []
-    values = _python_values(rows, definition.columns)
+    values = python_values(rows.columns, definition.columns, len(rows.times))
     for key, (begin, end) in enumerate(zip(rows.begins, rows.ends, strict=True)):
         edges = Edges()
         for row in begin + np.argsort(rows.arrival[begin:end]):
@@ -278,16 +278,16 @@ def _of_each_key(key: Array, rows: SortedRows) -> Iterator[tuple[slice, int, int
             yield slice(int(start), int(stop)), int(low), int(high)
 
 
-def _python_values(rows: SortedRows, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+def python_values(columns: Mapping[str, Column], names: tuple[str, ...], count: int) -> list[tuple[Any, ...]]:
     """Return the values of some columns, row by row, as a user's function gets them: None where they are null."""
-    columns = []
+    chosen = []
     for name in names:
-        column = rows.columns[name]
-        values = boxed(column).copy()
-        if column.valid is not None:
-            values[~column.valid] = None
-        columns.append(values)
-    return list(zip(*columns, strict=True)) if columns else [()] * len(rows.times)
+        values = boxed(columns[name]).copy()
+        valid = columns[name].valid
+        if valid is not None:
+            values[~valid] = None
+        chosen.append(values)
+    return list(zip(*chosen, strict=True)) if chosen else [()] * count
 
 
 # ---------------------------------------------------------------- windows without rows

@@ -8,7 +8,28 @@ from typing import Any
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import InvalidArgumentError
-from muntin.windows.base import Window, any_sign, sized
+from muntin.windows.base import Window, any_sign, positive, sized
+
+
+@dataclass(frozen=True)
+class ProcessingTime:
+    """A duration by the clock, where one in event time could stand too.
+
+    >>> from muntin import ProcessingTime
+    >>> ProcessingTime("10 seconds")
+    ProcessingTime('10 seconds')
+    """
+
+    duration: Any
+
+    def __post_init__(self) -> None:
+        """Refuse what is no duration."""
+        positive(self.duration, "ProcessingTime")
+
+    def __repr__(self) -> str:
+        """Show it as it is written."""
+        return f"ProcessingTime({self.duration!r})"
+
 
 RESERVED = ("window", "window_id", "revision", "retracted")
 
@@ -20,16 +41,24 @@ class Question:
     `aggregates` are named; `key` is a column, or several, of which each combination of values has windows of its own;
     `time` is the column of event times. At the end every window that holds a row is an answer, but for windows by rows
     that never filled (`partial=True` gives those too); `emit_empty=True` adds windows by time that hold none.
+
+    Of streams: the watermark is the greatest time seen less `watermark`, and a window is emitted when it reaches its
+    end; rows that come later still change it for the `allowed_lateness`. With `time=None` each row gets the clock's
+    time as it is pushed. When no row has come for the `idle_timeout` by the clock, the watermark goes on with the
+    clock. With `emit_early` windows are emitted before they are due, too, whenever event time has moved on by that, or
+    the clock, if it is a `ProcessingTime`.
     """
 
     windows: Sequence[Window]
     aggregates: Mapping[str, Aggregation]
     key: Sequence[str] = ()
-    time: str = "ts"
+    time: str | None = "ts"
     watermark: Any = 0
     allowed_lateness: Any = 0
     partial: bool = False
     emit_empty: bool = False
+    idle_timeout: Any = None
+    emit_early: Any = None
 
     def __post_init__(self) -> None:
         """Refuse what is no query."""
@@ -56,6 +85,14 @@ class Question:
         for name in ("watermark", "allowed_lateness"):
             if sized(any_sign(getattr(self, name), name), name) < 0:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}; it must not be negative")
+        if self.time is not None and (not isinstance(self.time, str) or not self.time):
+            raise InvalidArgumentError(
+                f"time is {self.time!r}; give the name of a column, or None for the clock's time"
+            )
+        if self.idle_timeout is not None:
+            positive(self.idle_timeout, "idle_timeout")
+        if self.emit_early is not None and not isinstance(self.emit_early, ProcessingTime):
+            positive(self.emit_early, "emit_early")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -7,13 +7,14 @@ into tables; a strategy keeps what its windows need of the rows, and knows nothi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.columns import Column
+from muntin.errors import UnsupportedOperationError
 from muntin.types import Array, ColumnType
 from muntin.windows.base import Window
 
@@ -99,6 +100,22 @@ class Strategy(ABC):
     @abstractmethod
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
+
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back the state of now, should what comes next fail."""
+        state = self.save()
+        return lambda: self.load(state)
+
+    def add(self, window_id: int, definition: Window, plan: Plan) -> int:
+        """Answer one more definition, from what is held; return the time from which on its windows are complete.
+
+        `plan` is the plan with the definition in it.
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot take {definition!r} on while rows come")
+
+    def remove(self, window_id: int, plan: Plan) -> None:
+        """Answer a definition no more. `plan` is the plan without it."""
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot let window {window_id} go while rows come")
 
     @abstractmethod
     def metrics(self) -> dict[str, int]:

@@ -1,0 +1,139 @@
+"""Streams as bytes: a header that says which query it was, and the arrays of all that a stream holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.engines.answer_tables import as_bytes, from_bytes
+from muntin.errors import SnapshotError
+from muntin.slicing.question import Question
+from muntin.snapshots import Snapshot
+from muntin.types import column_type
+from muntin.windows.base import Window
+from muntin.windows.programmed import Programmed
+
+if TYPE_CHECKING:
+    from muntin.engines.stream import Stream
+
+KIND = "stream"
+
+
+def facts(question: Question) -> dict[str, str]:
+    """Return what a query asks, as text: what a snapshot must agree with."""
+    words = {f"window {i}": _window_text(each) for i, each in enumerate(question.windows)}
+    words |= {
+        f"aggregate {name}": f"{each} over {', '.join(each.columns)} ({each.fingerprint})"
+        for name, each in question.aggregates.items()
+    }
+    options = ("watermark", "allowed_lateness", "partial", "emit_empty", "idle_timeout", "emit_early")
+    return {
+        "key": ", ".join(question.key),
+        "time": str(question.time),
+        **words,
+        **{name: repr(getattr(question, name)) for name in options},
+    }
+
+
+def _window_text(window: Window) -> str:
+    if isinstance(window, Programmed):
+        return f"{window!r} ({window.policy.fingerprint})"
+    if type(window).__module__.startswith("muntin."):
+        return repr(window)
+    return f"{type(window).__qualname__} {vars(window)!r}"
+
+
+def fingerprint(asked: dict[str, str]) -> str:
+    """Return a hash of what a query asks."""
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def save(stream: Stream) -> bytes:
+    """Return a stream as bytes."""
+    asked = facts(stream._question)
+    header: dict[str, Any] = {
+        "kind": KIND,
+        "query": asked,
+        "closed": stream._closed,
+        "counts": stream._counts,
+        "told": stream._told,
+        "windows": list(stream._windows),
+        "complete_from": {str(key): value for key, value in stream._complete_from.items()},
+        "settled": None,
+    }
+    arrays = {"late": as_bytes(stream.late)}
+    schema: list[tuple[str, pa.DataType | None]] = []
+    settled = stream._settled
+    if settled is not None:
+        header["settled"] = {
+            "strategies": [
+                {"name": type(each).__name__, "windows": list(each.plan.windows)} for each in settled.strategies
+            ],
+            "progress": settled.progress.save(),
+            "forced": settled.forced,
+            "columns": list(settled.types),
+            "known": settled._known.tolist(),
+        }
+        schema = [(f"time {settled.question.time}", settled.plan.time_type.logical)]
+        schema += [(f"column {name}", kind.logical) for name, kind in settled.types.items()]
+        schema += [(f"key {name}", kind) for name, kind in settled.key_types.items()]
+        arrays |= {f"keys.{name}": array for name, array in settled.keys.save().items()}
+        for i, each in enumerate(settled.strategies):
+            arrays |= {f"{i}.{name}": array for name, array in each.save().items()}
+    return Snapshot(header, schema, fingerprint(asked), arrays).encode()
+
+
+def restore(stream: Stream, data: bytes) -> None:
+    """Bring a stream that was just made to where one was that was saved."""
+    from muntin.engines.stream import _Settled
+
+    snapshot = Snapshot.decode(data)
+    header = snapshot.header
+    if header.get("kind") != KIND:
+        raise SnapshotError("the snapshot is not of a stream, but of an aggregator; its own class restores it")
+    _require_same(header["query"], facts(stream._question))
+    stream._closed = header["closed"]
+    stream._counts = dict(header["counts"])
+    stream._told = header["told"]
+    stream._windows = {i: stream._question.windows[i] for i in header["windows"]}
+    stream._complete_from = {int(key): value for key, value in header["complete_from"].items()}
+    late = from_bytes(snapshot.arrays["late"])
+    stream._late = [late] if late.num_rows else []
+    stream._late_schema = late.schema if late.num_columns else None
+    if header["settled"] is None:
+        return
+    kinds = dict(snapshot.schema)
+    known = header["settled"]
+    types = {name: column_type(kinds[f"column {name}"]) for name in known["columns"]}
+    keys = {name: kinds[f"key {name}"] for name in stream._question.key}
+    time = column_type(kinds[f"time {stream._question.time}"])
+    forced = known["forced"] if stream._forced == "auto" else stream._forced
+    settled = _Settled(stream._question, stream._windows, types, keys, time, forced, stream._clock)
+    settled.split_like([each["windows"] for each in known["strategies"]])
+    names = [type(each).__name__ for each in settled.strategies]
+    if names != [each["name"] for each in known["strategies"]]:
+        kept = ", ".join(each["name"] for each in known["strategies"])
+        raise SnapshotError(f"the snapshot was kept by {kept}, this stream by {', '.join(names)}; use strategy='auto'")
+    settled.progress.load(known["progress"])
+    settled.keys.load(_under("keys.", snapshot.arrays))
+    settled._known = np.array(known["known"], np.int64)
+    for i, each in enumerate(settled.strategies):
+        each.load(_under(f"{i}.", snapshot.arrays))
+    stream._settled = settled
+
+
+def _require_same(saved: dict[str, str], asked: dict[str, str]) -> None:
+    for name in dict.fromkeys((*saved, *asked)):
+        if saved.get(name) != asked.get(name):
+            raise SnapshotError(
+                f"the snapshot is of another query: its {name} is {saved.get(name, 'none')}, "
+                f"this one's is {asked.get(name, 'none')}"
+            )
+
+
+def _under(prefix: str, arrays: Any) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

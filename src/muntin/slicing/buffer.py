@@ -1,0 +1,111 @@
+"""The rows of a stream that may still matter, as flat arrays: those of a key together, by time and then by arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from muntin.columns import Column, read_only
+from muntin.types import Array, ColumnType
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with their keys, times, numbers in the order in which they were taken, and columns."""
+
+    keys: Array
+    times: Array
+    numbers: Array
+    columns: Mapping[str, Column]
+
+    @classmethod
+    def none(cls, types: Mapping[str, ColumnType]) -> Rows:
+        """Return no rows."""
+        empty = {name: Column(np.zeros(0, kind.physical), None, kind) for name, kind in types.items()}
+        return cls(*(np.zeros(0, np.int64) for _ in range(3)), empty)
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(self.keys)
+
+    def take(self, which: Array | slice) -> Rows:
+        """Return some of the rows, by their places or by a mask. O(rows taken), or O(n) for a mask."""
+        columns = {name: _taken(column, which) for name, column in self.columns.items()}
+        return Rows(self.keys[which], self.times[which], self.numbers[which], columns)
+
+    def sorted(self) -> Rows:
+        """Return the rows by key and time; those of equal time stay in their order. O(n log n), O(n) if they are."""
+        if _ascends(self.keys, self.times):
+            return self
+        return self.take(np.lexsort((self.times, self.keys)))
+
+    def with_rows(self, new: Rows) -> Rows:
+        """Return these sorted rows and new ones, which come after those of the same key and time."""
+        if not len(self) or not len(new):
+            return (new if len(new) else self).sorted()
+        columns = {name: _joined(column, new.columns[name]) for name, column in self.columns.items()}
+        both = [np.concatenate(pair) for pair in zip(self._places, new._places, strict=True)]
+        return Rows(*both, columns).sorted()
+
+    @property
+    def _places(self) -> tuple[Array, Array, Array]:
+        return self.keys, self.times, self.numbers
+
+    @cached_property
+    def present(self) -> Array:
+        """The keys that have rows, ascending."""
+        return self.keys[np.flatnonzero(np.diff(self.keys, prepend=-1))] if len(self) else self.keys
+
+    @cached_property
+    def ends(self) -> Array:
+        """For each key that has rows, the row after its last."""
+        return np.append(np.flatnonzero(np.diff(self.keys)) + 1, len(self)).astype(np.int64) if len(self) else self.keys
+
+    def of_key(self, key: int) -> slice:
+        """Return where the rows of a key are. O(log n)."""
+        return slice(int(np.searchsorted(self.keys, key)), int(np.searchsorted(self.keys, key, "right")))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays; what objects refer to is not counted."""
+        arrays = [*self._places, *(each.values for each in self.columns.values())]
+        arrays += [each.valid for each in self.columns.values() if each.valid is not None]
+        return sum(array.nbytes for array in arrays)
+
+    def save(self) -> dict[str, Array]:
+        """Return the rows as arrays by name."""
+        state = {"keys": self.keys, "times": self.times, "numbers": self.numbers}
+        for name, column in self.columns.items():
+            state[f"value.{name}"] = column.values
+            state[f"valid.{name}"] = np.zeros(0, np.bool_) if column.valid is None else column.valid
+        return state
+
+    def load(self, state: Mapping[str, Array]) -> Rows:
+        """Return the rows that `save` returned, with the types of these."""
+        columns = {}
+        for name, column in self.columns.items():
+            valid = state[f"valid.{name}"]
+            mask = valid if len(valid) == len(state["keys"]) and len(valid) else None
+            columns[name] = Column(read_only(state[f"value.{name}"]), mask, column.type)
+        return replace(self, keys=state["keys"], times=state["times"], numbers=state["numbers"], columns=columns)
+
+
+def _taken(column: Column, which: Array | slice) -> Column:
+    valid = None if column.valid is None else column.valid[which]
+    return Column(read_only(column.values[which]), valid, column.type)
+
+
+def _joined(old: Column, new: Column) -> Column:
+    valid = None
+    if old.valid is not None or new.valid is not None:
+        masks = [np.ones(len(e.values), np.bool_) if e.valid is None else e.valid for e in (old, new)]
+        valid = np.concatenate(masks)
+    return Column(read_only(np.concatenate((old.values, new.values))), valid, old.type)
+
+
+def _ascends(keys: Array, times: Array) -> bool:
+    same = keys[1:] == keys[:-1]
+    return bool(((keys[1:] > keys[:-1]) | (same & (times[1:] >= times[:-1]))).all())

@@ -1,0 +1,33 @@
+"""Which strategy answers which windows of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from muntin.errors import InvalidArgumentError
+from muntin.slicing.question import Question
+from muntin.slicing.strategy import Plan, Strategy
+from muntin.slicing.tuples import Tuples
+
+STRATEGIES: dict[str, Callable[[Plan], Strategy]] = {"tuples": Tuples}
+"""What can be forced, by name."""
+
+
+def require_strategy(name: str) -> None:
+    """Refuse a name that is none of the strategies.
+
+    >>> require_strategy("tuples")
+    """
+    if name not in ("auto", *STRATEGIES):
+        raise InvalidArgumentError(f"there is no strategy {name!r}; there are auto, {', '.join(STRATEGIES)}")
+
+
+def strategies_for(question: Question, plan: Plan, forced: str = "auto") -> list[Strategy]:  # noqa: ARG001
+    """Return strategies that together answer all windows of the plan: by the facts of the question, or as forced."""
+    require_strategy(forced)
+    chosen = dict.fromkeys(plan.windows, "tuples" if forced == "auto" else forced)
+    return [
+        STRATEGIES[name](replace(plan, windows={i: each for i, each in plan.windows.items() if chosen[i] == name}))
+        for name in dict.fromkeys(chosen.values())
+    ]

@@ -1,0 +1,89 @@
+"""Results of aggregations as Arrow arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.binding import Result, bind, plain_algebra
+from muntin.types import Array, ColumnType, logical_array
+
+Raw = tuple[Array, Array | None, Result]
+"""Physical values, where they are not null (None: everywhere), and their type."""
+
+
+def to_arrow(raw: Raw) -> pa.Array:
+    """Return a result as an Arrow array."""
+    values, valid, result = raw
+    if result.names:
+        arrays = [
+            logical_array(np.ascontiguousarray(values[name]), valid, kind)
+            for name, kind in zip(result.names, result.types, strict=True)
+        ]
+        mask = None if valid is None else pa.array(~valid)
+        return pa.StructArray.from_arrays(arrays, list(result.names), mask=mask)
+    if result.length is not None:
+        flat = logical_array(values.reshape(-1), None, result.types[0])
+        mask = None if valid is None else pa.array(~valid)
+        return pa.FixedSizeListArray.from_arrays(flat, result.length, mask=mask)
+    return logical_array(values, valid, result.types[0])
+
+
+def arrow_types(
+    aggregates: Mapping[str, Aggregation], types: Mapping[str, ColumnType], time: ColumnType
+) -> dict[str, pa.DataType]:
+    """Return the Arrow type of each aggregate's results, whatever the rows: also where all are null.
+
+    Of a result that is any Python object, an example tells the type; null, where it does not.
+
+    >>> from muntin import agg
+    >>> from muntin.types import INT64, column_type
+    >>> kinds = {"v": column_type(pa.int32())}
+    >>> arrow_types({"n": agg.count(), "all": agg.collect("v")}, kinds, INT64)
+    {'n': DataType(int64), 'all': ListType(list<item: int32>)}
+    """
+    return {name: _arrow_type(each, types, time) for name, each in aggregates.items()}
+
+
+def _arrow_type(aggregation: Aggregation, types: Mapping[str, ColumnType], time: ColumnType) -> pa.DataType:
+    kinds = tuple(types[column] for column in aggregation.columns)
+    (result,) = bind({"it": aggregation}, types, time=time).results
+    if result.names:
+        return pa.struct([(name, kind.logical) for name, kind in zip(result.names, result.types, strict=True)])
+    logical = result.types[0].logical
+    if result.length is not None:
+        return pa.list_(logical, result.length)
+    return _example_type(aggregation, kinds) if logical is None else logical
+
+
+def _example_type(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> pa.DataType:
+    examples = [_example(kind.logical) for kind in kinds]
+    algebra = plain_algebra(aggregation, kinds)
+    try:
+        answer = pa.array([algebra.lower(algebra.lift(*examples, 0))])
+    except Exception:  # noqa: BLE001  # a user's function may do anything with a value that never came
+        return pa.null()
+    names = {pa.scalar(example).type: kind.logical for example, kind in zip(examples, kinds, strict=True)}
+    return _renamed(answer.type, names)
+
+
+def _example(logical: pa.DataType) -> Any:
+    if pa.types.is_string(logical) or pa.types.is_large_string(logical):
+        return "a"
+    try:
+        return pa.scalar(1).cast(logical).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _renamed(found: pa.DataType, names: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
+    """Return a type with the columns' own types where an example's stand."""
+    if found in names:
+        return names[found]
+    if pa.types.is_list(found):
+        return pa.list_(_renamed(found.value_type, names))
+    return found

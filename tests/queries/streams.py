@@ -1,0 +1,95 @@
+"""The product's streams in the guise of the oracle's: rows in as dicts, windows out as `Result`s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from queries import oracle
+
+from muntin import Query
+from muntin.slicing.plan import STRATEGIES
+
+FORCED = ("auto", *STRATEGIES)
+"""The strategies that every transcript and every random query is played to."""
+
+WORDS = ("windows", "aggregates", "key", "time", "watermark", "allowed_lateness", "partial", "emit_empty")
+
+
+def asked(query: oracle.Query) -> Query:
+    """Return the oracle's query as the product's."""
+    return Query(**{name: getattr(query, name) for name in WORDS})
+
+
+def plain(value: Any) -> Any:
+    """Return an Arrow value as the oracle has it: structs as tuples."""
+    if isinstance(value, dict):
+        return tuple(plain(each) for each in value.values())
+    return [plain(each) for each in value] if isinstance(value, list) else value
+
+
+class Stream:
+    """A stream of the product that is played to as the oracle is."""
+
+    def __init__(self, query: oracle.Query, rows: Iterable[Mapping[str, Any]], strategy: str = "auto") -> None:
+        self.query = query
+        self.strategy = strategy
+        rows = list(rows)
+        names = list(rows[0]) if rows else [query.time]
+        kinds = {name: pa.array([row[name] for row in rows]).type for name in names}
+        kinds = {name: pa.int64() if kind == pa.null() else kind for name, kind in kinds.items()}
+        self.schema = pa.schema({**kinds, query.time: query.time_type.logical})
+        self.stream = asked(query).stream(strategy=strategy)
+
+    def push(self, rows: list[dict[str, Any]]) -> list[oracle.Result]:
+        table = pa.table({f.name: pa.array([row[f.name] for row in rows], f.type) for f in self.schema})
+        return self.results(self.stream.push(table))
+
+    def advance(self, watermark: int) -> list[oracle.Result]:
+        return self.results(self.stream.advance(watermark))
+
+    def close(self) -> list[oracle.Result]:
+        return self.results(self.stream.close())
+
+    def restart(self) -> None:
+        """Go on from a snapshot."""
+        self.stream = asked(self.query).stream(self.stream.snapshot(), strategy=self.strategy)
+
+    @property
+    def late(self) -> list[dict[str, Any]]:
+        late = self.stream.late
+        if not late.num_rows:
+            return []
+        times = {self.query.time: integers(late[self.query.time])}
+        columns = {name: times.get(name) or late[name].to_pylist() for name in late.column_names}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def results(self, table: pa.Table) -> list[oracle.Result]:
+        """Return the rows of an answer as the oracle writes them."""
+        if not table.num_rows:
+            return []
+        windows = table["window"].combine_chunks()
+        start, end = (integers(windows.field(name)) for name in ("start", "end"))
+        return [self.result(row, start[i], end[i]) for i, row in enumerate(table.to_pylist())]
+
+    def result(self, row: dict[str, Any], start: int, end: int) -> oracle.Result:
+        span = row["window"]
+        bounds = {}
+        for name, low, high in (("rows", "from_row", "to_row"), ("values", "from_value", "to_value")):
+            if span.get(low) is not None:
+                bounds[name] = (span[low], span[high])
+        return oracle.Result(
+            tuple(row[name] for name in self.query.key),
+            row["window_id"],
+            start,
+            end,
+            {name: plain(row[name]) for name in self.query.aggregates},
+            row["revision"],
+            row["retracted"],
+            **bounds,
+        )
+
+
+def integers(times: pa.Array) -> list[int]:
+    return list(times.cast(pa.int32() if pa.types.is_date32(times.type) else pa.int64()).to_pylist())

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries import oracle, strategies
-from queries.streams import FORCED, Stream
 from queries.strategies import KINDS, Push
+from queries.streams import FORCED, Stream
 
 from muntin.aggregators.states import close
 from muntin.kernels.cache import uncompiled
@@ -65,7 +65,9 @@ def test_random_queries(kind: str, strategy: str, data: st.DataObject) -> None:
     chosen = strategies.ANY_KIND if kind == "several" else st.just(kind)
     query = data.draw(strategies.queries(chosen))
     table = data.draw(strategies.tables())
-    disordered = data.draw(st.one_of(strategies.disordered(table, query.delay + query.lateness), st.permutations(table)))
+    disordered = data.draw(
+        st.one_of(strategies.disordered(table, query.delay + query.lateness), st.permutations(table))
+    )
     steps = data.draw(strategies.advances(data.draw(strategies.cuts(disordered))))
     restarts = data.draw(st.sets(st.integers(0, len(steps))))
     with uncompiled():

@@ -364,7 +364,10 @@ class _Settled:
         self.forced = forced
         resolved = {i: each.resolve(time) for i, each in windows.items()}
         lateness = in_unit_of(question.allowed_lateness, time, "allowed_lateness")
-        self.plan = Plan(resolved, question.aggregates, types, time, lateness, question.partial, question.emit_empty)
+        early = question.emit_early is not None
+        self.plan = Plan(
+            resolved, question.aggregates, types, time, lateness, question.partial, question.emit_empty, early
+        )
         self.progress = Progress(question, time, clock)
         self.tables = AnswerTables(self.plan, list(resolved.values()), keys)
         self.keys = KeyTable(list(keys.values()))

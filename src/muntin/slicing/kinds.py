@@ -320,7 +320,11 @@ def _rows_before(rows: Rows, key: Array, time: Array) -> Array:
 
 
 class _Sessions(Kind):
-    """Sessions. A row may come at the very end of one; and a settled one must be known while a row could join it."""
+    """Sessions. A row may come at the very end of one; and a settled one must be known while a row could join it.
+
+    So the last settled one before a session that is not settled stays, and where there is none, until a row that could
+    reach it would itself be too late: then the key begins anew.
+    """
 
     def __init__(self, definition: Any, plan: Plan) -> None:
         super().__init__(definition, plan)
@@ -354,10 +358,20 @@ class _Sessions(Kind):
         return Windows(found, _keys_of(rows, found.first), found.end, settled, name)
 
     def needed(self, rows: Rows, windows: Windows, settled: Array, watermark: int) -> Array:
-        return np.minimum(super().needed(rows, windows, settled, watermark), _newer(rows, watermark, self.memory))
+        first = rows.ends.copy()
+        if not len(rows):
+            return first
+        begins = np.searchsorted(windows.key, rows.present)
+        before = np.searchsorted(windows.key, rows.present, "right")
+        total = np.concatenate(([0], np.cumsum(settled)))
+        kept = windows.first_rows[begins + np.maximum(total[before] - total[begins] - 1, 0)]
+        return np.where(rows.times[rows.ends - 1] > _less(watermark, self.memory), kept, first)
 
     def wakes(self, rows: Rows, first: Array, watermark: int) -> Array:
-        return _when_older(rows, first, watermark, self.memory)
+        if not len(rows):
+            return rows.ends
+        when = rows.times[rows.ends - 1] + self.memory
+        return np.where((first < rows.ends) & (when > watermark), when, END_OF_TIME)
 
 
 def _newer(rows: Rows, watermark: int, memory: int) -> Array:

@@ -14,7 +14,6 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.aggregators.states import States
 from muntin.columns import Column, boxed, mask_of
-from muntin.engines.containers import to_arrow
 from muntin.errors import InvariantError
 from muntin.slicing.arena import ARENA, LENGTHS, MARKS, MERGES, SLICES, TOP, USED
 from muntin.slicing.due import CUMULATIVE, DUE, SLIDING
@@ -22,6 +21,7 @@ from muntin.slicing.late import LATE
 from muntin.slicing.merge import LAZY, TREE
 from muntin.slicing.purge import PURGE
 from muntin.slicing.records import Found, Records, matched
+from muntin.slicing.results import to_arrow
 from muntin.slicing.slicer import ROW, SLICER
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import Array
@@ -345,15 +345,27 @@ class Slices(Strategy):
     or O(log n) with a tree.
     """
 
-    def __init__(self, plan: Plan, *, tree: bool = False, early: bool = False) -> None:
+    def __init__(self, plan: Plan, *, tree: bool = False) -> None:
         super().__init__(plan)
         self.shapes = Shapes.of(plan.windows)
-        watched = bool(len(self.shapes.gaps)) or plan.lateness > 0 or early
+        watched = bool(len(self.shapes.gaps)) or plan.lateness > 0 or plan.early
         self.sets = [SliceSet(binding, self.shapes, watched=watched, tree=tree) for binding in _groups(plan)]
-        self.early = early
         self.records = Records.empty()
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
+
+    @classmethod
+    def can(cls, plan: Plan) -> str | None:
+        """Return why slices cannot answer a plan, or None if they can."""
+        for each in plan.windows.values():
+            if not isinstance(each, Sliding | Cumulative | Session):
+                return f"{each!r} needs the rows themselves"
+        if plan.emit_empty:
+            return "windows without rows have no slices"
+        for name, aggregation in plan.aggregates.items():
+            if not aggregation.commutative:
+                return f"{name} depends on the order of rows, which may come out of order"
+        return None
 
     @property
     def _unsettled(self) -> tuple[int, int]:
@@ -402,7 +414,7 @@ class Slices(Strategy):
     def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
         """Answer the windows that end by the watermark. O(slices) combines a window, O(log n) with a tree."""
         chosen = self.sets[0].held()
-        if self.early:
+        if self.plan.early:
             answers = self._emit_recorded(chosen, watermark, early)
         else:
             answers = self._emit_revised() + self._emit_due(chosen, watermark)

@@ -38,6 +38,8 @@ class Plan:
     """For how long after it was due a window may change, in the unit of the times."""
     partial: bool = False
     emit_empty: bool = False
+    early: bool = False
+    """Whether windows are emitted before they are due, too."""
     ordered: bool = False
     """Whether it was promised that rows come in the order of their times."""
 

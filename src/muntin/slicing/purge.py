@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.kernels.vocabulary import Ints, combine, kernel, load, store
-from muntin.slicing.arena import copy_slice, dropped
+from muntin.slicing.blocks import copy_slice, dropped
 from muntin.slicing.due import next_member, session_begin
 from muntin.slicing.slicer import position
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.kernels.vocabulary import Columns, Ints, combine, index, inlined, kernel, lift, load, store
-from muntin.slicing.arena import has_room, joined, opened
+from muntin.slicing.blocks import has_room, joined, opened
 
 LOW, HIGH, ROW = 0, 1, 2
 """What is where in the cursor: the interval between edges at hand, and the next row."""

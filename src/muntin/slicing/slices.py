@@ -15,7 +15,7 @@ from muntin.aggregations.binding import Binding, bind
 from muntin.aggregators.states import States
 from muntin.columns import Column, boxed, mask_of
 from muntin.errors import InvariantError
-from muntin.slicing.arena import ARENA, LENGTHS, MARKS, MERGES, SLICES, TOP, USED
+from muntin.slicing.blocks import ARENA, LENGTHS, MARKS, MERGES, SLICES, TOP, USED
 from muntin.slicing.due import CUMULATIVE, DUE, SLIDING
 from muntin.slicing.late import LATE
 from muntin.slicing.merge import LAZY, TREE

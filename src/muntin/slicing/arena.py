@@ -1,0 +1,446 @@
+"""Sorted, run-length encoded runs of integers, one for each slot, all in the same few arrays.
+
+A run is a stretch of the arena: its distinct keys ascending, and beside each how many rows have it or a smaller one. An
+entry of no rows comes before the first, so that the rows before entry p are always `ends[p - 1]`.
+
+New rows wait in a log until someone reads their slot: the rows of one slice come over many pushes, and merging each
+push into the run would read the run as often. Rows that are read are grouped by slot, sorted, encoded and merged, each
+step one pass over all slots. A run never changes: it is written anew behind the last one, and the arena is written anew
+without the old ones when it is full, which is O(1) for each entry that was added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from muntin.errors import InvariantError
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.generate import Generated, standalone
+from muntin.kernels.vocabulary import Ints, index, kernel
+from muntin.types import Array
+
+_SMALLEST_LOG = 1 << 18
+TAIL, LIVE, LOGGED = 0, 1, 2
+"""The counters: the first free entry of the arena, how many entries runs occupy, how many rows wait in the log."""
+
+# ---------------------------------------------------------------- the log
+
+
+@kernel
+def log_rows(slots: Ints, keys: Ints, log_slots: Ints, log_keys: Ints, pending: Ints, counters: Ints) -> None:
+    """Append rows to the log."""
+    at = counters[2]
+    for row in range(len(slots)):
+        log_slots[index(at + row)] = slots[index(row)]
+        log_keys[index(at + row)] = keys[index(row)]
+        pending[index(slots[index(row)])] += 1
+    counters[2] = at + len(slots)
+
+
+@kernel
+def take_rows(
+    chosen: Ints, log_slots: Ints, log_keys: Ints, pending: Ints, places: Ints, bounds: Ints, rows: Ints, counters: Ints
+) -> None:
+    """Move the rows of the chosen slots out of the log, those of a slot together: slot i's are [bounds[i], ...)."""
+    for i in range(len(chosen)):
+        places[chosen[i]] = bounds[i]
+        pending[chosen[i]] = 0
+    kept = 0
+    for at in range(counters[2]):
+        slot = log_slots[index(at)]
+        place = places[index(slot)]
+        if place >= 0:
+            rows[index(place)] = log_keys[index(at)]
+            places[index(slot)] = place + 1
+        else:
+            log_slots[index(kept)] = slot
+            log_keys[index(kept)] = log_keys[index(at)]
+            kept += 1
+    counters[2] = kept
+    for i in range(len(chosen)):
+        places[chosen[i]] = -1
+
+
+# ---------------------------------------------------------------- sorting
+
+
+@kernel
+def sort_few(keys: Ints, begin: int, end: int) -> None:
+    """Sort a few keys where they are, each put into its place among those before it."""
+    for i in range(begin + 1, end):
+        key = keys[index(i)]
+        j = i
+        while j > begin and keys[index(j - 1)] > key:
+            keys[index(j)] = keys[index(j - 1)]
+            j -= 1
+        keys[index(j)] = key
+
+
+@kernel
+def sort_many(keys: Ints, spare: Ints, begin: int, end: int, counts: Ints) -> None:
+    """Sort keys digit by digit, the lowest first, leaving out the bits in which all agree.
+
+    A digit of eight bits costs less for few rows, one of eleven for many. The highest is shifted with its sign, and so
+    is below zero for negative keys: half of the counts stand before zero.
+    """
+    varying = 0
+    for i in range(begin, end):
+        varying |= keys[index(i)] ^ keys[index(begin)]
+    width = 8 if end - begin < 4096 else 11
+    half = 1 << (width - 1)
+    shift = 0
+    flipped = False
+    while shift < 64:
+        if (varying >> shift) & 1 == 0:
+            shift += 1
+            continue
+        if shift + width > 64:
+            shift = 64 - width
+        sign = half if shift + width == 64 else 0
+        mask = 2 * half - 1
+        counts[: 2 * half] = 0
+        source = spare if flipped else keys
+        target = keys if flipped else spare
+        for i in range(begin, end):
+            counts[index(((source[index(i)] >> shift) & mask) ^ sign)] += 1
+        place = begin
+        for digit in range(2 * half):
+            count = counts[index(digit)]
+            counts[index(digit)] = place
+            place += count
+        for i in range(begin, end):
+            key = source[index(i)]
+            digit = index(((key >> shift) & mask) ^ sign)
+            target[index(counts[digit])] = key
+            counts[digit] += 1
+        flipped = not flipped
+        shift += width
+    if flipped:
+        keys[begin:end] = spare[begin:end]
+
+
+@kernel
+def sort_rows(bounds: Ints, rows: Ints, spare: Ints, counts: Ints, distinct: Ints) -> None:
+    """Sort and encode the rows [bounds[i], bounds[i + 1]) of each slot: keys in `rows`, how many up to each in `spare`."""
+    for i in range(len(distinct)):
+        begin = bounds[i]
+        end = bounds[i + 1]
+        if end - begin <= 48:
+            sort_few(rows, begin, end)
+        else:
+            sort_many(rows, spare, begin, end, counts)
+        at = begin
+        for row in range(begin, end):
+            key = rows[index(row)]
+            at += 1 if row > begin and key != rows[index(at)] else 0
+            rows[index(at)] = key
+            spare[index(at)] = row + 1 - begin
+        distinct[i] = at + 1 - begin
+
+
+# ---------------------------------------------------------------- runs
+
+
+@kernel
+def join(
+    a: Ints, a_ends: Ints, i: int, i_stop: int, b: Ints, b_ends: Ints, j: int, j_stop: int, keys: Ints, ends: Ints, at: int
+) -> int:
+    """Write the union of two runs from entry `at` on; return the entry after the last one."""
+    ends[index(at)] = 0
+    keys[index(at)] = 0
+    at += 1
+    a_rows = 0
+    b_rows = 0
+    while i < i_stop and j < j_stop:
+        x = a[index(i)]
+        y = b[index(j)]
+        a_rows = a_ends[index(i)] if x <= y else a_rows
+        b_rows = b_ends[index(j)] if y <= x else b_rows
+        i += 1 if x <= y else 0
+        j += 1 if y <= x else 0
+        keys[index(at)] = min(x, y)
+        ends[index(at)] = a_rows + b_rows
+        at += 1
+    while i < i_stop:
+        keys[index(at)] = a[index(i)]
+        ends[index(at)] = a_ends[index(i)] + b_rows
+        at += 1
+        i += 1
+    while j < j_stop:
+        keys[index(at)] = b[index(j)]
+        ends[index(at)] = b_ends[index(j)] + a_rows
+        at += 1
+        j += 1
+    return at
+
+
+@kernel
+def absorb(
+    chosen: Ints,
+    bounds: Ints,
+    rows: Ints,
+    spare: Ints,
+    distinct: Ints,
+    keys: Ints,
+    ends: Ints,
+    starts: Ints,
+    lengths: Ints,
+    counters: Ints,
+) -> None:
+    """Merge new runs, as `sort_rows` left them, into those that the slots have."""
+    for i in range(len(chosen)):
+        slot = chosen[i]
+        begin = bounds[i]
+        start = starts[slot]
+        length = lengths[slot]
+        tail = counters[0]
+        after = join(
+            rows, spare, begin, begin + distinct[i], keys, ends, start, start + length, keys, ends, tail
+        )
+        starts[slot] = tail + 1
+        lengths[slot] = after - tail - 1
+        counters[1] += after - tail - (length + 1 if length > 0 else 0)
+        counters[0] = after
+
+
+@kernel
+def join_slots(
+    into: Ints, out_of: Ints, done: int, keys: Ints, ends: Ints, starts: Ints, lengths: Ints, counters: Ints
+) -> int:
+    """Join runs pair by pair from pair `done` on; return the first pair for which there is no room."""
+    for i in range(done, len(into)):
+        a = into[i]
+        b = out_of[i]
+        if a == b or lengths[b] == 0:
+            continue
+        if lengths[a] == 0:
+            starts[a] = starts[b]
+            lengths[a] = lengths[b]
+        else:
+            tail = counters[0]
+            if tail + lengths[a] + lengths[b] + 1 > len(keys):
+                return i
+            after = join(
+                keys, ends, starts[a], starts[a] + lengths[a], keys, ends, starts[b], starts[b] + lengths[b],
+                keys, ends, tail,
+            )  # fmt: skip
+            counters[1] += after - tail - lengths[a] - lengths[b] - 2
+            counters[0] = after
+            starts[a] = tail + 1
+            lengths[a] = after - tail - 1
+        lengths[b] = 0
+    return len(into)
+
+
+@kernel
+def forget(slots: Ints, lengths: Ints, log_slots: Ints, log_keys: Ints, pending: Ints, counters: Ints) -> None:
+    """Empty some slots. The rows in the log that no slot waits for any more are those to drop."""
+    waiting = 0
+    for i in range(len(slots)):
+        slot = slots[i]
+        counters[1] -= lengths[slot] + 1 if lengths[slot] > 0 else 0
+        lengths[slot] = 0
+        waiting += pending[slot]
+        pending[slot] = 0
+    if waiting == 0:
+        return
+    kept = 0
+    for at in range(counters[2]):
+        slot = log_slots[index(at)]
+        log_slots[index(kept)] = slot
+        log_keys[index(kept)] = log_keys[index(at)]
+        kept += 1 if pending[index(slot)] > 0 else 0
+    counters[2] = kept
+
+
+@kernel
+def write_anew(
+    slots: Ints, keys: Ints, ends: Ints, starts: Ints, lengths: Ints, new_keys: Ints, new_ends: Ints
+) -> None:
+    """Copy the runs of these slots, one behind the other, into other arrays."""
+    at = 0
+    for i in range(len(slots)):
+        start = starts[slots[i]] - 1
+        length = lengths[slots[i]] + 1
+        new_keys[at : at + length] = keys[start : start + length]
+        new_ends[at : at + length] = ends[start : start + length]
+        starts[slots[i]] = at + 1
+        at += length
+
+
+_ENTRIES = (log_rows, take_rows, sort_few, sort_many, sort_rows, join, absorb, join_slots, forget, write_anew)
+
+
+@cache
+def _generated() -> Generated:
+    return standalone(*_ENTRIES)
+
+
+class Arena:
+    """The runs of all slots over one column, and the log of the rows that wait to be merged into them.
+
+    >>> arena = Arena()
+    >>> arena.add(np.array([0, 1, 0]), np.array([5, 7, 5]))
+    >>> arena.settle(np.array([0, 1]))
+    >>> arena.lengths[:2].tolist(), arena.keys[arena.starts[0]], arena.ends[arena.starts[0]]
+    ([1, 1], np.int64(5), np.int64(2))
+    """
+
+    def __init__(self, *, plain: bool = False) -> None:
+        self._plain = plain
+        self.starts = np.zeros(0, np.int64)
+        self.lengths = np.zeros(0, np.int64)
+        self.keys = np.zeros(0, np.int64)
+        self.ends = np.zeros(0, np.int64)
+        self._pending = np.zeros(0, np.int64)
+        self._places = np.zeros(0, np.int64)
+        self._log_slots = np.zeros(0, np.int64)
+        self._log_keys = np.zeros(0, np.int64)
+        self._counters = np.zeros(3, np.int64)
+
+    @property
+    def _kernels(self) -> Any:
+        plain = self._plain or kernel_cache.is_uncompiled()
+        return kernel_cache.load(_generated(), compiled=not plain)
+
+    def add(self, slots: Array, keys: Array) -> None:
+        """Add rows to slots. O(1) a row now, O(log n) comparisons or fewer when they are first read."""
+        if not len(slots):
+            return
+        self.cover(slots)
+        logged = int(self._counters[LOGGED])
+        if logged + len(slots) > len(self._log_keys):
+            room = max(1024, 2 * (logged + len(slots)))
+            self._log_slots = _grown(self._log_slots, room)
+            self._log_keys = _grown(self._log_keys, room)
+        self._kernels.log_rows(slots, keys, self._log_slots, self._log_keys, self._pending, self._counters)
+        # Values repeat, and the log has each: it may not outgrow the runs.
+        if self._counters[LOGGED] > max(_SMALLEST_LOG, int(self._counters[LIVE])):
+            self._settle(np.flatnonzero(self._pending))
+
+    def settle(self, slots: Array) -> None:
+        """Merge the waiting rows of these slots into their runs, which can then be read. O(log + runs that change)."""
+        self.cover(slots)
+        waiting = slots[self._pending[slots] > 0]
+        if len(waiting):
+            self._settle(np.unique(waiting))
+
+    def _settle(self, chosen: Array) -> None:
+        kernels = self._kernels
+        bounds = np.concatenate(([0], np.cumsum(self._pending[chosen]))).astype(np.int64)
+        rows, spare = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64)
+        log = (self._log_slots, self._log_keys, self._pending)
+        kernels.take_rows(chosen, *log, self._places, bounds, rows, self._counters)
+        distinct = np.zeros(len(chosen), np.int64)
+        kernels.sort_rows(bounds, rows, spare, np.zeros(2048, np.int64), distinct)
+        self._make_room(int(distinct.sum() + self.lengths[chosen].sum()) + len(chosen))
+        kernels.absorb(chosen, bounds, rows, spare, distinct, *self._runs())
+
+    def merge(self, into: Array, out_of: Array) -> None:
+        """Give the rows of each slot of `out_of` to the slot at the same place of `into`, one pair after the other.
+
+        O(entries of both) a pair, O(1) where one of the two is empty.
+        """
+        self.settle(np.concatenate((into, out_of)))
+        kernels = self._kernels
+        done = 0
+        while (done := kernels.join_slots(into, out_of, done, *self._runs())) < len(into):
+            self._make_room(int(self.lengths[into[done]] + self.lengths[out_of[done]]) + 1)
+
+    def free(self, slots: Array) -> None:
+        """Empty slots. O(1) each, and O(log) once if rows of theirs still wait."""
+        self.cover(slots)
+        log = (self._log_slots, self._log_keys, self._pending)
+        self._kernels.forget(slots, self.lengths, *log, self._counters)
+
+    def cover(self, slots: Array) -> None:
+        """Make slots known, as empty ones, that were not seen before."""
+        most = int(slots.max()) + 1 if len(slots) else 0
+        if most > len(self.starts):
+            room = max(16, 2 * most)
+            self.starts, self.lengths = _grown(self.starts, room), _grown(self.lengths, room)
+            self._pending = _grown(self._pending, room)
+            self._places = np.full(room, -1, np.int64)
+
+    def _runs(self) -> tuple[Array, ...]:
+        return self.keys, self.ends, self.starts, self.lengths, self._counters
+
+    def _make_room(self, entries: int) -> None:
+        """Make sure that so many entries fit behind the last run."""
+        if int(self._counters[TAIL]) + entries > len(self.keys):
+            self._rewrite(max(1024, 2 * (int(self._counters[LIVE]) + entries)))
+
+    def _rewrite(self, room: int) -> None:
+        keys, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+        held = np.flatnonzero(self.lengths)
+        self._kernels.write_anew(held, self.keys, self.ends, self.starts, self.lengths, keys, ends)
+        self.keys, self.ends = keys, ends
+        self._counters[TAIL] = self._counters[LIVE]
+
+    @property
+    def bytes(self) -> int:
+        """The memory that is held."""
+        per_slot = (self.starts, self.lengths, self._pending, self._places)
+        return sum(each.nbytes for each in (*per_slot, self.keys, self.ends, self._log_slots, self._log_keys))
+
+    def __len__(self) -> int:
+        """Return how many entries are kept: one for each value of each run, and one for each row that waits."""
+        return int(self.lengths.sum() + self._counters[LOGGED])
+
+    def save(self) -> dict[str, Array]:
+        """Return all that is held, as arrays by name; they never change afterwards. O(n)."""
+        self._rewrite(int(self._counters[LIVE]))
+        held, logged = np.flatnonzero(self.lengths), int(self._counters[LOGGED])
+        return {
+            "slots": held,
+            "lengths": self.lengths[held],
+            "keys": self.keys.copy(),
+            "ends": self.ends.copy(),
+            "log_slots": self._log_slots[:logged].copy(),
+            "log_keys": self._log_keys[:logged].copy(),
+        }
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace all that is held by what `save` returned. O(n)."""
+        self.__init__(plain=self._plain)  # type: ignore[misc]  # the same object, as if new
+        slots, lengths = state["slots"], state["lengths"]
+        self.cover(slots)
+        self.lengths[slots] = lengths
+        self.starts[slots] = np.cumsum(lengths + 1) - lengths
+        self.keys, self.ends = state["keys"].copy(), state["ends"].copy()
+        self._counters[:] = len(self.keys), len(self.keys), 0
+        self.add(state["log_slots"], state["log_keys"])
+
+    def check(self) -> None:
+        """Raise `InvariantError` where runs overlap or do not ascend, or the counters contradict them. O(n)."""
+        held = np.flatnonzero(self.lengths)
+        held = held[np.argsort(self.starts[held])]
+        starts, lengths = self.starts[held], self.lengths[held]
+        tail, live, logged = (int(each) for each in self._counters)
+        _require(bool((lengths > 0).all()) and live == int((lengths + 1).sum()), "the runs occupy what is counted")
+        edges = np.concatenate(([0], starts + lengths, [tail]))
+        _require(bool((edges[:-1] <= np.append(starts - 1, tail)).all()), "runs do not overlap")
+        _require(tail <= len(self.keys) == len(self.ends), "the runs are in the arena")
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+            _require(bool((np.diff(self.keys[start : start + length]) != 0).all()), "a run has each key once")
+            _require(bool((self.keys[start : start + length - 1] < self.keys[start + 1 : start + length]).all()), "keys ascend")
+            counts = np.diff(self.ends[start - 1 : start + length])
+            _require(self.ends[start - 1] == 0 and bool((counts > 0).all()), "every entry of a run has rows")
+        waiting = np.bincount(self._log_slots[:logged], minlength=len(self._pending))
+        _require(np.array_equal(waiting, self._pending), "the log holds the rows that slots wait for")
+        _require(bool((self._places == -1).all()), "no slot is being read")
+
+
+def _require(fact: bool, what: str) -> None:
+    if not fact:
+        raise InvariantError(f"it is not so that {what}")
+
+
+def _grown(array: Array, room: int) -> Array:
+    grown = np.zeros(room, np.int64)
+    grown[: len(array)] = array
+    return grown

@@ -6,7 +6,7 @@ entry of no rows comes before the first, so that the rows before entry p are alw
 New rows wait in a log until someone reads their slot: the rows of one slice come over many pushes, and merging each
 push into the run would read the run as often. Rows that are read are grouped by slot, sorted, encoded and merged, each
 step one pass over all slots. A run never changes: it is written anew behind the last one, and the arena is written anew
-without the old ones when it is full, which is O(1) for each entry that was added.
+without the gaps when it is full, which is O(1) for each entry that was added.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def sort_many(keys: Ints, spare: Ints, begin: int, end: int, counts: Ints) -> No
 
 @kernel
 def sort_rows(bounds: Ints, rows: Ints, spare: Ints, counts: Ints, distinct: Ints) -> None:
-    """Sort and encode the rows [bounds[i], bounds[i + 1]) of each slot: keys in `rows`, how many up to each in `spare`."""
+    """Sort and encode the rows [bounds[i], bounds[i + 1]) of each slot: its keys in `rows`, their ends in `spare`."""
     for i in range(len(distinct)):
         begin = bounds[i]
         end = bounds[i + 1]
@@ -136,7 +136,7 @@ def sort_rows(bounds: Ints, rows: Ints, spare: Ints, counts: Ints, distinct: Int
         at = begin
         for row in range(begin, end):
             key = rows[index(row)]
-            at += 1 if row > begin and key != rows[index(at)] else 0
+            at += 1 if key != rows[index(at)] else 0
             rows[index(at)] = key
             spare[index(at)] = row + 1 - begin
         distinct[i] = at + 1 - begin
@@ -147,7 +147,17 @@ def sort_rows(bounds: Ints, rows: Ints, spare: Ints, counts: Ints, distinct: Int
 
 @kernel
 def join(
-    a: Ints, a_ends: Ints, i: int, i_stop: int, b: Ints, b_ends: Ints, j: int, j_stop: int, keys: Ints, ends: Ints, at: int
+    a: Ints,
+    a_ends: Ints,
+    i: int,
+    i_stop: int,
+    b: Ints,
+    b_ends: Ints,
+    j: int,
+    j_stop: int,
+    keys: Ints,
+    ends: Ints,
+    at: int,
 ) -> int:
     """Write the union of two runs from entry `at` on; return the entry after the last one."""
     ends[index(at)] = 0
@@ -198,9 +208,7 @@ def absorb(
         start = starts[slot]
         length = lengths[slot]
         tail = counters[0]
-        after = join(
-            rows, spare, begin, begin + distinct[i], keys, ends, start, start + length, keys, ends, tail
-        )
+        after = join(rows, spare, begin, begin + distinct[i], keys, ends, start, start + length, keys, ends, tail)
         starts[slot] = tail + 1
         lengths[slot] = after - tail - 1
         counters[1] += after - tail - (length + 1 if length > 0 else 0)
@@ -261,15 +269,18 @@ def forget(slots: Ints, lengths: Ints, log_slots: Ints, log_keys: Ints, pending:
 def write_anew(
     slots: Ints, keys: Ints, ends: Ints, starts: Ints, lengths: Ints, new_keys: Ints, new_ends: Ints
 ) -> None:
-    """Copy the runs of these slots, one behind the other, into other arrays."""
+    """Write the runs of these slots one behind the other: into other arrays, or closer together in the same ones.
+
+    In the same ones the slots are in the order of their runs, so that an entry only moves to where nothing is needed.
+    """
     at = 0
     for i in range(len(slots)):
         start = starts[slots[i]] - 1
-        length = lengths[slots[i]] + 1
-        new_keys[at : at + length] = keys[start : start + length]
-        new_ends[at : at + length] = ends[start : start + length]
         starts[slots[i]] = at + 1
-        at += length
+        for entry in range(start, start + lengths[slots[i]] + 1):
+            new_keys[index(at)] = keys[index(entry)]
+            new_ends[index(at)] = ends[index(entry)]
+            at += 1
 
 
 _ENTRIES = (log_rows, take_rows, sort_few, sort_many, sort_rows, join, absorb, join_slots, forget, write_anew)
@@ -301,6 +312,8 @@ class Arena:
         self._log_slots = np.zeros(0, np.int64)
         self._log_keys = np.zeros(0, np.int64)
         self._counters = np.zeros(3, np.int64)
+        self._rows = np.zeros(0, np.int64)
+        self._spare = np.zeros(0, np.int64)
 
     @property
     def _kernels(self) -> Any:
@@ -332,7 +345,9 @@ class Arena:
     def _settle(self, chosen: Array) -> None:
         kernels = self._kernels
         bounds = np.concatenate(([0], np.cumsum(self._pending[chosen]))).astype(np.int64)
-        rows, spare = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64)
+        if bounds[-1] > len(self._rows):
+            self._rows, self._spare = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64)
+        rows, spare = self._rows, self._spare
         log = (self._log_slots, self._log_keys, self._pending)
         kernels.take_rows(chosen, *log, self._places, bounds, rows, self._counters)
         distinct = np.zeros(len(chosen), np.int64)
@@ -371,12 +386,20 @@ class Arena:
 
     def _make_room(self, entries: int) -> None:
         """Make sure that so many entries fit behind the last run."""
-        if int(self._counters[TAIL]) + entries > len(self.keys):
-            self._rewrite(max(1024, 2 * (int(self._counters[LIVE]) + entries)))
+        if int(self._counters[TAIL]) + entries <= len(self.keys):
+            return
+        needed = int(self._counters[LIVE]) + entries
+        # Where a quarter is to be gained the arrays stay: the system takes longer to give new ones than moving takes.
+        if len(self.keys) // 8 <= needed <= len(self.keys) * 3 // 4:
+            self._rewrite(self.keys, self.ends)
+        else:
+            room = max(1024, 2 * needed)
+            self._rewrite(np.empty(room, np.int64), np.empty(room, np.int64))
 
-    def _rewrite(self, room: int) -> None:
-        keys, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+    def _rewrite(self, keys: Array, ends: Array) -> None:
+        """Write the runs without what is between them: into these arrays, which may be the ones they are in."""
         held = np.flatnonzero(self.lengths)
+        held = held[np.argsort(self.starts[held])]
         self._kernels.write_anew(held, self.keys, self.ends, self.starts, self.lengths, keys, ends)
         self.keys, self.ends = keys, ends
         self._counters[TAIL] = self._counters[LIVE]
@@ -385,7 +408,8 @@ class Arena:
     def bytes(self) -> int:
         """The memory that is held."""
         per_slot = (self.starts, self.lengths, self._pending, self._places)
-        return sum(each.nbytes for each in (*per_slot, self.keys, self.ends, self._log_slots, self._log_keys))
+        rows = (self._log_slots, self._log_keys, self._rows, self._spare)
+        return sum(each.nbytes for each in (*per_slot, *rows, self.keys, self.ends))
 
     def __len__(self) -> int:
         """Return how many entries are kept: one for each value of each run, and one for each row that waits."""
@@ -393,13 +417,15 @@ class Arena:
 
     def save(self) -> dict[str, Array]:
         """Return all that is held, as arrays by name; they never change afterwards. O(n)."""
-        self._rewrite(int(self._counters[LIVE]))
-        held, logged = np.flatnonzero(self.lengths), int(self._counters[LOGGED])
+        self._rewrite(self.keys, self.ends)
+        live, logged = int(self._counters[LIVE]), int(self._counters[LOGGED])
+        held = np.flatnonzero(self.lengths)
+        held = held[np.argsort(self.starts[held])]
         return {
             "slots": held,
             "lengths": self.lengths[held],
-            "keys": self.keys.copy(),
-            "ends": self.ends.copy(),
+            "keys": self.keys[:live].copy(),
+            "ends": self.ends[:live].copy(),
             "log_slots": self._log_slots[:logged].copy(),
             "log_keys": self._log_keys[:logged].copy(),
         }
@@ -427,7 +453,10 @@ class Arena:
         _require(tail <= len(self.keys) == len(self.ends), "the runs are in the arena")
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
             _require(bool((np.diff(self.keys[start : start + length]) != 0).all()), "a run has each key once")
-            _require(bool((self.keys[start : start + length - 1] < self.keys[start + 1 : start + length]).all()), "keys ascend")
+            _require(
+                bool((self.keys[start : start + length - 1] < self.keys[start + 1 : start + length]).all()),
+                "keys ascend",
+            )
             counts = np.diff(self.ends[start - 1 : start + length])
             _require(self.ends[start - 1] == 0 and bool((counts > 0).all()), "every entry of a run has rows")
         waiting = np.bincount(self._log_slots[:logged], minlength=len(self._pending))

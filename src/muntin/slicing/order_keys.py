@@ -38,6 +38,11 @@ class OrderKeys:
     dtype: np.dtype[Any]
 
     @property
+    def kind(self) -> Array:
+        """An array without elements, of the type in which a kernel gets the numbers: a boolean is 0 or 1 there."""
+        return np.zeros(0, np.uint8 if self.dtype.kind == "b" else self.dtype)
+
+    @property
     def turned(self) -> Array:
         """The bits that are turned over in negative keys, and those that are in all."""
         negative = 2 ** (8 * self.dtype.itemsize - 1) - 1 if self.dtype.kind == "f" else 0

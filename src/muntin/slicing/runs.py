@@ -8,7 +8,7 @@ window that they make up together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -48,10 +48,6 @@ class _Group:
     binding: Binding
     order: OrderKeys
     arena: Arena
-    turned: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.turned = self.order.turned
 
     def add(self, slots: Array, column: Column) -> None:
         values = column.values
@@ -65,8 +61,7 @@ class _Group:
         outputs = self.binding.outputs(len(first))
         most = int((last - first).max(initial=0))
         bounds, memory = np.zeros((max(1, most), 5), np.int64), np.zeros(6, np.int64)
-        kind = np.zeros(0, self.order.dtype)
-        view = (self.arena.keys, self.arena.ends, bounds, memory, self.turned, kind)
+        view = (self.arena.keys, self.arena.ends, bounds, memory, self.order.turned, self.order.kind)
         module = self.binding.kernels(SELECTION, "answer_windows", sorted_store=True)
         module.answer_windows(slots, first, last, self.arena.starts, self.arena.lengths, view, outputs)
         return self.binding.raw_results(outputs)
@@ -105,7 +100,9 @@ class Runs:
         self._groups = [
             self._group(column, skip_nan, members, types, plain) for (column, skip_nan), members in grouped.items()
         ]
-        results = {n: r for group in self._groups for n, r in zip(group.binding.names, group.binding.results, strict=True)}
+        results = {
+            n: r for group in self._groups for n, r in zip(group.binding.names, group.binding.results, strict=True)
+        }
         self.results: tuple[Result, ...] = tuple(results[name] for name in self._names)
         """The types of the answers, in the order in which the aggregations were given."""
 

@@ -29,7 +29,7 @@ from muntin.slicing.order_keys import value_of
 @kernel
 def size(view: Any) -> Any:
     """Return the number of rows in the window."""
-    return view[3][1]
+    return int(view[3][1])
 
 
 @kernel
@@ -131,8 +131,8 @@ def choose_entry(ends: Ints, bounds: Ints, memory: Ints, rank: int, rows: int, a
         beyond = np.sqrt(shorter * (rows / inside)) + 1.0
         aim = rank + beyond if 2 * rank < rows else rank - beyond
         row = max(0, min(inside - 1, int(aim / rows * inside)))
-    low = bounds[index(r), 1]
-    high = bounds[index(r), 2]
+    low: int = bounds[index(r), 1]
+    high: int = bounds[index(r), 2]
     row += ends[index(low - 1)]
     while low < high:
         middle = (low + high) >> 1

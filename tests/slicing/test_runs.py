@@ -15,6 +15,7 @@ from muntin.columns import Column, read_column
 from muntin.errors import InvariantError, UnsupportedOperationError
 from muntin.kernels import cache
 from muntin.slicing import arena as arena_module
+from muntin.slicing import runs as runs_module
 from muntin.slicing.order_keys import OrderKeys
 from muntin.slicing.runs import Runs, keeps_runs
 from muntin.types import FLOAT64, INT64, column_type, numpy_type
@@ -160,6 +161,14 @@ class Pair:
 @example([("add", [(0, math.nan)] * 2 + [(1, -math.inf), (1, math.inf)]), ("merge", [(0, 1), (0, 1), (2, 0)])])
 def test_floats_as_plain_python(script: list) -> None:
     Pair({**ALL, "skipped": agg.median("v", skip_nan=True)}, FLOAT64, plain=True).play(script)
+
+
+@settings(max_examples=150)
+@given(operations(st.one_of(FLOATS, st.integers(0, 5).map(float))))
+def test_selection_by_pivots_alone(script: list) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs_module, "_FEW", 1)
+        Pair({**ALL, "skipped": agg.median("v", skip_nan=True)}, FLOAT64, plain=True).play(script)
 
 
 @settings(max_examples=100)

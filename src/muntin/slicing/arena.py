@@ -302,7 +302,7 @@ class Arena:
     """
 
     def __init__(self, *, plain: bool = False) -> None:
-        self._plain = plain
+        self.plain = plain
         self.starts = np.zeros(0, np.int64)
         self.lengths = np.zeros(0, np.int64)
         self.keys = np.zeros(0, np.int64)
@@ -317,7 +317,7 @@ class Arena:
 
     @property
     def _kernels(self) -> Any:
-        plain = self._plain or kernel_cache.is_uncompiled()
+        plain = self.plain or kernel_cache.is_uncompiled()
         return kernel_cache.load(_generated(), compiled=not plain)
 
     def add(self, slots: Array, keys: Array) -> None:
@@ -354,6 +354,8 @@ class Arena:
         kernels.sort_rows(bounds, rows, spare, np.zeros(2048, np.int64), distinct)
         self._make_room(int(distinct.sum() + self.lengths[chosen].sum()) + len(chosen))
         kernels.absorb(chosen, bounds, rows, spare, distinct, *self._runs())
+        if len(rows) > 2 * _SMALLEST_LOG:  # a rare one; what is needed again and again is kept
+            self._rows, self._spare = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def merge(self, into: Array, out_of: Array) -> None:
         """Give the rows of each slot of `out_of` to the slot at the same place of `into`, one pair after the other.
@@ -398,11 +400,14 @@ class Arena:
 
     def _rewrite(self, keys: Array, ends: Array) -> None:
         """Write the runs without what is between them: into these arrays, which may be the ones they are in."""
-        held = np.flatnonzero(self.lengths)
-        held = held[np.argsort(self.starts[held])]
-        self._kernels.write_anew(held, self.keys, self.ends, self.starts, self.lengths, keys, ends)
+        self._kernels.write_anew(self._in_order(), self.keys, self.ends, self.starts, self.lengths, keys, ends)
         self.keys, self.ends = keys, ends
         self._counters[TAIL] = self._counters[LIVE]
+
+    def _in_order(self) -> Array:
+        """Return the slots that have a run, in the order of their runs."""
+        held = np.flatnonzero(self.lengths)
+        return held[np.argsort(self.starts[held])]
 
     @property
     def bytes(self) -> int:
@@ -419,8 +424,7 @@ class Arena:
         """Return all that is held, as arrays by name; they never change afterwards. O(n)."""
         self._rewrite(self.keys, self.ends)
         live, logged = int(self._counters[LIVE]), int(self._counters[LOGGED])
-        held = np.flatnonzero(self.lengths)
-        held = held[np.argsort(self.starts[held])]
+        held = self._in_order()
         return {
             "slots": held,
             "lengths": self.lengths[held],
@@ -430,35 +434,32 @@ class Arena:
             "log_keys": self._log_keys[:logged].copy(),
         }
 
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Replace all that is held by what `save` returned. O(n)."""
-        self.__init__(plain=self._plain)  # type: ignore[misc]  # the same object, as if new
+    @classmethod
+    def loaded(cls, state: Mapping[str, Array], *, plain: bool = False) -> Arena:
+        """Return an arena that holds what `save` returned. O(n)."""
+        arena = cls(plain=plain)
         slots, lengths = state["slots"], state["lengths"]
-        self.cover(slots)
-        self.lengths[slots] = lengths
-        self.starts[slots] = np.cumsum(lengths + 1) - lengths
-        self.keys, self.ends = state["keys"].copy(), state["ends"].copy()
-        self._counters[:] = len(self.keys), len(self.keys), 0
-        self.add(state["log_slots"], state["log_keys"])
+        arena.cover(slots)
+        arena.lengths[slots] = lengths
+        arena.starts[slots] = np.cumsum(lengths + 1) - lengths
+        arena.keys, arena.ends = state["keys"].copy(), state["ends"].copy()
+        arena._counters[:] = len(arena.keys), len(arena.keys), 0
+        arena.add(state["log_slots"], state["log_keys"])
+        return arena
 
     def check(self) -> None:
         """Raise `InvariantError` where runs overlap or do not ascend, or the counters contradict them. O(n)."""
-        held = np.flatnonzero(self.lengths)
-        held = held[np.argsort(self.starts[held])]
+        held = self._in_order()
         starts, lengths = self.starts[held], self.lengths[held]
         tail, live, logged = (int(each) for each in self._counters)
         _require(bool((lengths > 0).all()) and live == int((lengths + 1).sum()), "the runs occupy what is counted")
+        _require(tail <= len(self.keys) == len(self.ends), "the runs are in the arena")
         edges = np.concatenate(([0], starts + lengths, [tail]))
         _require(bool((edges[:-1] <= np.append(starts - 1, tail)).all()), "runs do not overlap")
-        _require(tail <= len(self.keys) == len(self.ends), "the runs are in the arena")
-        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-            _require(bool((np.diff(self.keys[start : start + length]) != 0).all()), "a run has each key once")
-            _require(
-                bool((self.keys[start : start + length - 1] < self.keys[start + 1 : start + length]).all()),
-                "keys ascend",
-            )
-            counts = np.diff(self.ends[start - 1 : start + length])
-            _require(self.ends[start - 1] == 0 and bool((counts > 0).all()), "every entry of a run has rows")
+        for start, stop in zip(starts.tolist(), (starts + lengths).tolist(), strict=True):
+            keys, ends = self.keys[start:stop], self.ends[start - 1 : stop]
+            _require(bool((keys[:-1] < keys[1:]).all()), "the keys of a run ascend")
+            _require(ends[0] == 0 and bool((ends[:-1] < ends[1:]).all()), "every entry of a run has rows")
         waiting = np.bincount(self._log_slots[:logged], minlength=len(self._pending))
         _require(np.array_equal(waiting, self._pending), "the log holds the rows that slots wait for")
         _require(bool((self._places == -1).all()), "no slot is being read")

@@ -21,6 +21,8 @@ from muntin.slicing.order_keys import OrderKeys
 from muntin.slicing.selection import SELECTION
 from muntin.types import OBJECT, Array, ColumnType
 
+_FEW = 64
+"""So many entries of a window are sorted rather than searched."""
 RawResult = tuple[Array, Array | None]
 """The answers of one aggregation, physical, and where they are not null (None: everywhere)."""
 
@@ -60,7 +62,7 @@ class _Group:
         self.arena.settle(slots)
         outputs = self.binding.outputs(len(first))
         most = int((last - first).max(initial=0))
-        bounds, few = np.zeros((most, 5), np.int64), np.zeros((2, max(64, most)), np.int64)
+        bounds, few = np.zeros((most, 5), np.int64), np.zeros((2, max(_FEW, most)), np.int64)
         memory = np.zeros(6, np.int64)
         view = (self.arena.keys, self.arena.ends, bounds, few, memory, self.order.turned, self.order.kind)
         module = self.binding.kernels(SELECTION, "answer_windows", sorted_store=True)
@@ -159,9 +161,8 @@ class Runs:
         """Replace all that is held by what `save` returned, for the same aggregations and types. O(n)."""
         for number, group in enumerate(self._groups):
             prefix = f"{number}."
-            group.arena.load(
-                {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-            )
+            arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+            group.arena = Arena.loaded(arrays, plain=group.arena.plain)
 
     def check(self) -> None:
         """Raise `InvariantError` where what is held contradicts itself. O(n)."""

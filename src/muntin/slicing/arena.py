@@ -1,7 +1,8 @@
 """Sorted, run-length encoded runs of integers, one for each slot, all in the same few arrays.
 
-A run is a stretch of the arena: its distinct keys ascending, and beside each how many rows have it or a smaller one. An
-entry of no rows comes before the first, so that the rows before entry p are always `ends[p - 1]`.
+A run is a stretch of the arena: its distinct keys ascending, and beside each how many rows have it or a smaller one. A
+head comes before the first, with the slot in place of a key and no rows, so that the rows before entry p are always
+`ends[p - 1]`, and whoever goes through the arena sees where a run begins and whose it is.
 
 New rows wait in a log until someone reads their slot: the rows of one slice come over many pushes, and merging each
 push into the run would read the run as often. Rows that are read are grouped by slot, sorted, encoded and merged, each
@@ -39,6 +40,19 @@ def log_rows(slots: Ints, keys: Ints, log_slots: Ints, log_keys: Ints, pending: 
         log_keys[index(at + row)] = keys[index(row)]
         pending[index(slots[index(row)])] += 1
     counters[2] = at + len(slots)
+
+
+@kernel
+def choose_waiting(slots: Ints, pending: Ints, places: Ints, chosen: Ints) -> int:
+    """Write each of these slots that rows wait for, once; return how many there are."""
+    count = 0
+    for i in range(len(slots)):
+        slot = slots[index(i)]
+        if pending[index(slot)] > 0 and places[index(slot)] == -1:
+            places[index(slot)] = -2
+            chosen[index(count)] = slot
+            count += 1
+    return count
 
 
 @kernel
@@ -155,13 +169,14 @@ def join(
     b_ends: Ints,
     j: int,
     j_stop: int,
+    slot: int,
     keys: Ints,
     ends: Ints,
     at: int,
 ) -> int:
-    """Write the union of two runs from entry `at` on; return the entry after the last one."""
+    """Write the union of two runs as the run of a slot, from entry `at` on; return the entry after the last one."""
+    keys[index(at)] = slot
     ends[index(at)] = 0
-    keys[index(at)] = 0
     at += 1
     a_rows = 0
     b_rows = 0
@@ -208,7 +223,8 @@ def absorb(
         start = starts[slot]
         length = lengths[slot]
         tail = counters[0]
-        after = join(rows, spare, begin, begin + distinct[i], keys, ends, start, start + length, keys, ends, tail)
+        stop = start + length
+        after = join(rows, spare, begin, begin + distinct[i], keys, ends, start, stop, slot, keys, ends, tail)
         starts[slot] = tail + 1
         lengths[slot] = after - tail - 1
         counters[1] += after - tail - (length + 1 if length > 0 else 0)
@@ -220,22 +236,22 @@ def join_slots(
     into: Ints, out_of: Ints, done: int, keys: Ints, ends: Ints, starts: Ints, lengths: Ints, counters: Ints
 ) -> int:
     """Join runs pair by pair from pair `done` on; return the first pair for which there is no room."""
-    for i in range(done, len(into)):
-        a = into[i]
-        b = out_of[i]
+    for pair in range(done, len(into)):
+        a = into[pair]
+        b = out_of[pair]
         if a == b or lengths[b] == 0:
             continue
+        i_stop = starts[a] + lengths[a]
+        j_stop = starts[b] + lengths[b]
         if lengths[a] == 0:
             starts[a] = starts[b]
             lengths[a] = lengths[b]
+            keys[starts[b] - 1] = a
         else:
             tail = counters[0]
             if tail + lengths[a] + lengths[b] + 1 > len(keys):
-                return i
-            after = join(
-                keys, ends, starts[a], starts[a] + lengths[a], keys, ends, starts[b], starts[b] + lengths[b],
-                keys, ends, tail,
-            )  # fmt: skip
+                return pair
+            after = join(keys, ends, starts[a], i_stop, keys, ends, starts[b], j_stop, a, keys, ends, tail)
             counters[1] += after - tail - lengths[a] - lengths[b] - 2
             counters[0] = after
             starts[a] = tail + 1
@@ -267,23 +283,38 @@ def forget(slots: Ints, lengths: Ints, log_slots: Ints, log_keys: Ints, pending:
 
 @kernel
 def write_anew(
-    slots: Ints, keys: Ints, ends: Ints, starts: Ints, lengths: Ints, new_keys: Ints, new_ends: Ints
+    keys: Ints, ends: Ints, starts: Ints, lengths: Ints, new_keys: Ints, new_ends: Ints, counters: Ints
 ) -> None:
-    """Write the runs of these slots one behind the other: into other arrays, or closer together in the same ones.
-
-    In the same ones the slots are in the order of their runs, so that an entry only moves to where nothing is needed.
-    """
+    """Write the runs that slots have one behind the other: into other arrays, or closer together in the same ones."""
     at = 0
-    for i in range(len(slots)):
-        start = starts[slots[i]] - 1
-        starts[slots[i]] = at + 1
-        for entry in range(start, start + lengths[slots[i]] + 1):
-            new_keys[index(at)] = keys[index(entry)]
-            new_ends[index(at)] = ends[index(entry)]
+    kept = False
+    for entry in range(counters[0]):
+        key = keys[index(entry)]
+        end = ends[index(entry)]
+        if end == 0:
+            kept = lengths[index(key)] > 0 and starts[index(key)] == entry + 1
+            if kept:
+                starts[index(key)] = at + 1
+        if kept:
+            new_keys[index(at)] = key
+            new_ends[index(at)] = end
             at += 1
+    counters[0] = at
 
 
-_ENTRIES = (log_rows, take_rows, sort_few, sort_many, sort_rows, join, absorb, join_slots, forget, write_anew)
+_ENTRIES = (
+    choose_waiting,
+    log_rows,
+    take_rows,
+    sort_few,
+    sort_many,
+    sort_rows,
+    join,
+    absorb,
+    join_slots,
+    forget,
+    write_anew,
+)
 
 
 @cache
@@ -338,9 +369,10 @@ class Arena:
     def settle(self, slots: Array) -> None:
         """Merge the waiting rows of these slots into their runs, which can then be read. O(log + runs that change)."""
         self.cover(slots)
-        waiting = slots[self._pending[slots] > 0]
-        if len(waiting):
-            self._settle(np.unique(waiting))
+        chosen = np.empty(len(slots), np.int64)
+        count = self._kernels.choose_waiting(slots, self._pending, self._places, chosen)
+        if count:
+            self._settle(chosen[:count])
 
     def _settle(self, chosen: Array) -> None:
         kernels = self._kernels
@@ -400,14 +432,8 @@ class Arena:
 
     def _rewrite(self, keys: Array, ends: Array) -> None:
         """Write the runs without what is between them: into these arrays, which may be the ones they are in."""
-        self._kernels.write_anew(self._in_order(), self.keys, self.ends, self.starts, self.lengths, keys, ends)
+        self._kernels.write_anew(self.keys, self.ends, self.starts, self.lengths, keys, ends, self._counters)
         self.keys, self.ends = keys, ends
-        self._counters[TAIL] = self._counters[LIVE]
-
-    def _in_order(self) -> Array:
-        """Return the slots that have a run, in the order of their runs."""
-        held = np.flatnonzero(self.lengths)
-        return held[np.argsort(self.starts[held])]
 
     @property
     def bytes(self) -> int:
@@ -424,10 +450,7 @@ class Arena:
         """Return all that is held, as arrays by name; they never change afterwards. O(n)."""
         self._rewrite(self.keys, self.ends)
         live, logged = int(self._counters[LIVE]), int(self._counters[LOGGED])
-        held = self._in_order()
         return {
-            "slots": held,
-            "lengths": self.lengths[held],
             "keys": self.keys[:live].copy(),
             "ends": self.ends[:live].copy(),
             "log_slots": self._log_slots[:logged].copy(),
@@ -438,24 +461,27 @@ class Arena:
     def loaded(cls, state: Mapping[str, Array], *, plain: bool = False) -> Arena:
         """Return an arena that holds what `save` returned. O(n)."""
         arena = cls(plain=plain)
-        slots, lengths = state["slots"], state["lengths"]
-        arena.cover(slots)
-        arena.lengths[slots] = lengths
-        arena.starts[slots] = np.cumsum(lengths + 1) - lengths
         arena.keys, arena.ends = state["keys"].copy(), state["ends"].copy()
+        heads = np.flatnonzero(arena.ends == 0)
+        slots = arena.keys[heads]
+        arena.cover(slots)
+        arena.starts[slots] = heads + 1
+        arena.lengths[slots] = np.diff(heads, append=len(arena.keys)) - 1
         arena._counters[:] = len(arena.keys), len(arena.keys), 0
         arena.add(state["log_slots"], state["log_keys"])
         return arena
 
     def check(self) -> None:
         """Raise `InvariantError` where runs overlap or do not ascend, or the counters contradict them. O(n)."""
-        held = self._in_order()
+        held = np.flatnonzero(self.lengths)
+        held = held[np.argsort(self.starts[held])]
         starts, lengths = self.starts[held], self.lengths[held]
         tail, live, logged = (int(each) for each in self._counters)
         _require(bool((lengths > 0).all()) and live == int((lengths + 1).sum()), "the runs occupy what is counted")
         _require(tail <= len(self.keys) == len(self.ends), "the runs are in the arena")
         edges = np.concatenate(([0], starts + lengths, [tail]))
         _require(bool((edges[:-1] <= np.append(starts - 1, tail)).all()), "runs do not overlap")
+        _require(np.array_equal(self.keys[starts - 1], held), "a run says whose it is")
         for start, stop in zip(starts.tolist(), (starts + lengths).tolist(), strict=True):
             keys, ends = self.keys[start:stop], self.ends[start - 1 : stop]
             _require(bool((keys[:-1] < keys[1:]).all()), "the keys of a run ascend")

@@ -18,6 +18,7 @@ from muntin.slicing import arena as arena_module
 from muntin.slicing import runs as runs_module
 from muntin.slicing.order_keys import OrderKeys
 from muntin.slicing.runs import Runs, keeps_runs
+from muntin.slicing.selection import SELECTION
 from muntin.types import FLOAT64, INT64, column_type, numpy_type
 
 
@@ -268,6 +269,24 @@ def test_windows_of_many_runs(shape: str, count: int) -> None:
         assert raw[1][0][i] == FEW["q"].lower(ordered)
         if len(held) > 2:
             assert raw[2][0][i] == pytest.approx(math.fsum(ordered[1:-1]) / (len(held) - 2), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("count", [1, 7, 60])
+def test_a_value_takes_few_pivots(shape: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    rows = [SHAPES[shape](rng, run) for run in range(count)]
+    values = np.concatenate(rows)
+    runs = Runs(QUANTILES, {"v": FLOAT64}, plain=True)
+    runs.add(np.repeat(np.arange(count), [len(each) for each in rows]), {"v": Column(values, None, FLOAT64)})
+    module = runs._groups[0].binding.kernels(SELECTION, "answer_windows", sorted_store=True)
+    pivots = []
+    look_up = module.look_up
+    monkeypatch.setattr(module, "look_up", lambda *given: pivots.append(given[-1]) or look_up(*given))
+    raw = runs.answer(slots_of([0]), slots_of([count]), np.arange(count))
+    assert [each[0][0] for each in raw] == [each.lower(np.sort(values)) for each in QUANTILES.values()]
+    # Two neighbours may lie on both sides of what was sorted, so that each quantile may select twice.
+    assert len(pivots) <= 2 * len(QUANTILES) * (8 + 2 * math.log2(len(values)))
 
 
 @settings(max_examples=60)

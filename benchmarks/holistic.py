@@ -90,4 +90,4 @@ def run(quick: bool) -> Iterator[Figure]:
             ]
             what = f"median and 0.9 quantile, {windows}, {kind} ({distinct} distinct)"
             check_entrants(entrants, what)
-            yield against_fastest("holistic", what, entrants, target=10.0, rounds=rounds_for(quick, 3))
+            yield against_fastest("holistic", what, entrants, target=10.0, rounds=rounds_for(quick, 5))

@@ -25,6 +25,7 @@ EXPERIMENTS = (
     "boundary",
     "latency",
     "median",
+    "holistic",
     "monoid_trees",
     "cold_start",
     "fiba",

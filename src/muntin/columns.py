@@ -24,6 +24,10 @@ class Column:
     valid: Array | None
     type: ColumnType
 
+    def take(self, rows: Array | slice) -> Column:
+        """Return some of the rows: their numbers, or where they are. O(n)."""
+        return Column(self.values[rows], None if self.valid is None else self.valid[rows], self.type)
+
 
 def read_column(values: Any, name: str, *, find_nat: bool = True) -> Column:
     """Read any array as a column. No copy of contiguous numbers without nulls.

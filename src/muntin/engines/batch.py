@@ -101,7 +101,7 @@ def _answers(query: Question, window_id: int, definition: Window, rows: SortedRo
     data = dict(rows.columns)
     times = rows.times
     if found.members is not None:
-        data = {name: _taken(column, found.members) for name, column in data.items()}
+        data = {name: column.take(found.members) for name, column in data.items()}
         times = times[found.members]
     raw = windows_of_rows(data, times, rows.time_type, found.first, found.last, query.aggregates)
     keys = found.keys if found.keys is not None else np.searchsorted(rows.ends, _first_rows(found), "right")
@@ -117,10 +117,6 @@ def _answers(query: Question, window_id: int, definition: Window, rows: SortedRo
 
 def _first_rows(found: Found) -> Array:
     return found.first if found.members is None else found.members[found.first]
-
-
-def _taken(column: Column, rows: Array) -> Column:
-    return Column(column.values[rows], None if column.valid is None else column.valid[rows], column.type)
 
 
 def _window_struct(query: Question, found: Found, rows: SortedRows, count: int) -> pa.StructArray:

@@ -5,7 +5,8 @@
 
 A slice is a slot in each of the arrays: `low` and `high`, the edges between which it lies; its state; and where it is
 asked for, the times of its `first` and `last` row, their `count`, and `skip`, a bit for each session definition that
-refused its rows. `tag` names a slice for whoever keeps more of it elsewhere; `joins` are pairs of tags that became one.
+refused its rows. `tag` names a slice for whoever keeps more of it elsewhere; `joins` are pairs of
+tags of which the second went to the first.
 
 Blocks are powers of two long; one that is full moves into one twice as long, or down to its own beginning where half of
 it is free again, so that a slice is moved O(1) times, amortised. A block that is given back is found again by its
@@ -18,11 +19,11 @@ from typing import Any
 
 from muntin.kernels.vocabulary import combine, index, inlined, kernel, load, store
 
-TOP, SLICES, MERGES, USED, JOINS = 0, 1, 2, 3, 4
+TOP, SLICES, MERGES, USED, JOINS, NAMED = 0, 1, 2, 3, 4, 5
 """What is where in the marks: the first slot that was never used, slices there are, slices that became one with
-another so far, slots of blocks in use, and entries in the list of joins."""
+another so far, slots of blocks in use, entries in the list of joins, and fresh tags that were given."""
 
-MARKS = 5
+MARKS = 6
 LENGTHS = 48
 """How many lengths of blocks there can be: powers of two."""
 
@@ -114,6 +115,15 @@ def opened(arena: Any, blocks: Any, marks: Any, key: int, at: int) -> int:
     return slot
 
 
+@inlined
+def one_tag(joins: Any, marks: Any, tag: int, other: int) -> int:
+    """Return the tag of two slices that become one; note that what is kept under the other one moves."""
+    joins[marks[4]] = tag
+    joins[marks[4] + 1] = other
+    marks[4] += 2
+    return tag
+
+
 @kernel
 def joined(arena: Any, blocks: Any, marks: Any, key: int, at: int) -> None:
     """Make the at-th slice of a key and the one after it one slice."""
@@ -122,9 +132,7 @@ def joined(arena: Any, blocks: Any, marks: Any, key: int, at: int) -> None:
     slot = base[key] + head[key] + at
     stale[key] = min(stale[key], head[key] + at)
     if len(tag) > 0:
-        joins[marks[4]] = tag[slot]
-        joins[marks[4] + 1] = tag[slot + 1]
-        marks[4] += 2
+        tag[slot] = one_tag(joins, marks, tag[slot], tag[slot + 1])
     last[slot] = last[slot + 1]
     count[slot] += count[slot + 1]
     store(states, slot, combine(load(states, slot), load(states, slot + 1)))
@@ -138,7 +146,13 @@ def joined(arena: Any, blocks: Any, marks: Any, key: int, at: int) -> None:
 @kernel
 def dropped(arena: Any, blocks: Any, marks: Any, free: Any, key: int, count: int) -> None:
     """Let the oldest slices of a key go."""
-    _, _, head, size, _ = blocks
+    base, _, head, size, _ = blocks
+    _, _, _, _, _, _, tag, joins, _ = arena
+    if len(tag) > 0:
+        for slot in range(base[key] + head[key], base[key] + head[key] + count):
+            joins[marks[4]] = -1  # what is kept under this tag moves nowhere
+            joins[marks[4] + 1] = tag[slot]
+            marks[4] += 2
     head[key] += count
     size[key] -= count
     marks[1] -= count
@@ -146,4 +160,4 @@ def dropped(arena: Any, blocks: Any, marks: Any, free: Any, key: int, count: int
         given_back(arena, blocks, marks, free, key)
 
 
-ARENA = (copy_slice, allotted, given_back, has_room, opened, joined, dropped)
+ARENA = (copy_slice, allotted, given_back, has_room, opened, one_tag, joined, dropped)

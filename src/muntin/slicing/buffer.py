@@ -33,7 +33,7 @@ class Rows:
 
     def take(self, which: Array | slice) -> Rows:
         """Return some of the rows, by their places or by a mask. O(rows taken), or O(n) for a mask."""
-        columns = {name: _taken(column, which) for name, column in self.columns.items()}
+        columns = {name: column.take(which) for name, column in self.columns.items()}
         return Rows(self.keys[which], self.times[which], self.numbers[which], columns)
 
     def sorted(self) -> Rows:
@@ -91,11 +91,6 @@ class Rows:
             mask = valid if len(valid) == len(state["keys"]) and len(valid) else None
             columns[name] = Column(read_only(state[f"value.{name}"]), mask, column.type)
         return replace(self, keys=state["keys"], times=state["times"], numbers=state["numbers"], columns=columns)
-
-
-def _taken(column: Column, which: Array | slice) -> Column:
-    valid = None if column.valid is None else column.valid[which]
-    return Column(read_only(column.values[which]), valid, column.type)
 
 
 def _joined(old: Column, new: Column) -> Column:

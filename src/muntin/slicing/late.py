@@ -85,7 +85,7 @@ def take_late_rows(
     taken: Any,
 ) -> bool:
     """Put the rows into slices that some window takes, and note which; say whether there was memory for all."""
-    keys, times = rows
+    keys, times, _, _ = rows
     row = cursor[2]
     while row < len(times):
         refusing = refusing_sessions(arena, blocks, keys[row], times[row], gaps, lateness, watermark)

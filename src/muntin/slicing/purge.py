@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.kernels.vocabulary import Ints, combine, kernel, load, store
-from muntin.slicing.blocks import copy_slice, dropped
+from muntin.slicing.blocks import copy_slice, dropped, one_tag
 from muntin.slicing.due import next_member, session_begin
 from muntin.slicing.slicer import position
 
@@ -44,9 +44,7 @@ def absorb_oldest(arena: Any, blocks: Any, marks: Ints, key: int, at: int) -> No
     low, _, first, _, count, _, tag, joins, states = arena
     slot = base[key] + head[key] + at
     if len(tag) > 0:
-        joins[marks[4]] = tag[slot + 1]
-        joins[marks[4] + 1] = tag[slot]
-        marks[4] += 2
+        tag[slot + 1] = one_tag(joins, marks, tag[slot + 1], tag[slot])
     low[slot + 1] = low[slot]
     first[slot + 1] = first[slot]
     count[slot + 1] += count[slot]

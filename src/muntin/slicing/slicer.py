@@ -99,7 +99,7 @@ def place_row(
     skip: int,
 ) -> bool:
     """Put a row that is not for the newest slice where it belongs; say whether there was memory for it."""
-    keys, times = rows
+    keys, times, tags, fresh = rows
     base, _, head, size, stale = blocks
     low, high, first, last, count, skips, tag, _, states = arena
     key = keys[row]
@@ -115,6 +115,8 @@ def place_row(
         stale[key] = min(stale[key], slot - base[key])
         store(states, slot, combine(load(states, slot), lift(columns, times, row)))
         widen(arena, slot, time)
+        if len(tags) > 0:
+            tags[row] = tag[slot]
         if right:
             joined(arena, blocks, marks, key, slot - begin)
         return True
@@ -122,6 +124,8 @@ def place_row(
         stale[key] = min(stale[key], after - base[key])
         store(states, after, combine(lift(columns, times, row), load(states, after)))
         widen(arena, after, time)
+        if len(tags) > 0:
+            tags[row] = tag[after]
         return True
     if time < cursor[0] or time >= cursor[1]:
         find_interval(time, edges, cursor)
@@ -134,8 +138,10 @@ def place_row(
         last[slot] = max(time, last[slot - 1]) if skip != 0 and slot > begin else time
         count[slot] = 1
         skips[slot] = skip
-    if len(tag) > 0:
-        tag[slot] = -1
+    if len(tags) > 0:
+        tag[slot] = fresh[marks[5]]
+        tags[row] = tag[slot]
+        marks[5] += 1
     store(states, slot, lift(columns, times, row))
     return True
 
@@ -145,9 +151,9 @@ def take_rows(
     rows: Any, columns: Columns, arena: Any, blocks: Any, marks: Ints, free: Ints, edges: Any, cursor: Ints, gap: int
 ) -> bool:
     """Put rows into slices, from the cursor's row on; say whether there was memory for all of them."""
-    keys, times = rows
+    keys, times, tags, _ = rows
     base, _, head, size, stale = blocks
-    low, high, first, last, count, _, _, _, states = arena
+    low, high, first, last, count, _, tag, _, states = arena
     row = cursor[2]
     stop = len(times)
     while row < stop:
@@ -186,6 +192,8 @@ def take_rows(
                 row += 1
             last[index(slot)] = youngest
             count[index(slot)] += row - begin
+        if len(tags) > 0:
+            tags[begin:row] = tag[index(slot)]
         store(states, slot, state)
         stale[index(key)] = min(stale[index(key)], slot - base[index(key)])
     cursor[2] = row

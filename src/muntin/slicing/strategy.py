@@ -55,6 +55,11 @@ class Batch:
     arrived: int = 0
     """How many rows have come before in this stream: row i is number arrived + i."""
 
+    def take(self, rows: Array) -> Batch:
+        """Return some of the rows, by their numbers in the batch."""
+        columns = {name: column.take(rows) for name, column in self.columns.items()}
+        return Batch(self.keys[rows], self.times[rows], columns, self.arrived)
+
 
 @dataclass(frozen=True)
 class Answers:

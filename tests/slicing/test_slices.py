@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries import oracle, strategies
 from slicing.driver import Driver
 
 from muntin.kernels import cache
+from muntin.slicing.mergers import MERGERS
 from muntin.slicing.slices import Slices
 
 KINDS = st.sampled_from(["sliding", "tumbling", "cumulative", "session"])
@@ -32,13 +33,13 @@ def shown(results: list[Any]) -> list[str]:
     return sorted(map(repr, results))
 
 
-@pytest.mark.parametrize("tree", [False, True])
+@pytest.mark.parametrize("merge", [name for name in MERGERS if name not in ("slick_deque", "subtract_on_evict")])
 @given(conversations(), st.data())
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-def test_slices_say_what_the_oracle_says(tree: bool, conversation: Any, data: Any) -> None:
+@settings(max_examples=50)
+def test_slices_say_what_the_oracle_says(merge: str, conversation: Any, data: Any) -> None:
     query, steps = conversation
     with cache.uncompiled():
-        driver = Driver(query, lambda plan: Slices(plan, tree=tree))
+        driver = Driver(query, lambda plan: Slices(replace(plan, merge=merge)))
         expected = oracle.Stream(query)
         for step in steps:
             if data.draw(st.integers(0, 4)) == 0:

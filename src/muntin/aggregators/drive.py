@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from muntin.kernels.vocabulary import Columns, Ints, Outputs, emit, emit_empty, kernel, lift
+from muntin.kernels.vocabulary import Columns, Ints, Outputs, Slots, emit, emit_empty, kernel, lift, load
 
 if TYPE_CHECKING:
 
@@ -65,4 +65,22 @@ def slide_rows(
             emit_empty(outputs, i)
 
 
-COMMON = (insert_rows, evict_rows, answer, slide_rows)
+@kernel
+def slide_slots(window: Any, slots: Slots, first: Ints, last: Ints, start: int, stop: int, outputs: Outputs) -> None:
+    """Run the windows [first, last) of states, both bounds ascending and none empty, through an empty structure."""
+    begin = first[start]
+    end = begin
+    for i in range(start, stop):
+        while begin < first[i]:
+            if begin < end:
+                pop(window)
+            else:
+                end += 1
+            begin += 1
+        while end < last[i]:
+            push(window, end, load(slots, end))
+            end += 1
+        emit(outputs, i, total(window))
+
+
+COMMON = (insert_rows, evict_rows, answer, slide_rows, slide_slots)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from muntin.errors import InvalidArgumentError
 from muntin.slicing.question import Question
@@ -15,7 +14,6 @@ from muntin.slicing.tuples import Tuples
 STRATEGIES: dict[str, Callable[[Plan], Strategy]] = {
     "tuples": Tuples,
     "slices": Slices,
-    "slices, tree": partial(Slices, tree=True),
 }
 """What can be forced, by name."""
 

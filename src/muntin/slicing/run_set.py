@@ -31,7 +31,7 @@ class RunSet(SliceSet):
         self.unused: list[int] = []
         self.named = 0
         rows = bind({"rows": count()}, {}, time=plan.time_type, nullable=False, gaps=False)
-        super().__init__(rows, shapes, watched=watched, tree=False)
+        super().__init__(rows, shapes, watched=watched, merger="lazy")
 
     def take(self, batch: Batch) -> None:
         """Put rows into slices, and their values into the runs of these."""

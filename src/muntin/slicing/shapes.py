@@ -55,6 +55,10 @@ class Shapes:
         """The smallest gap of a session, which no slice may span; -1 where there is none."""
         return int(self.gaps.min()) if len(self.gaps) else -1
 
+    def most_slices(self) -> int:
+        """Return how many slices the longest window by time can have, as far as edges tell."""
+        return int((self.lengths.max(initial=0) / self.steps).sum())
+
     def first_needed(self, watermark: int, lateness: int) -> int:
         """Return the least time that a window by time which is not settled can begin at."""
         if watermark == END_OF_TIME or not len(self.kinds):

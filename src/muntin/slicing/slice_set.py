@@ -16,6 +16,7 @@ from muntin.slicing.blocks import ARENA, LENGTHS, MARKS, MERGES, SLICES, TOP, US
 from muntin.slicing.due import DUE
 from muntin.slicing.late import LATE
 from muntin.slicing.merge import LAZY, TREE
+from muntin.slicing.mergers import merge_slices
 from muntin.slicing.purge import PURGE
 from muntin.slicing.records import Found
 from muntin.slicing.shapes import Shapes, ints
@@ -42,11 +43,12 @@ class SliceSet:
     tagged: ClassVar[bool] = False
     """Whether slices have names, under which more is kept of them."""
 
-    def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, tree: bool) -> None:
+    def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, merger: str) -> None:
         self.binding = binding
         self.shapes = shapes
         self.watched = watched
-        self.has_tree = tree
+        self.merger = merger
+        self.has_tree = merger == "flat_fat"
         self.marks = np.zeros(MARKS, np.int64)
         self.free = np.full(LENGTHS, -1, np.int64)
         self.cursor = ints([1, 0, 0])
@@ -158,13 +160,17 @@ class SliceSet:
         """Return the raw results of windows by name."""
         outputs = self.binding.outputs(len(found.keys))
         if len(found.keys):
-            shift = len(self.shapes.kinds)
-            if self.has_tree and not self.has_gaps:
-                self.module.query_windows(self.arena, self.tree, self.blocks, found.arrays, outputs)
-            else:
-                self.module.fold_windows(self.arena, found.arrays, shift, outputs)
+            self._merge(found, outputs)
         triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
         return {name: (values, valid, result) for name, result, (values, valid) in triples}
+
+    def _merge(self, found: Found, outputs: tuple[Array, ...]) -> None:
+        if self.merger == "lazy" or self.has_gaps:
+            self.module.fold_windows(self.arena, found.arrays, len(self.shapes.kinds), outputs)
+        elif self.has_tree:
+            self.module.query_windows(self.arena, self.tree, self.blocks, found.arrays, outputs)
+        else:
+            merge_slices(self.merger, self.binding, self.states, found, outputs)
 
     @property
     def has_gaps(self) -> bool:
@@ -200,7 +206,7 @@ class SliceSet:
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Take over slices that `save` returned."""
-        SliceSet.__init__(self, self.binding, self.shapes, watched=self.watched, tree=self.has_tree)
+        SliceSet.__init__(self, self.binding, self.shapes, watched=self.watched, merger=self.merger)
         keys, sizes = arrays["keys"], arrays["sizes"]
         self.know_keys(int(keys.max()) + 1 if len(keys) else 0)
         lengths = np.maximum(2, np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64))

@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
+from muntin.errors import UnsupportedOperationError
 from muntin.slicing.blocks import MERGES, SLICES
+from muntin.slicing.mergers import cannot_merge
 from muntin.slicing.records import Found, Records, matched
 from muntin.slicing.results import to_arrow
 from muntin.slicing.run_set import RunSet
@@ -22,6 +24,8 @@ from muntin.types import Array
 from muntin.windows.sessions import Session
 from muntin.windows.times import Cumulative, Sliding
 
+_MANY_SLICES = 64
+"""Windows of more slices than this are answered from a tree: with fewer, keeping it up costs more than it saves."""
 _MANY_KEYS = 4096
 """From so many keys on, rows are put into the order of their keys first: slices are then met in the order of memory."""
 
@@ -33,19 +37,28 @@ class Slices(Strategy):
     or O(log n) with a tree.
     """
 
-    def __init__(self, plan: Plan, *, tree: bool = False) -> None:
+    def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.shapes = Shapes.of(plan.windows)
         watched = bool(len(self.shapes.gaps)) or plan.lateness > 0 or plan.early
         self.sets: list[SliceSet] = []
         runs, others = _groups(plan)
         for binding in others:
-            self.sets.append(SliceSet(binding, self.shapes, watched=watched, tree=tree))
+            self.sets.append(SliceSet(binding, self.shapes, watched=watched, merger=self._merger(binding)))
         if runs:
             self.sets.append(RunSet(runs, plan, self.shapes, watched=watched))
         self.records = Records.empty()
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
+
+    def _merger(self, binding: Binding) -> str:
+        """Return what merges slices: as it was asked for, or a tree where windows have many."""
+        if self.plan.merge != "auto":
+            reason = cannot_merge(self.plan.merge, binding)
+            if reason:
+                raise UnsupportedOperationError(f"{self.plan.merge} cannot merge these slices: {reason}")
+            return self.plan.merge
+        return "flat_fat" if self.shapes.most_slices() > _MANY_SLICES else "lazy"
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:

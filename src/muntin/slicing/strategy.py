@@ -42,6 +42,8 @@ class Plan:
     """Whether windows are emitted before they are due, too."""
     ordered: bool = False
     """Whether it was promised that rows come in the order of their times."""
+    merge: str = "auto"
+    """What merges slices into windows (see mergers.py)."""
 
 
 @dataclass(frozen=True)

@@ -546,20 +546,14 @@ class _RowsEvery(_Counted):
 
         def takes(t: int, row: int) -> bool:
             at = bisect_right(times, t)
-            if self.edge(t) + self.lateness <= watermark:
-                open_row = next((i for i in range(at, len(times)) if self._open(times[i], watermark)), None)
-                if open_row is None:
-                    return False
-                before_edge = bisect_left(times, self.edge(times[open_row])) + 1
-                if at < before_edge - self.definition.range.count:
-                    return False
+            edges = (self.edge(each) for each in (t, *times[at:]))
+            edge = next((each for each in edges if each + self.lateness > watermark), None)
+            if edge is None or at <= bisect_left(times, edge) - self.definition.range.count:
+                return False  # there is no open window after it, or the first has enough rows that are later
             times.insert(at, t)
             return True
 
         return takes
-
-    def _open(self, t: int, watermark: int) -> bool:
-        return bool(self.edge(t) + self.lateness > watermark)
 
     def windows(self, rows: Rows, active: Array, moment: Moment) -> Windows:
         found = find(self.definition, self.sorted_rows(rows))

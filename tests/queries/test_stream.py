@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries import oracle, strategies
-from queries.streams import FORCED, Stream
-from queries.strategies import KINDS, Push
+from queries.streams import FORCED, Clock, Stream
+from queries.strategies import KINDS, Push, Tick
 
 from muntin.aggregators.states import close
 from muntin.kernels.cache import uncompiled
@@ -41,12 +42,16 @@ def same(ours: list[oracle.Result], theirs: list[oracle.Result]) -> bool:
 
 def play(query: oracle.Query, rows: list[dict[str, Any]], steps: list[Any], strategy: str, restarts: Any) -> None:
     """Play steps to the oracle and to a stream; they must say the same after each."""
-    truth, ours = oracle.Stream(query), Stream(query, rows, strategy)
+    clock = Clock()
+    truth, ours = oracle.Stream(query, clock), Stream(query, rows, clock, strategy=strategy)
     for number, step in enumerate([*steps, None]):
         if step is None:
             said = ours.close(), truth.close()
         elif isinstance(step, Push):
             said = ours.push(step.rows), truth.push(step.rows)
+        elif isinstance(step, Tick):
+            clock.now += step.by
+            said = (ours.tick(), truth.tick()) if step.asked else ([], [])
         else:
             said = ours.advance(step.watermark), truth.advance(step.watermark)
         assert same(*said), f"step {number}, {step}\nours  {said[0]}\ntruth {said[1]}"
@@ -65,8 +70,25 @@ def test_random_queries(kind: str, strategy: str, data: st.DataObject) -> None:
     chosen = strategies.ANY_KIND if kind == "several" else st.just(kind)
     query = data.draw(strategies.queries(chosen))
     table = data.draw(strategies.tables())
-    disordered = data.draw(st.one_of(strategies.disordered(table, query.delay + query.lateness), st.permutations(table)))
+    disordered = data.draw(
+        st.one_of(strategies.disordered(table, query.delay + query.lateness), st.permutations(table))
+    )
     steps = data.draw(strategies.advances(data.draw(strategies.cuts(disordered))))
     restarts = data.draw(st.sets(st.integers(0, len(steps))))
     with uncompiled():
         play(query, table, steps, strategy, restarts)
+
+
+@pytest.mark.parametrize("strategy", FORCED[1:])
+@given(data=st.data())
+@settings(max_examples=200)
+def test_early_and_idle(strategy: str, data: st.DataObject) -> None:
+    query = data.draw(strategies.queries())
+    query = replace(query, emit_early=data.draw(strategies.EARLY), idle_timeout=data.draw(strategies.IDLE))
+    table = data.draw(strategies.tables())
+    disordered = data.draw(strategies.disordered(table, query.delay + query.lateness))
+    steps = data.draw(strategies.advances(data.draw(strategies.cuts(disordered))))
+    timed = data.draw(strategies.ticks(steps))
+    restarts = data.draw(st.sets(st.integers(0, len(timed)), max_size=3))
+    with uncompiled():
+        play(query, table, timed, strategy, restarts)

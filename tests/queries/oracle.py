@@ -68,9 +68,10 @@ Before and without rows
      again, at the next such time or when it is due, only if other rows are in it than were. One that is no more, such
      as a session that has grown, is retracted at once. Windows by rows that are not full are emitted early only with
      `partial`.
- 19. With `idle_timeout`, once no row has come for so long by the clock, event time goes on with the clock: the watermark
-     is the greatest time seen less `watermark`, plus what has passed since the last row came. It is looked at before
-     anything else in every call but `close`, and what is due by it is emitted before the rows of a push are judged.
+ 19. With `idle_timeout`, once no row has come for so long by the clock, event time goes on with the clock: the
+     watermark is the greatest time seen less `watermark`, plus what has passed since the last row came. It is looked at
+     before anything else in every call but `close`, and what is due by it is emitted before the rows of a push are
+     judged.
 """
 
 from __future__ import annotations

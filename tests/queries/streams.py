@@ -52,13 +52,17 @@ class Stream:
         rows = list(rows)
         names = list(rows[0]) if rows else [query.time]
         kinds = {name: pa.array([row[name] for row in rows]).type for name in names}
-        kinds = {name: pa.int64() if kind == pa.null() else kind for name, kind in kinds.items()}
+        unknown = {"mark": pa.bool_(), "k": pa.string()}
+        kinds = {name: unknown.get(name, pa.int64()) if kind == pa.null() else kind for name, kind in kinds.items()}
         self.schema = pa.schema({**kinds, query.time: query.time_type.logical})
         self.stream = asked(query).stream(strategy=strategy, clock=clock)
 
     def push(self, rows: list[dict[str, Any]]) -> list[oracle.Result]:
-        table = pa.table({f.name: pa.array([row[f.name] for row in rows], f.type) for f in self.schema})
-        return self.results(self.stream.push(table))
+        return self.results(self.stream.push(self.table(rows)))
+
+    def table(self, rows: list[dict[str, Any]]) -> pa.Table:
+        """Return rows as a table of the types that all of them need."""
+        return pa.table({f.name: pa.array([row[f.name] for row in rows], f.type) for f in self.schema})
 
     def advance(self, watermark: int) -> list[oracle.Result]:
         return self.results(self.stream.advance(watermark))

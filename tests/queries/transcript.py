@@ -24,8 +24,8 @@ A file holds cases. A case is a headline, settings as Python expressions, and th
         -7 north 9
     close
 
-Under `push` are rows, then `->` and what is emitted, if anything; under `advance` and `close` what is emitted, and under
-`tick 7` what is when the clock, which begins with 0, says 7 and the stream is asked for what is due by it. A result
+Under `push` are rows, then `->` and what is emitted, if anything; under `advance` and `close` what is emitted, and
+under `tick 7` what is when the clock, which begins with 0, says 7 and the stream is asked what is due by it. A result
 is its key, window_id, window, aggregates in their order, and `#` with the revision unless that is 0. The window is
 `[start, end)`, for trailing windows by time `(start, end]`, and `[start, end]` where these are the times of the first
 and last row; `rows 0:3` or `values 0:10` behind it are the further fields. A retracted one has `retracted` for its

@@ -265,9 +265,12 @@ class _Part:
         nothing = np.zeros(len(found.first), np.int64)
         low, high = found.rows or found.values or (nothing, nothing)
         count = len(which)
+        name_a, name_b, name_c = (each[which] for each in windows.name)
         return Said(
             windows.key[which],
-            *(each[which] for each in windows.name),
+            name_a,
+            name_b,
+            name_c,
             found.start[which],
             found.end[which],
             low[which].astype(self.said.low.dtype),

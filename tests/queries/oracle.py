@@ -32,7 +32,8 @@ Windows
   7. A late row is taken where some window that would hold it is not settled. A window that it would be in and that is
      settled is left as it was emitted, without the row. A session is only joined if that changes no settled session.
      A late row makes no new window that would be settled at once: the trailing window of a late row itself, for
-     example, while the windows of later rows that are not settled take it.
+     example, while the windows of later rows that are not settled take it. Nor does any row make such a delta window,
+     or such a context-aware one: these may lie in the past though the row does not.
   8. A late row moves the numbers of all rows after it, so that every window by rows that ends after it changes, is
      emitted again if it was emitted, and keeps its from_row. Settled ones stay as they were. The numbers of rows that
      only settled windows hold never change: a row before the first row of the first window that is not settled is
@@ -62,6 +63,18 @@ Windows
  18. Late rows can carry a session back to one that is settled, which they must not change. So that one is remembered
      for as long as the key has a session after it, or rows that could reach it: two gaps, and the lateness or one tick,
      after the last row of the key its sessions are forgotten, and the key begins anew.
+
+Before and without rows
+ 19. With `emit_early` windows that hold rows are also emitted before they are due, whenever the greatest time seen (or
+     the clock, for `ProcessingTime`) has moved on by so much since the last time. It is counted from the first push
+     with rows on (from the start, by the clock), and looked at in every call but `close`. An early window is emitted
+     again, at the next such time or when it is due, only if other rows are in it than were. One that is no more, such
+     as a session that has grown, is retracted at once. Windows by rows that are not full are emitted early only with
+     `partial`.
+ 20. With `idle_timeout`, once no row has come for so long by the clock, event time goes on with the clock: the
+     watermark is the greatest time seen less `watermark`, plus what has passed since the last row came. It is looked at
+     before anything else in every call but `close`, and what is due by it is emitted before the rows of a push are
+     judged.
 """
 
 from __future__ import annotations
@@ -78,6 +91,7 @@ from muntin import window as w
 from muntin.durations import in_unit_of
 from muntin.kernels.source import Function
 from muntin.policies import Policy
+from muntin.slicing.question import ProcessingTime
 from muntin.testing.oracle import recompute
 from muntin.types import INT64, ColumnType
 from muntin.windows.advancing import Delta
@@ -155,6 +169,8 @@ class Query:
     partial: bool = False
     emit_empty: bool = False
     time_type: ColumnType = INT64
+    idle_timeout: Any = None
+    emit_early: Any = None
 
     @property
     def resolved(self) -> list[Any]:
@@ -460,6 +476,7 @@ class Emitted:
     found: Found
     revision: int = 0
     retracted: bool = False
+    early: bool = False
 
 
 @dataclass
@@ -474,8 +491,11 @@ class Part:
 class Stream:
     """What `stream` must emit after each call."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, clock: Callable[[], int] = lambda: 0) -> None:
         self.query = query
+        self.clock = clock
+        self.came = 0
+        self.last_early: float | None = clock() if isinstance(query.emit_early, ProcessingTime) else None
         self.windows = query.resolved
         self.watermark = -NEVER
         self.seen = -NEVER
@@ -487,6 +507,7 @@ class Stream:
 
     def push(self, rows: Iterable[Mapping[str, Any]]) -> list[Result]:
         """Take rows, and return what is due or has changed."""
+        idle = self._idle()
         arrived = [Row(row[self.query.time], self.arrived + i, row) for i, row in enumerate(rows)]
         self.arrived += len(arrived)
         late = []
@@ -497,12 +518,43 @@ class Stream:
         self.late += [row.values for row in sorted(late, key=lambda row: row.number)]
         self.seen = max([self.seen, *(row.time for row in arrived)])
         self.horizon = max(self.horizon, self.seen)
-        return self._emit(max(self.watermark, self.seen - self.query.delay))
+        if arrived:
+            self.came = self.clock()
+        return idle + self._emit(max(self.watermark, self.seen - self.query.delay), self._is_early())
 
     def advance(self, watermark: int) -> list[Result]:
         """Say that no row before this time is expected any more."""
+        idle = self._idle()
         self.horizon = max(self.horizon, watermark)
-        return self._emit(max(self.watermark, watermark))
+        return idle + self._emit(max(self.watermark, watermark), self._is_early())
+
+    def tick(self) -> list[Result]:
+        """Do what is due by the clock."""
+        return self._idle() + self._emit(self.watermark, self._is_early())
+
+    def _idle(self) -> list[Result]:
+        timeout = self.query.idle_timeout
+        waited = self.clock() - self.came
+        if timeout is None or self.seen == -NEVER or waited < timeout:
+            return []
+        watermark = self.seen - self.query.delay + waited
+        if watermark <= self.watermark:
+            return []
+        self.horizon = max(self.horizon, watermark)
+        return self._emit(watermark, self._is_early())
+
+    def _is_early(self) -> bool:
+        span = self.query.emit_early
+        if span is None:
+            return False
+        by_clock = isinstance(span, ProcessingTime)
+        now = self.clock() if by_clock else self.seen
+        if self.last_early is None and now > -NEVER:
+            self.last_early = now
+        if self.last_early is None or now - self.last_early < (span.duration if by_clock else span):
+            return False
+        self.last_early = now
+        return True
 
     def close(self) -> list[Result]:
         """Return all that is left."""
@@ -547,12 +599,12 @@ class Stream:
         gone = (found for place, found in before.items() if place not in after)
         return all(self._settles(definition, found.due) > self.watermark for found in gone)
 
-    def _emit(self, watermark: float) -> list[Result]:
+    def _emit(self, watermark: float, early: bool = False) -> list[Result]:
         results = []
         for (key, window_id), part in self.parts.items():
             definition = self.windows[window_id]
             found = self.query.find(definition, part.rows, self.horizon)
-            results += self._changes(key, window_id, part, found, watermark)
+            results += self._changes(key, window_id, part, found, watermark, early)
             part.settled.update(each.place for each in found if self._settles(definition, each.due) <= watermark)
             if isinstance(definition, Session) and part.rows:
                 youngest = max(row.time for row in part.rows)
@@ -562,13 +614,15 @@ class Stream:
         return results
 
     def _changes(
-        self, key: tuple[Any, ...], window_id: int, part: Part, found: list[Found], watermark: float
+        self, key: tuple[Any, ...], window_id: int, part: Part, found: list[Found], watermark: float, early: bool
     ) -> list[Result]:
-        due = [each for each in found if each.due <= watermark and (each.full or self.query.partial)]
-        now = {each.name: each for each in due if each.place not in part.settled}
+        alive = [each for each in found if each.place not in part.settled and (each.full or self.query.partial)]
+        there = {each.name for each in alive}
+        now = {each.name: each for each in alive if each.due <= watermark or (early and each.members)}
         results = []
         for name, last in part.emitted.items():
-            if name not in now and not last.retracted and last.found.place not in part.settled:
+            waits = last.early and name in there
+            if name not in now and not waits and not last.retracted and last.found.place not in part.settled:
                 last.revision, last.retracted = last.revision + 1, True
                 result = self.query.result(key, window_id, last.found, last.revision)
                 nothing = dict.fromkeys(self.query.aggregates)
@@ -580,7 +634,9 @@ class Stream:
             elif last.retracted or last.found.members != each.members:
                 part.emitted[name] = Emitted(each, last.revision + 1)
             else:
+                last.early = last.early and each.due > watermark
                 continue
+            part.emitted[name].early = each.due > watermark
             results.append(self.query.result(key, window_id, each, part.emitted[name].revision))
         return results
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from queries import definitions
 from queries.oracle import Query
 
-from muntin import agg, policies, rows, window
+from muntin import ProcessingTime, agg, policies, rows, window
 
 SMALL = st.integers(1, 12)
 
@@ -116,6 +116,14 @@ class Advance:
     watermark: int
 
 
+@dataclass(frozen=True)
+class Tick:
+    """The clock goes on, and the stream is asked what is due by it."""
+
+    by: int
+    asked: bool
+
+
 @st.composite
 def tables(draw: Any, most: int = 25) -> list[dict[str, Any]]:
     """Rows in the order of event time. The odometer only goes on; no value is negative."""
@@ -165,3 +173,16 @@ def advances(draw: Any, pushes: list[Push]) -> list[Push | Advance]:
         if draw(st.integers(0, 3)) == 0:
             steps.append(Advance(draw(st.integers(-30, 60))))
     return steps
+
+
+@st.composite
+def ticks(draw: Any, steps: list[Push | Advance]) -> list[Push | Advance | Tick]:
+    """Let the clock go on between steps, with a tick or without."""
+    timed: list[Push | Advance | Tick] = []
+    for step in steps:
+        timed += [step, *draw(st.lists(st.builds(Tick, st.integers(0, 9), st.booleans()), max_size=1))]
+    return timed
+
+
+EARLY = st.sampled_from([None, 1, 4, 10, ProcessingTime(1), ProcessingTime(6)])
+IDLE = st.sampled_from([None, 1, 3, 10])

@@ -15,6 +15,7 @@ FORCED = ("auto", *STRATEGIES)
 """The strategies that every transcript and every random query is played to."""
 
 WORDS = ("windows", "aggregates", "key", "time", "watermark", "allowed_lateness", "partial", "emit_empty")
+WORDS += ("idle_timeout", "emit_early")
 
 
 def asked(query: oracle.Query) -> Query:
@@ -29,32 +30,52 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list) else value
 
 
+class Clock:
+    """A clock that says what it is told."""
+
+    def __init__(self, now: int = 0) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+
 class Stream:
     """A stream of the product that is played to as the oracle is."""
 
-    def __init__(self, query: oracle.Query, rows: Iterable[Mapping[str, Any]], strategy: str = "auto") -> None:
+    def __init__(
+        self, query: oracle.Query, rows: Iterable[Mapping[str, Any]], clock: Any = None, *, strategy: str = "auto"
+    ) -> None:
         self.query = query
+        self.clock = clock
         self.strategy = strategy
         rows = list(rows)
         names = list(rows[0]) if rows else [query.time]
         kinds = {name: pa.array([row[name] for row in rows]).type for name in names}
-        kinds = {name: pa.int64() if kind == pa.null() else kind for name, kind in kinds.items()}
+        unknown = {"mark": pa.bool_(), "k": pa.string()}
+        kinds = {name: unknown.get(name, pa.int64()) if kind == pa.null() else kind for name, kind in kinds.items()}
         self.schema = pa.schema({**kinds, query.time: query.time_type.logical})
-        self.stream = asked(query).stream(strategy=strategy)
+        self.stream = asked(query).stream(strategy=strategy, clock=clock)
 
     def push(self, rows: list[dict[str, Any]]) -> list[oracle.Result]:
-        table = pa.table({f.name: pa.array([row[f.name] for row in rows], f.type) for f in self.schema})
-        return self.results(self.stream.push(table))
+        return self.results(self.stream.push(self.table(rows)))
+
+    def table(self, rows: list[dict[str, Any]]) -> pa.Table:
+        """Return rows as a table of the types that all of them need."""
+        return pa.table({f.name: pa.array([row[f.name] for row in rows], f.type) for f in self.schema})
 
     def advance(self, watermark: int) -> list[oracle.Result]:
         return self.results(self.stream.advance(watermark))
+
+    def tick(self) -> list[oracle.Result]:
+        return self.results(self.stream.tick())
 
     def close(self) -> list[oracle.Result]:
         return self.results(self.stream.close())
 
     def restart(self) -> None:
         """Go on from a snapshot."""
-        self.stream = asked(self.query).stream(self.stream.snapshot(), strategy=self.strategy)
+        self.stream = asked(self.query).stream(self.stream.snapshot(), strategy=self.strategy, clock=self.clock)
 
     @property
     def late(self) -> list[dict[str, Any]]:

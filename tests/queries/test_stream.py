@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries import oracle, strategies
-from queries.strategies import KINDS, Push
-from queries.streams import FORCED, Stream
+from queries.strategies import KINDS, Push, Tick
+from queries.streams import FORCED, Clock, Stream, asked
 
+from muntin import agg
 from muntin.aggregators.states import close
 from muntin.kernels.cache import uncompiled
+from muntin.windows.programmed import Programmed
+from muntin.windows.times import Trailing
 
 
 def place(result: oracle.Result) -> str:
@@ -41,12 +45,16 @@ def same(ours: list[oracle.Result], theirs: list[oracle.Result]) -> bool:
 
 def play(query: oracle.Query, rows: list[dict[str, Any]], steps: list[Any], strategy: str, restarts: Any) -> None:
     """Play steps to the oracle and to a stream; they must say the same after each."""
-    truth, ours = oracle.Stream(query), Stream(query, rows, strategy)
+    clock = Clock()
+    truth, ours = oracle.Stream(query, clock), Stream(query, rows, clock, strategy=strategy)
     for number, step in enumerate([*steps, None]):
         if step is None:
             said = ours.close(), truth.close()
         elif isinstance(step, Push):
             said = ours.push(step.rows), truth.push(step.rows)
+        elif isinstance(step, Tick):
+            clock.now += step.by
+            said = (ours.tick(), truth.tick()) if step.asked else ([], [])
         else:
             said = ours.advance(step.watermark), truth.advance(step.watermark)
         assert same(*said), f"step {number}, {step}\nours  {said[0]}\ntruth {said[1]}"
@@ -72,3 +80,57 @@ def test_random_queries(kind: str, strategy: str, data: st.DataObject) -> None:
     restarts = data.draw(st.sets(st.integers(0, len(steps))))
     with uncompiled():
         play(query, table, steps, strategy, restarts)
+
+
+@pytest.mark.parametrize("strategy", FORCED[1:])
+@given(data=st.data())
+@settings(max_examples=200)
+def test_early_and_idle(strategy: str, data: st.DataObject) -> None:
+    query = data.draw(strategies.queries())
+    query = replace(query, emit_early=data.draw(strategies.EARLY), idle_timeout=data.draw(strategies.IDLE))
+    table = data.draw(strategies.tables())
+    disordered = data.draw(strategies.disordered(table, query.delay + query.lateness))
+    steps = data.draw(strategies.advances(data.draw(strategies.cuts(disordered))))
+    timed = data.draw(strategies.ticks(steps))
+    restarts = data.draw(st.sets(st.integers(0, len(timed)), max_size=3))
+    with uncompiled():
+        play(query, table, timed, strategy, restarts)
+
+
+@pytest.mark.parametrize("strategy", FORCED[1:])
+@given(data=st.data())
+@settings(max_examples=60)
+def test_the_last_word_is_what_run_says(strategy: str, data: st.DataObject) -> None:
+    """However rows are cut and disordered, as long as none comes after the lateness."""
+    query = data.draw(strategies.queries())
+    table = data.draw(strategies.tables())
+    slack = query.delay + max(0, query.lateness - 1)  # exactly at the lateness is too late
+    stream = Stream(query, table, strategy=strategy)
+    with uncompiled():
+        emitted = []
+        for push in data.draw(strategies.cuts(data.draw(strategies.disordered(table, slack)))):
+            emitted += stream.push(push.rows)
+        emitted += stream.close()
+        final = stream.results(asked(query).run(stream.table(table))) if table else []
+    each_row = (Trailing, Programmed)  # of rows of equal time these give windows of equal names
+    alike = [i for i, each in enumerate(query.windows) if isinstance(each, each_row)]
+    last = [each for each in oracle.latest(query, emitted) if each.window_id not in alike]
+    assert same(last, [each for each in final if each.window_id not in alike])
+
+
+@pytest.mark.parametrize("strategy", FORCED[1:])
+@given(data=st.data())
+@settings(max_examples=60)
+def test_every_row_is_in_a_window_or_late(strategy: str, data: st.DataObject) -> None:
+    query = data.draw(strategies.queries(st.sampled_from(["tumbling", "session", "punctuated"]), 1))
+    query = replace(query, windows=query.windows[:1], aggregates={"n": agg.count()})
+    table = data.draw(strategies.tables())
+    stream = Stream(query, table, strategy=strategy)
+    with uncompiled():
+        emitted = []
+        for step in data.draw(strategies.advances(data.draw(strategies.cuts(data.draw(st.permutations(table)))))):
+            emitted += stream.push(step.rows) if isinstance(step, Push) else stream.advance(step.watermark)
+        emitted += stream.close()
+    counted = sum(each.aggregates["n"] for each in oracle.latest(query, emitted))
+    assert counted + len(stream.late) == len(table)
+    assert stream.stream.metrics()["dropped"] == len(stream.late)

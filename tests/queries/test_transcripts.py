@@ -11,10 +11,10 @@ from queries.transcript import Case
 
 CASES = transcript.load()
 
-RUNNERS: dict[str, Any] = {"oracle": lambda query, rows: oracle.Stream(query)}
+RUNNERS: dict[str, Any] = {"oracle": lambda query, rows, clock: oracle.Stream(query, clock)}
 RUNNERS |= {name: partial(streams.Stream, strategy=name) for name in streams.FORCED}
-"""What can play a transcript: made with a query and the rows to come, has push, advance, close (each returns
-`Result`s) and late."""
+"""What can play a transcript: made with a query, the rows to come and a clock, has push, advance, tick, close (each
+returns `Result`s) and late."""
 
 
 def in_any_order(results: list[Any]) -> list[str]:
@@ -24,13 +24,17 @@ def in_any_order(results: list[Any]) -> list[str]:
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_transcript(case: Case, runner: str) -> None:
-    stream = RUNNERS[runner](case.query, case.rows)
+    clock = streams.Clock()
+    stream = RUNNERS[runner](case.query, case.rows, clock)
     for step in case.steps:
         known = len(stream.late)
         if step.action == "push":
             emitted = stream.push(step.rows)
         elif step.action == "advance":
             emitted = stream.advance(step.watermark)
+        elif step.action == "tick":
+            clock.now = step.watermark
+            emitted = stream.tick()
         else:
             assert step.action == "close", f"line {step.line}: {step.action!r} is no step"
             emitted = stream.close()
@@ -41,16 +45,20 @@ def test_transcript(case: Case, runner: str) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_run_has_the_last_word(case: Case) -> None:
     """Where no row was behind the lateness, what a stream says last is what `run` says of all rows at once."""
-    stream = oracle.Stream(case.query)
+    clock = streams.Clock()
+    stream = oracle.Stream(case.query, clock)
     emitted, punctual = [], True
     for step in case.steps:
+        clock.now = step.watermark if step.action == "tick" else clock.now
         punctual &= not any(stream.is_behind(row) for row in step.rows)
         if step.action == "push":
             emitted += stream.push(step.rows)
+        elif step.action == "advance":
+            emitted += stream.advance(step.watermark)
         else:
-            emitted += stream.advance(step.watermark) if step.action == "advance" else stream.close()
+            emitted += stream.tick() if step.action == "tick" else stream.close()
     expected = oracle.final(**query_words(case.query), rows=case.rows)
-    advanced = any(step.action == "advance" for step in case.steps)
+    advanced = any(step.action in ("advance", "tick") for step in case.steps)
     if punctual and not (advanced and case.query.emit_empty):
         emitted += stream.close()
         assert in_any_order(oracle.latest(case.query, emitted)) == in_any_order(expected)

@@ -24,7 +24,8 @@ A file holds cases. A case is a headline, settings as Python expressions, and th
         -7 north 9
     close
 
-Under `push` are rows, then `->` and what is emitted, if anything; under `advance` and `close` what is emitted. A result
+Under `push` are rows, then `->` and what is emitted, if anything; under `advance` and `close` what is emitted, and
+under `tick 7` what is when the clock, which begins with 0, says 7 and the stream is asked what is due by it. A result
 is its key, window_id, window, aggregates in their order, and `#` with the revision unless that is 0. The window is
 `[start, end)`, for trailing windows by time `(start, end]`, and `[start, end]` where these are the times of the first
 and last row; `rows 0:3` or `values 0:10` behind it are the further fields. A retracted one has `retracted` for its
@@ -46,11 +47,19 @@ import pyarrow as pa
 from queries import definitions
 from queries.oracle import Query, Result
 
-from muntin import agg, policies, rows, window
+from muntin import ProcessingTime, agg, policies, rows, window
 from muntin.types import column_type
 
 HERE = Path(__file__).parent / "transcripts"
-SPACE = {"agg": agg, "policies": policies, "rows": rows, "window": window, "pa": pa, "own": definitions}
+SPACE = {
+    "ProcessingTime": ProcessingTime,
+    "agg": agg,
+    "policies": policies,
+    "rows": rows,
+    "window": window,
+    "pa": pa,
+    "own": definitions,
+}
 TOKEN = re.compile(r"\[[^\]]*\]|'[^']*'|\S+")
 WINDOW = re.compile(
     r"(?P<before>.*?)(?P<open>[\[(])(?P<start>[^,\])]+), (?P<end>[^,\])]+)(?P<close>[\])])(?P<after>.*)"

@@ -419,7 +419,7 @@ class _Settled:
         missing = [name for name in window.columns if name not in self.types]
         if missing:
             raise InvalidArgumentError(
-                f"{window!r} reads the column {missing[0]!r}, which no window or aggregate of this stream has read so far"
+                f"{window!r} reads the column {missing[0]!r}, which nothing in this stream has read so far"
             )
         resolved = window.resolve(self.plan.time_type)
         plan = replace(self.plan, windows={**self.plan.windows, window_id: resolved})

@@ -25,7 +25,8 @@ class Rows:
     def none(cls, types: Mapping[str, ColumnType]) -> Rows:
         """Return no rows."""
         empty = {name: Column(np.zeros(0, kind.physical), None, kind) for name, kind in types.items()}
-        return cls(*(np.zeros(0, np.int64) for _ in range(3)), empty)
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, nothing, nothing, empty)
 
     def __len__(self) -> int:
         """Return how many rows there are."""
@@ -47,8 +48,8 @@ class Rows:
         if not len(self) or not len(new):
             return (new if len(new) else self).sorted()
         columns = {name: _joined(column, new.columns[name]) for name, column in self.columns.items()}
-        both = [np.concatenate(pair) for pair in zip(self._places, new._places, strict=True)]
-        return Rows(*both, columns).sorted()
+        keys, times, numbers = (np.concatenate(pair) for pair in zip(self._places, new._places, strict=True))
+        return Rows(keys, times, numbers, columns).sorted()
 
     @property
     def _places(self) -> tuple[Array, Array, Array]:

@@ -82,6 +82,9 @@ class Question:
         twice = set(self.key) & set(self.aggregates)
         if twice:
             raise InvalidArgumentError(f"{min(twice)!r} is a key and an aggregate; give one of them another name")
+        self._require_durations()
+
+    def _require_durations(self) -> None:
         for name in ("watermark", "allowed_lateness"):
             if sized(any_sign(getattr(self, name), name), name) < 0:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}; it must not be negative")

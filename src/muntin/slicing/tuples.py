@@ -6,7 +6,7 @@ definitions; each remembers which of its rows it refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from muntin.slicing.said import Said, compare
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import Array
 from muntin.windows.advancing import Delta
+from muntin.windows.base import Window
 
 
 class Tuples(Strategy):
@@ -39,6 +40,7 @@ class Tuples(Strategy):
         self._watermark = BEFORE_TIME
         self._fresh = 0  # the number of the first row since windows were last looked at
         self._arrived = 0
+        self._complete_from = BEFORE_TIME  # no row from this time on was let go
         self._wake = np.zeros(0, np.int64)  # for each key the watermark at which something is to be done
 
     def take(self, batch: Batch, watermark: int) -> Array:
@@ -78,6 +80,8 @@ class Tuples(Strategy):
             emitted, first = part.emit(view, active, moment, early)
             answers += emitted
             _lower_to(needed, rows, view, first)
+            if part.kind.forgets:
+                part.refuse(view.numbers[np.repeat(first == view.ends, np.diff(view.ends, prepend=0))])
             np.minimum(wake, part.wakes(view, active, first, watermark), out=wake)
         self._wake[active] = wake
         self._let_go(rows, needed)
@@ -91,6 +95,7 @@ class Tuples(Strategy):
             return
         gone = np.arange(len(rows)) < np.repeat(needed, rows.ends - begins)
         numbers = rows.numbers[gone]
+        self._complete_from = max(self._complete_from, int(rows.times[gone].max()) + 1)
         for part in self._parts:
             mine = rows.take(np.flatnonzero(gone & part.takes_part(rows)))
             keys, counts = np.unique(mine.keys, return_counts=True)
@@ -108,6 +113,31 @@ class Tuples(Strategy):
             self._wake = np.concatenate((self._wake, more))
         self._wake[keys] = when
 
+    def add(self, window_id: int, definition: Window, plan: Plan) -> int:
+        """Answer one more definition, from the rows that are kept. O(n log n) for n rows."""
+        part = _Part(window_id, kind_of(definition, plan), plan)
+        part.begin(self._rows, self._watermark)
+        self._parts = [*self._parts, part]
+        self.plan = plan
+        self._wake_at(np.flatnonzero(self._wake < _NEVER), BEFORE_TIME)
+        return self._complete_from
+
+    def remove(self, window_id: int, plan: Plan) -> None:
+        """Answer a definition no more; what only it needed is let go with the next push."""
+        self._parts = [part for part in self._parts if part.window_id != window_id]
+        self.plan = plan
+        self._wake_at(np.flatnonzero(self._wake < _NEVER), BEFORE_TIME)
+
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back the state of now, and the definitions."""
+        state, parts, plan = self.save(), self._parts, self.plan
+
+        def back() -> None:
+            self._parts, self.plan = parts, plan
+            self.load(state)
+
+        return back
+
     def held_keys(self) -> Array:
         """Return the numbers of the keys of which anything is kept, ascending."""
         held = [self._rows.keys, *(part.held_keys() for part in self._parts)]
@@ -116,7 +146,7 @@ class Tuples(Strategy):
     def save(self) -> dict[str, Array]:
         """Return the whole state, as arrays by name."""
         state = {f"rows.{name}": array for name, array in self._rows.save().items()}
-        state["marks"] = np.array([self._watermark, self._fresh, self._arrived], np.int64)
+        state["marks"] = np.array([self._watermark, self._fresh, self._arrived, self._complete_from], np.int64)
         state["wake"] = self._wake.copy()
         for i, part in enumerate(self._parts):
             state |= {f"{i}.{name}": array for name, array in part.save().items()}
@@ -125,7 +155,7 @@ class Tuples(Strategy):
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
         self._rows = self._rows.load(_under("rows.", state))
-        self._watermark, self._fresh, self._arrived = (int(each) for each in state["marks"])
+        self._watermark, self._fresh, self._arrived, self._complete_from = map(int, state["marks"])
         self._wake = state["wake"].copy()
         for i, part in enumerate(self._parts):
             part.load(_under(f"{i}.", state))
@@ -181,6 +211,15 @@ class _Part:
         self.refused = np.zeros(0, np.int64)
         self.said = Said.nothing(getattr(kind, "number", np.int64))
 
+        self._pending = self.said.key, self.said.due
+
+    def begin(self, rows: Rows, watermark: int) -> None:
+        """Begin with rows that came before: they are taken, and what is settled by now is not looked at."""
+        self.kind.takes(rows.take(np.argsort(rows.numbers)), rows.take(slice(0, 0)), BEFORE_TIME)
+        self.kind.note(rows)
+        windows = self.kind.windows(rows, rows.present, Moment(BEFORE_TIME, BEFORE_TIME, BEFORE_TIME, 0))
+        self.kind.settle(windows, self.kind.settled(windows.due, watermark), watermark)
+
     # ------------------------------------------------------------ rows
 
     def refuse(self, numbers: Array) -> None:
@@ -228,9 +267,12 @@ class _Part:
         nothing = np.zeros(len(found.first), np.int64)
         low, high = found.rows or found.values or (nothing, nothing)
         count = len(which)
+        name_a, name_b, name_c = (each[which] for each in windows.name)
         return Said(
             windows.key[which],
-            *(each[which] for each in windows.name),
+            name_a,
+            name_b,
+            name_c,
             found.start[which],
             found.end[which],
             low[which].astype(self.said.low.dtype),

@@ -1,0 +1,190 @@
+"""Windows by what rows say: markers, slide policies, a column that advances."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from muntin.slicing.buffer import Rows
+from muntin.slicing.finite import find, numbers_of
+from muntin.slicing.kinds.base import Kind, Late, Moment, Windows, begins_of, keys_of, less, peers, zeros
+from muntin.slicing.strategy import END_OF_TIME, Plan
+from muntin.types import Array
+
+
+class PunctuatedKind(Kind):
+    """Windows that end with a marker."""
+
+    def _marks(self, rows: Rows) -> Array:
+        column = rows.columns[self.definition.column]
+        marks: Array = column.values != 0
+        return marks if column.valid is None else marks & column.valid
+
+    def late(self, key: int, held: Rows, new: Rows, watermark: int) -> Late:
+        times, marks, ends = held.times.tolist(), self._marks(held).tolist(), self._marks(new)
+
+        def takes(row: int) -> bool:
+            t = int(new.times[row])
+            at = bisect_right(times, t)
+            marker = next((i for i in range(at, len(times)) if marks[i]), None)
+            if ends[row] or (marker is not None and times[marker] + self.lateness <= watermark):
+                return False
+            times.insert(at, t)
+            marks.insert(at, False)
+            return True
+
+        return takes
+
+    def windows(self, rows: Rows, active: Array, moment: Moment) -> Windows:
+        found = find(self.definition, self.sorted_rows(rows))
+        key = keys_of(rows, found.first)
+        marked = self._marks(rows)[found.last - 1] if len(key) else np.zeros(0, np.bool_)
+        due = np.where(marked, found.end, END_OF_TIME)
+        old = (rows.numbers[found.last - 1] < moment.fresh) | (found.end < moment.before) if len(key) else marked
+        order = np.arange(len(key))
+        again = np.zeros(len(key), np.bool_)
+        if len(key):
+            same = (np.diff(key) == 0) & (np.diff(found.start) == 0) & (np.diff(found.end) == 0)
+            again[1:] = same
+        which = order - np.maximum.accumulate(np.where(again, 0, order)) if len(key) else order
+        return Windows(found, key, due, self.settled(due, moment.before) & old, (found.start, found.end, which))
+
+    def needed(self, rows: Rows, windows: Windows, settled: Array, watermark: int) -> Array:
+        """Keep the last marker that is settled, to know what is before it; and all windows that ended at its time."""
+        found = windows.found
+        of = np.searchsorted(rows.present, windows.key)
+        opened = np.full(len(rows.ends), END_OF_TIME)
+        np.minimum.at(opened, of[~settled], found.start[~settled])
+        first = rows.ends - 1
+        near = found.end >= opened[of]
+        np.minimum.at(first, of[near], found.first[near])
+        np.minimum.at(first, of[~settled], np.maximum(found.first[~settled] - 1, begins_of(rows)[of[~settled]]))
+        return first
+
+
+class ProgrammedKind(Kind):
+    """Windows of a policy. It may look at any row again when a late one comes, so that all are kept."""
+
+    def late(self, key: int, held: Rows, new: Rows, watermark: int) -> Late:
+        rows = held
+
+        def takes(row: int) -> bool:
+            nonlocal rows
+            t = int(new.times[row])
+            after = rows.with_rows(new.take(slice(row, row + 1)))
+            at = int(np.searchsorted(rows.times, t, "right"))
+            found = find(self.definition, self.sorted_rows(after))
+            holding = (found.first <= at) & (at < found.last) & (found.end + self.lateness > watermark)
+            if not holding.any():
+                return False
+            rows = after
+            return True
+
+        return takes
+
+    def windows(self, rows: Rows, active: Array, moment: Moment) -> Windows:
+        found = find(self.definition, self.sorted_rows(rows))
+        row = found.last - 1
+        old = (rows.numbers[row] < moment.fresh) | (found.end < moment.before)
+        settled = self.settled(found.end, moment.before) & old
+        return Windows(found, rows.keys[row], found.end, settled, (found.end, peers(rows)[row], zeros(len(row))))
+
+    def needed(self, rows: Rows, windows: Windows, settled: Array, watermark: int) -> Array:
+        return begins_of(rows)
+
+
+class DeltaKind(Kind):
+    """Windows by value. They are due when the column is beyond them, and settled by the greatest value that is old."""
+
+    def __init__(self, definition: Any, plan: Plan) -> None:
+        super().__init__(definition, plan)
+        self.born_settled: set[tuple[int, Any]] = set()
+        """Windows that rows of this push brought about when they were settled already, by key and from_value."""
+        steps = (definition.range, definition.every, definition.offset)
+        floats = plan.types[definition.column].family == "floating" or any(isinstance(each, float) for each in steps)
+        self.number: Any = np.float64 if floats else np.int64
+        self.range, self.every, self.offset = (self.number(each) for each in steps)
+
+    def _values(self, rows: Rows) -> tuple[Array, Array]:
+        """Return the values of the column, and the places of the rows that have one."""
+        values, held = numbers_of(self.definition.column, rows.columns)
+        return values.astype(self.number), held
+
+    def _last_end(self, values: Any) -> Any:
+        return (values - self.offset) // self.every * self.every + self.offset + self.range
+
+    def takes(self, new: Rows, held: Rows, watermark: int) -> Array:
+        taken = np.zeros(len(new), np.bool_)
+        values, valued = self._values(new)
+        old_values, old_valued = self._values(held)
+        old = old_valued[held.times[old_valued] <= less(watermark, self.lateness)]
+        beyond = dict(zip(*_greatest(held.keys[old], old_values[old]), strict=True))
+        for row in valued:
+            key, value = int(new.keys[row]), values[row]
+            most = beyond.get(key)
+            taken[row] = most is None or self._last_end(value) > most
+            if not taken[row]:
+                continue
+            if most is not None and value < most:
+                mine = held.of_key(key)
+                here = [old_values[i] for i in old_valued if mine.start <= i < mine.stop]
+                here += [values[i] for i in valued if i < row and taken[i] and new.keys[i] == key]
+                lows = [low for low in self._holding(value) if low + self.range <= most]
+                new_lows = [low for low in lows if not any(low <= each < low + self.range for each in here)]
+                self.born_settled |= {(key, low) for low in new_lows}
+            if new.times[row] <= less(watermark, self.lateness):
+                beyond[key] = value if most is None else max(most, value)
+        return taken
+
+    def _holding(self, value: Any) -> list[Any]:
+        """Return the from_values of the windows that hold a value."""
+        number = (value - self.offset - self.range) // self.every + 1
+        lows = []
+        while number * self.every <= value - self.offset:
+            lows.append(number * self.every + self.offset)
+            number += 1
+        return lows
+
+    def windows(self, rows: Rows, active: Array, moment: Moment) -> Windows:
+        found = find(self.definition, self.sorted_rows(rows))
+        assert found.values is not None
+        at = found.first if found.members is None else found.members[found.first]
+        key = keys_of(rows, at)
+        low, high = (each.astype(self.number) for each in found.values)
+        values, valued = self._values(rows)
+        due = np.full(len(key), END_OF_TIME)
+        settled = np.zeros(len(key), np.bool_)
+        old = less(moment.before, self.lateness)
+        for each in np.unique(key):
+            mine, own = np.flatnonzero(key == each), valued[rows.keys[valued] == each]
+            order = own[np.argsort(values[own], kind="stable")]
+            soonest = np.append(np.minimum.accumulate(rows.times[order][::-1])[::-1], END_OF_TIME)
+            due[mine] = soonest[np.searchsorted(values[order], high[mine])]
+            known = own[(rows.numbers[own] < moment.fresh) & (rows.times[own] <= old)]
+            if len(known):
+                settled[mine] = high[mine] <= values[known].max()
+        for i in range(len(key)) if self.born_settled else ():
+            settled[i] |= (int(key[i]), low[i]) in self.born_settled
+        name = low.view(np.int64) if low.dtype == np.float64 else low
+        return Windows(found, key, due, settled, (name, zeros(len(key)), zeros(len(key))))
+
+    def settle(self, windows: Windows, settled: Array, watermark: int) -> None:
+        self.born_settled = set()
+
+    def save(self) -> dict[str, Array]:
+        keys, lows = [key for key, _ in self.born_settled], [low for _, low in self.born_settled]
+        return {"born_key": np.array(keys, np.int64), "born_low": np.array(lows, self.number)}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.born_settled = set(zip(state["born_key"].tolist(), state["born_low"].tolist(), strict=True))
+
+
+def _greatest(keys: Array, values: Array) -> tuple[list[int], list[Any]]:
+    """Return keys that ascend, each once, and the greatest value of each."""
+    if not len(keys):
+        return [], []
+    begins = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[begins].tolist(), np.maximum.reduceat(values, begins).tolist()

@@ -243,13 +243,15 @@ def _runs(column: pa.Array) -> list[Runs]:
 
 def _list_runs(array: pa.Array, valid: Array) -> list[Runs]:
     """Return lists as their counts, the lengths of their elements, and these themselves, which are neighbours."""
-    wide = array.cast(pa.large_list(_element(array.type)))
-    offsets = wide.offsets.to_numpy()
-    counts = np.where(valid, np.diff(offsets), 0)
-    data, ends = _joined(_runs(wide.values), len(wide.values))
+    if pa.types.is_map(array.type):
+        array = array.cast(pa.large_list(_element(array.type)))
+    counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    elements = array.flatten()  # of what is not null, in order, wherever lists and views have them
+    data, ends = _joined(_runs(elements), len(elements))
     lengths = _as_bytes(np.diff(ends)).reshape(-1)
-    first = offsets[:-1]
-    bytes_of = ends[first + counts] - ends[first]
+    after = np.cumsum(counts)
+    first = after - counts
+    bytes_of = ends[after] - ends[first]
     return [_cells(valid, _as_bytes(counts)), (lengths, 8 * first, 8 * counts), (data, ends[first], bytes_of)]
 
 

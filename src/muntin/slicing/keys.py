@@ -126,7 +126,7 @@ class KeyTable:
         if 2 * self._dead > len(self._arena):
             self._compact()
         if 8 * self.capacity < len(self._used) > _LEAST_KEYS:
-            self._make_room(max(_LEAST_KEYS, len(self._used) // 4))
+            self._make_room(max(_LEAST_KEYS, 2 * self.capacity))
 
     def mark(self) -> Mark:
         """Return what `forget_since` needs to undo what comes now. O(1)."""
@@ -177,9 +177,12 @@ class KeyTable:
         taken = np.concatenate((numbers, free))
         if len(np.unique(taken)) < len(taken) or (taken < 0).any():
             raise SnapshotError("the snapshot is damaged: a key's number is there twice, or negative")
-        columns = pa.ipc.open_stream(pa.py_buffer(state["keys"].tobytes())).read_all().columns
         fresh = KeyTable(self.types)
-        fresh._require(columns, len(numbers))
+        try:
+            columns = pa.ipc.open_stream(pa.py_buffer(state["keys"].tobytes())).read_all().columns
+            fresh._require(columns, len(numbers))
+        except (pa.ArrowInvalid, ColumnTypeError, InvalidArgumentError) as error:
+            raise SnapshotError(f"the snapshot is damaged, or of other keys: {error}") from error
         fresh._make_room(int(taken.max(initial=0)) + 1)
         # A table in which just these numbers are free gives them in this order.
         fresh._free[: len(numbers)] = numbers[::-1]

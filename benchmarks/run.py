@@ -29,6 +29,7 @@ EXPERIMENTS = (
     "cold_start",
     "fiba",
     "citi_bike",
+    "keys",
 )
 
 

@@ -19,6 +19,7 @@ from muntin.errors import ColumnTypeError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.kernels.keying import KEYING, WITHIN
+from muntin.memory import room
 from muntin.types import Array
 
 Runs: TypeAlias = tuple[Array, Array, Array]
@@ -212,7 +213,7 @@ def _joined(parts: list[Runs], rows: int) -> tuple[Array, Array]:
     for _, _, lengths in parts:
         offsets[1:] += lengths
     np.cumsum(offsets, out=offsets)
-    data = np.empty(offsets[-1], np.uint8)
+    data = room(int(offsets[-1]), np.dtype(np.uint8))
     at = offsets[:-1].copy()
     for part, starts, lengths in parts:
         copy_runs(part, starts, lengths, data, at)
@@ -258,7 +259,7 @@ def _list_runs(array: pa.Array, valid: Array) -> list[Runs]:
 def _cells(valid: Array, values: Array) -> Runs:
     """Return runs of one width: whether there is a value, and the value, zeros where there is none."""
     rows, width = values.shape
-    cells = np.zeros((rows, width + 1), np.uint8)
+    cells = room(rows * (width + 1), np.dtype(np.uint8)).reshape(rows, width + 1)
     cells[:, 0] = valid
     cells[:, 1:] = values if valid.all() else np.where(valid[:, None], values, 0)
     return cells.reshape(-1), np.arange(rows) * (width + 1), np.full(rows, width + 1)

@@ -30,6 +30,7 @@ EXPERIMENTS = (
     "cold_start",
     "fiba",
     "citi_bike",
+    "keys",
 )
 
 

@@ -191,10 +191,15 @@ def generate(
     return Generated(emitter.text, emitter.injected, entries, counted)
 
 
-def standalone(*kernels: Callable[..., Any]) -> Generated:
-    """Write a module of kernels that use no aggregation."""
+def standalone(
+    *kernels: Callable[..., Any], within: Iterable[Callable[..., Any]] = (), counted: bool = True
+) -> Generated:
+    """Write a module of kernels that use no aggregation. Those in `within` are called only by the others.
+
+    Kernels that never allocate need not be `counted` (see `Generated`).
+    """
     names = tuple(kernel.__name__ for kernel in kernels)
-    return Generated("\n".join(_kernel_text(kernel, names) for kernel in kernels), {}, names)
+    return Generated("\n".join(_kernel_text(kernel, names) for kernel in (*within, *kernels)), {}, names, counted)
 
 
 def _kernel_text(kernel: Callable[..., Any], entries: tuple[str, ...]) -> str:

@@ -1,0 +1,239 @@
+"""Kernels of a hash table that gives keys small numbers.
+
+A key has a fingerprint: the key itself where it is one word, else a hash of its bytes, which are then compared too. The
+table is open: a key is in the first slot at or after its home that was free, and no free slot lies between. `slots`
+holds in each row a fingerprint and the number plus one, 0 where the slot is free; one more slot at the end is for null.
+
+By number: `used` (0 free, 1 a key, 2 the null key), `fingerprints`, and for keys of bytes `places`, where in the arena
+they begin and how long they are. `tallies` holds how many numbers wait in `free`, one more than the greatest in use,
+how many are in use, and the bytes of the arena that are taken. Numbers in `free` above the greatest in use are void: a
+number can only come back there once all of `free` has been given away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from muntin.kernels.vocabulary import Ints, index, inlined, kernel
+
+
+@inlined
+def home(fingerprint: Any, shift: Any) -> int:
+    """Return the slot from which on a key is looked for."""
+    mixed = (fingerprint ^ (fingerprint >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return index(((mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)) >> shift)
+
+
+@inlined
+def word_at(data: Any, at: int) -> Any:
+    """Return eight bytes as a number; the compiler makes one read of it."""
+    word = np.uint64(data[index(at)]) | np.uint64(data[index(at + 1)]) << np.uint64(8)
+    word |= np.uint64(data[index(at + 2)]) << np.uint64(16) | np.uint64(data[index(at + 3)]) << np.uint64(24)
+    word |= np.uint64(data[index(at + 4)]) << np.uint64(32) | np.uint64(data[index(at + 5)]) << np.uint64(40)
+    return word | np.uint64(data[index(at + 6)]) << np.uint64(48) | np.uint64(data[index(at + 7)]) << np.uint64(56)
+
+
+@inlined
+def hash_bytes(data: Any, begin: int, end: int) -> Any:
+    """Return a hash of some bytes, read eight at a time; the last eight may overlap those before."""
+    mixed = np.uint64(end - begin) * np.uint64(0x9E3779B97F4A7C15)
+    last = np.uint64(0)
+    if end - begin >= 8:
+        for at in range(begin, end - 8, 8):
+            mixed = (mixed ^ word_at(data, at)) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed ^= mixed >> np.uint64(29)
+        last = word_at(data, end - 8)
+    else:
+        for at in range(begin, end):
+            last = last << np.uint64(8) | np.uint64(data[index(at)])
+    mixed = (mixed ^ last) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+@inlined
+def same_bytes(some: Any, begin: int, others: Any, start: int, length: int) -> bool:
+    """Say whether two runs of bytes of one length are equal."""
+    if length < 8:
+        differences = 0
+        for i in range(length):
+            differences += some[index(begin + i)] != others[index(start + i)]
+        return differences == 0
+    for i in range(0, length - 8, 8):
+        if word_at(some, begin + i) != word_at(others, start + i):
+            return False
+    return bool(word_at(some, begin + length - 8) == word_at(others, start + length - 8))
+
+
+@inlined
+def give(free: Ints, tallies: Ints, room: int) -> int:
+    """Return a number that is not in use, or -1 where there is room for no more."""
+    while tallies[0] > 0:
+        tallies[0] -= 1
+        if free[tallies[0]] < tallies[1]:
+            tallies[2] += 1
+            return int(free[tallies[0]])
+    if tallies[1] == room:
+        return -1
+    tallies[1] += 1
+    tallies[2] += 1
+    return int(tallies[1]) - 1
+
+
+@kernel
+def number_words(
+    words: Any,
+    valid: Any,
+    begin: int,
+    slots: Any,
+    shift: Any,
+    tallies: Ints,
+    used: Any,
+    fingerprints: Any,
+    free: Ints,
+    numbers: Ints,
+) -> int:
+    """Number keys of one word from a row on. Return the row at which there was no more room. O(1) a row, expected."""
+    null = index(len(slots) - 1)
+    for row in range(begin, len(words)):
+        word = words[index(row)]
+        at = home(word, shift)
+        if len(valid) > 0 and not valid[index(row)]:
+            word = np.uint64(0)
+            at = null
+        while slots[at, 1] != np.uint64(0) and slots[at, 0] != word:
+            at = (at + index(1)) & (null - index(1))
+        held = slots[at, 1]
+        if held == np.uint64(0):
+            number = give(free, tallies, len(used))
+            if number < 0:
+                return row
+            used[number] = 2 if at == null else 1
+            fingerprints[number] = word
+            held = np.uint64(number + 1)
+            slots[at, 0] = word
+            slots[at, 1] = held
+        numbers[index(row)] = np.int64(held) - 1
+    return len(words)
+
+
+@kernel
+def number_bytes(
+    data: Any,
+    offsets: Ints,
+    valid: Any,
+    begin: int,
+    slots: Any,
+    shift: Any,
+    tallies: Ints,
+    used: Any,
+    fingerprints: Any,
+    free: Ints,
+    places: Ints,
+    arena: Any,
+    numbers: Ints,
+) -> int:
+    """Number keys of bytes from a row on. Return the row at which there was no more room. O(bytes) a row, expected."""
+    null = index(len(slots) - 1)
+    for row in range(begin, len(offsets) - 1):
+        start = offsets[index(row)]
+        length = offsets[index(row + 1)] - start
+        if len(valid) > 0 and not valid[index(row)]:
+            length = 0
+            fingerprint = np.uint64(0)
+            at = null
+        else:
+            fingerprint = hash_bytes(data, start, start + length)
+            at = home(fingerprint, shift)
+        held = slots[at, 1]
+        while held != np.uint64(0):
+            known = index(held) - index(1)
+            if (
+                slots[at, 0] == fingerprint
+                and places[known, 1] == length
+                and same_bytes(data, start, arena, places[known, 0], length)
+            ):
+                break
+            at = (at + index(1)) & (null - index(1))
+            held = slots[at, 1]
+        if held == np.uint64(0):
+            end = tallies[3] + length
+            number = give(free, tallies, len(used)) if end <= len(arena) else -1
+            if number < 0:
+                return row
+            for i in range(length):
+                arena[index(tallies[3] + i)] = data[index(start + i)]
+            places[number, 0] = tallies[3]
+            places[number, 1] = length
+            tallies[3] = end
+            used[number] = 2 if at == null else 1
+            fingerprints[number] = fingerprint
+            held = np.uint64(number + 1)
+            slots[at, 0] = fingerprint
+            slots[at, 1] = held
+        numbers[index(row)] = np.int64(held) - 1
+    return len(offsets) - 1
+
+
+@kernel
+def forget(numbers: Ints, slots: Any, shift: Any, tallies: Ints, used: Any, fingerprints: Any) -> None:
+    """Take keys out of the slots; what comes after a slot that is free now moves up. O(1) a key, expected."""
+    null = index(len(slots) - 1)
+    mask = null - index(1)
+    for i in range(len(numbers)):
+        number = numbers[index(i)]
+        at = null if used[number] == 2 else home(fingerprints[number], shift)
+        while slots[at, 1] != np.uint64(number + 1):
+            at = (at + index(1)) & mask
+        used[number] = 0
+        tallies[2] -= 1
+        slots[at, 1] = np.uint64(0)
+        following = at
+        while at != null:
+            following = (following + index(1)) & mask
+            if slots[following, 1] == np.uint64(0):
+                break
+            # A key may move to the free slot unless that lies before its home.
+            if ((following - home(slots[following, 0], shift)) & mask) >= ((following - at) & mask):
+                slots[at, 0] = slots[following, 0]
+                slots[at, 1] = slots[following, 1]
+                slots[following, 1] = np.uint64(0)
+                at = following
+
+
+@kernel
+def give_back(numbers: Ints, tallies: Ints, used: Any, free: Ints) -> None:
+    """Let the numbers of forgotten keys be given again, the last of them first."""
+    for i in range(len(numbers)):
+        free[tallies[0]] = numbers[i]
+        tallies[0] += 1
+    while tallies[1] > 0 and used[tallies[1] - 1] == 0:
+        tallies[1] -= 1
+    if tallies[1] == 0:
+        tallies[0] = 0
+
+
+@kernel
+def fill_slots(slots: Any, shift: Any, tallies: Ints, used: Any, fingerprints: Any) -> None:
+    """Put all keys into slots that are free. O(keys), expected."""
+    null = index(len(slots) - 1)
+    for number in range(tallies[1]):
+        if used[number] != 0:
+            at = null if used[number] == 2 else home(fingerprints[number], shift)
+            while slots[at, 1] != np.uint64(0):
+                at = (at + index(1)) & (null - index(1))
+            slots[at, 0] = fingerprints[number]
+            slots[at, 1] = np.uint64(number + 1)
+
+
+@kernel
+def copy_runs(data: Any, starts: Ints, lengths: Ints, into: Any, at: Ints) -> None:
+    """Copy runs of bytes, each to its place. O(bytes)."""
+    for row in range(len(starts)):
+        for i in range(lengths[index(row)]):
+            into[index(at[index(row)] + i)] = data[index(starts[index(row)] + i)]
+
+
+WITHIN = (home, word_at, hash_bytes, same_bytes, give)
+KEYING = (number_words, number_bytes, forget, give_back, fill_slots, copy_runs)

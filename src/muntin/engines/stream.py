@@ -17,8 +17,8 @@ from muntin.engines import stream_snapshots
 from muntin.engines.answer_tables import AnswerTables
 from muntin.engines.batch import as_table, require_room, time_column
 from muntin.engines.progress import Progress
-from muntin.engines.simple_keys import KeyTable
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
+from muntin.slicing.keys import KeyTable
 from muntin.slicing.plan import require_strategy, strategies_for
 from muntin.slicing.question import Question
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
@@ -372,7 +372,6 @@ class _Settled:
         self.tables = AnswerTables(self.plan, list(resolved.values()), keys)
         self.keys = KeyTable(list(keys.values()))
         self.strategies: list[Strategy] = strategies_for(question, self.plan, forced)
-        self._known = np.zeros(0, np.int64)
         self._crowd = _FEW_KEYS
 
     # ------------------------------------------------------------ rows
@@ -383,8 +382,6 @@ class _Settled:
         keys = [_as_type(pick(data, name, data.column_names), kind, name) for name, kind in self.key_types.items()]
         times = self._times(data)
         numbers = self.keys.numbers(keys, data.num_rows)
-        if self.key_types and len(numbers):
-            self._known = np.union1d(self._known, numbers)
         return Batch(numbers, times, columns, arrived), int(times.max(initial=BEFORE_TIME))
 
     def _times(self, data: pa.Table) -> Array:
@@ -404,13 +401,12 @@ class _Settled:
 
     def release_keys(self) -> None:
         """Forget keys of which no strategy holds anything, whenever there are twice as many as there were."""
-        if len(self._known) < 2 * self._crowd:
+        if not self.key_types or len(self.keys) < 2 * self._crowd:
             return
         held = np.unique(np.concatenate([each.held_keys() for each in self.strategies]))
-        idle = np.setdiff1d(self._known, held, assume_unique=True)
+        idle = np.setdiff1d(self.keys.in_use(), held, assume_unique=True)
         if len(idle):
             self.keys.release(idle)
-            self._known = held
         self._crowd = max(_FEW_KEYS, len(held))
 
     # ------------------------------------------------------------ windows
@@ -461,7 +457,8 @@ class _Settled:
     # ------------------------------------------------------------ state
 
     def undo(self) -> Callable[[], None]:
-        undos = [each.undo() for each in self.strategies]
+        # What cannot fail changes nothing when something else is refused: rows are looked at before any of it is kept.
+        undos = [each.undo() for each in self.strategies] if any(each.may_fail for each in self.strategies) else []
         mine = dict(vars(self))
         progress, keys = self.progress.save(), self.keys.mark()
 

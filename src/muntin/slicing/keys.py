@@ -66,6 +66,10 @@ class KeyTable:
         """One more than the greatest number in use. O(1)."""
         return int(self._tallies[_CAPACITY])
 
+    def in_use(self) -> Array:
+        """Return the numbers of all keys, ascending. O(n)."""
+        return np.flatnonzero(self._used[: self.capacity])
+
     @property
     def nbytes(self) -> int:
         """How many bytes the table takes. O(1)."""

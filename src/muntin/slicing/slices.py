@@ -198,6 +198,11 @@ class Slices(Strategy):
             retracted=np.full(count, retracted),
         )
 
+    @property
+    def may_fail(self) -> bool:
+        """Whether an aggregation can raise an error."""
+        return any(each.binding.may_fail for each in self.sets)
+
     def held_keys(self) -> Array:
         """Return the keys that have slices."""
         return np.union1d(self.sets[0].held(), self.records.keys)

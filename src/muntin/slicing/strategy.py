@@ -110,6 +110,11 @@ class Strategy(ABC):
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
 
+    @property
+    def may_fail(self) -> bool:
+        """Whether taking rows or answering windows can raise an error, as a user's own functions may."""
+        return True
+
     def undo(self) -> Callable[[], None]:
         """Return what brings back the state of now, should what comes next fail."""
         state = self.save()

@@ -13,9 +13,10 @@ from slicing.driver import Driver
 
 from muntin.kernels.cache import uncompiled
 from muntin.slicing.buckets import Buckets
+from muntin.slicing.tuple_tree import TupleTree
 
 TIMES = ["sliding", "tumbling", "cumulative", "own, context free"]
-KINDS: dict[Any, list[str]] = {Buckets: [*TIMES, "session"]}
+KINDS: dict[Any, list[str]] = {Buckets: [*TIMES, "session"], TupleTree: [*TIMES, "session"]}
 
 
 def play(driver: Driver, data: st.DataObject) -> None:

@@ -465,13 +465,12 @@ class _TimeBuckets:
         """Return the state as arrays."""
         self._name()
         size = int(self.marks[0])
-        anchors = [np.array([] if each.anchor is None else [each.anchor], np.int64) for each in self.windows]
         return {
             "table": self.table[:size].flatten(),
             "watermark": np.array([self.watermark], np.int64),
             **{f"counts{b}": each[:size].copy() for b, each in enumerate(self.counts)},
             **{f"born{d}": each.copy() for d, each in enumerate(self.born)},
-            **{f"anchor{d}": each for d, each in enumerate(anchors)},
+            **{f"known{d}": np.array(each.known, np.int64) for d, each in enumerate(self.windows)},
             **self.contents.save(),
         }
 
@@ -480,8 +479,7 @@ class _TimeBuckets:
         self.watermark = int(state["watermark"][0])
         self.born = [state[f"born{d}"].copy() for d in range(len(self.windows))]
         for d, definition in enumerate(self.definitions):
-            anchor = state[f"anchor{d}"]
-            self.windows[d] = numbered(definition, int(anchor[0]) if len(anchor) else None)
+            self.windows[d] = numbered(definition, tuple(state[f"known{d}"].tolist()))
         self.contents.load(state)
         table = state["table"].reshape(-1, len(UNUSED)).copy()
         self._hold(table, [state[f"counts{b}"].copy() for b in range(len(self.counts))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +31,12 @@ class Numbered(ABC):
         """Return the first window that ends after a time."""
 
     @property
-    def anchor(self) -> int | None:
-        """From where the numbers count, where that depends on what was asked first."""
-        return None
+    def known(self) -> tuple[int, ...]:
+        """From where the numbers count and between which times windows are known, where that depends on the rows."""
+        return ()
 
 
-def numbered(definition: ContextFree, anchor: int | None = None) -> Numbered:
+def numbered(definition: ContextFree, known: tuple[int, ...] = ()) -> Numbered:
     """Return the numbers of a definition's windows.
 
     >>> from muntin import window
@@ -48,16 +49,16 @@ def numbered(definition: ContextFree, anchor: int | None = None) -> Numbered:
         return _Sliding(definition.range, definition.every, definition.offset)
     if isinstance(definition, Cumulative):
         return _Growing(definition.range, definition.every, definition.offset)
-    return _Own(definition, anchor)
+    return _Own(definition, known)
 
 
 @dataclass(frozen=True)
 class _Sliding(Numbered):
     """Number k begins at k * every + offset."""
 
-    range: int
-    every: int
-    offset: int
+    range: Any
+    every: Any
+    offset: Any
 
     def holding(self, times: Array) -> tuple[Array, Array]:
         since = times - self.offset
@@ -68,16 +69,16 @@ class _Sliding(Numbered):
         return start, start + self.range
 
     def after(self, time: int) -> int:
-        return (time - self.offset - self.range) // self.every + 1
+        return int((time - self.offset - self.range) // self.every + 1)
 
 
 @dataclass(frozen=True)
 class _Growing(Numbered):
     """Number k ends at k * every + offset."""
 
-    range: int
-    every: int
-    offset: int
+    range: Any
+    every: Any
+    offset: Any
 
     def holding(self, times: Array) -> tuple[Array, Array]:
         since = times - self.offset
@@ -88,25 +89,28 @@ class _Growing(Numbered):
         return end - 1 - (end - 1 - self.offset) % self.range, end
 
     def after(self, time: int) -> int:
-        return (time - self.offset) // self.every + 1
+        return int((time - self.offset) // self.every + 1)
 
 
 class _Own(Numbered):
     """A user's windows, asked for as far as rows have come: number 0 is the first that ends after the anchor."""
 
-    def __init__(self, definition: ContextFree, anchor: int | None) -> None:
+    def __init__(self, definition: ContextFree, known: tuple[int, ...]) -> None:
         self._definition = definition
-        self._anchor = anchor
-        self._low = self._high = 0 if anchor is None else anchor
+        self._anchor: int | None = None
+        self._low = self._high = 0
+        if known:
+            self._anchor, self._low, self._high = known
         """All windows are known that end in (low, high]."""
-        self._before = 0
+        spans: list[Any] = list(definition.ended(self._low, self._high)) if known else []
+        self._starts: list[int] = [start for start, _ in spans]
+        self._ends: list[int] = [end for _, end in spans]
+        self._before = bisect_right(self._ends, self._low if self._anchor is None else self._anchor)
         """How many of those known end by the anchor."""
-        self._starts: list[int] = []
-        self._ends: list[int] = []
 
     @property
-    def anchor(self) -> int | None:
-        return self._anchor
+    def known(self) -> tuple[int, ...]:
+        return () if self._anchor is None else (self._anchor, self._low, self._high)
 
     def holding(self, times: Array) -> tuple[Array, Array]:
         if not len(times):
@@ -123,6 +127,11 @@ class _Own(Numbered):
     def after(self, time: int) -> int:
         """Return the first known window that ends after a time: of those unknown no row is in any."""
         return bisect_right(self._ends, time) - self._before
+
+    def start_after(self, time: int) -> int:
+        """Return where the first known window begins that ends after a time; a time after all others if none does."""
+        place = bisect_right(self._ends, time)
+        return self._starts[place] if place < len(self._starts) else 2**63 - 1
 
     def _know(self, oldest: int, youngest: int) -> None:
         """Ask for the windows that end after the oldest time and begin by the youngest."""
@@ -142,3 +151,115 @@ class _Own(Numbered):
                 self._starts.append(start)
                 self._ends.append(end)
             self._high = edge
+
+
+# ---------------------------------------------------------------- many definitions at once
+
+
+class Bank:
+    """Definitions of one kind, asked together: each answer has one element for each of them."""
+
+    def __init__(self, ids: Array, windows: Numbered, definition: ContextFree) -> None:
+        self.ids = ids
+        self.windows = windows
+        self.definition = definition
+        self.periodic = not isinstance(windows, _Own)
+
+    def _each(self, time: Any) -> Array:
+        return np.full(len(self.ids), time, np.int64)
+
+    def first_after(self, time: Any) -> Array:
+        """Return the first window of each that ends after a time, one for all or each its own.
+
+        Of one's own windows only those count that are known by now.
+        """
+        if isinstance(self.windows, _Own):
+            return np.array([self.windows.after(int(time))], np.int64)
+        return self.windows.holding(self._each(time))[0]
+
+    def last_of(self, time: int) -> Array:
+        """Return for each the window after the last that begins by a time."""
+        return self.windows.holding(self._each(time))[1]
+
+    def start_after(self, time: int) -> int:
+        """Return where the first window begins that ends after a time."""
+        if isinstance(self.windows, _Own):
+            return self.windows.start_after(time)
+        return int(self.windows.spans(self.first_after(time))[0].min())
+
+    def last_end(self, times: Array) -> Array:
+        """Return for each time the end of the last window that holds it, or a time before all others."""
+        ends = np.full(len(times), -(2**63))
+        for i in range(len(self.ids)):
+            windows = self._single(i)
+            first, last = windows.holding(times)
+            held = first < last
+            ends[held] = np.maximum(ends[held], windows.spans(last[held] - 1)[1])
+        return ends
+
+    def first_ending_after(self, times: Array, limit: int) -> Array:
+        """Return for each definition the first of ascending times that is in a window that ends after the limit."""
+        found = np.full(len(self.ids), 2**63 - 1)
+        for i in range(len(self.ids)):
+            windows = self._single(i)
+            _, last = windows.holding(times)
+            held = times[windows.spans(last - 1)[1] > limit] if self.periodic else times[:0]
+            if len(held):
+                found[i] = held[0]
+        return found
+
+    def _single(self, i: int) -> Numbered:
+        if isinstance(self.windows, _Sliding | _Growing):
+            shape = (self.windows.range, self.windows.every, self.windows.offset)
+            return type(self.windows)(*(int(np.asarray(each)[i]) for each in shape))
+        return self.windows
+
+    def between(self, first: Array, last: Array, times: Array | None) -> tuple[Array, Array, Array, Array, Array]:
+        """Return (id, number, start, end, periodic) of the windows [first, last) of each definition.
+
+        Given the ascending times of rows, stretches that are much longer than these lose the windows without rows.
+        """
+        sizes = np.maximum(last - first, 0)
+        numbers = []
+        for i, size in enumerate(sizes.tolist()):
+            numbers.append(np.arange(first[i], first[i] + size))
+            if times is not None and size > 16 * len(times) + 64:
+                held = _ranges(*self._single(i).holding(times))
+                numbers[-1] = held[(held >= first[i]) & (held < last[i])]
+        which = np.repeat(np.arange(len(self.ids)), [len(each) for each in numbers])
+        number = np.concatenate(numbers)
+        if isinstance(self.windows, _Sliding | _Growing):
+            shape = (self.windows.range, self.windows.every, self.windows.offset)
+            start, end = type(self.windows)(*(np.asarray(each)[which] for each in shape)).spans(number)
+        else:
+            start, end = self.windows.spans(number)
+        return self.ids[which], number, start, end, np.full(len(which), self.periodic)
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """What `Numbered.known` says."""
+        return self.windows.known
+
+    def load(self, known: tuple[int, ...]) -> None:
+        """Know what was known before."""
+        if not self.periodic:
+            self.windows = numbered(self.definition, known)
+
+
+def _ranges(first: Array, last: Array) -> Array:
+    """Return all numbers in the ranges [first, last), both bounds ascending, each once."""
+    begin = np.maximum(first, np.concatenate((first[:1], last[:-1])))
+    sizes = np.maximum(last - begin, 0)
+    return np.repeat(begin - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+
+
+def banks(windows: Mapping[int, ContextFree]) -> list[Bank]:
+    """Return definitions by kind: those whose windows follow from three numbers are asked together."""
+    found = []
+    for kind, maker in ((Sliding, _Sliding), (Cumulative, _Growing)):
+        mine = {i: each for i, each in windows.items() if isinstance(each, kind)}
+        if mine:
+            shape = np.array([(each.range, each.every, each.offset) for each in mine.values()], np.int64).T
+            found.append(Bank(np.array(list(mine)), maker(*shape), next(iter(mine.values()))))
+    own = {i: each for i, each in windows.items() if not isinstance(each, Sliding | Cumulative)}
+    return found + [Bank(np.array([i]), numbered(each), each) for i, each in own.items()]

@@ -5,18 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queries import strategies
+from queries import definitions, strategies
 from slicing.driver import Driver
 
+from muntin import agg, window
+from muntin.errors import OutOfOrderError, UnsupportedOperationError
 from muntin.kernels.cache import uncompiled
 from muntin.slicing.buckets import Buckets
+from muntin.slicing.cutty import Cutty
+from muntin.slicing.pairs import Pairs
+from muntin.slicing.strategy import BEFORE_TIME, Batch, Plan
 from muntin.slicing.tuple_tree import TupleTree
+from muntin.types import INT64
 
 TIMES = ["sliding", "tumbling", "cumulative", "own, context free"]
-KINDS: dict[Any, list[str]] = {Buckets: [*TIMES, "session"], TupleTree: [*TIMES, "session"]}
+KINDS: dict[Any, list[str]] = {
+    Buckets: [*TIMES, "session"],
+    TupleTree: [*TIMES, "session"],
+    Pairs: ["sliding", "tumbling"],
+    Cutty: TIMES,
+}
+ORDERED = (Pairs, Cutty)
 
 
 def play(driver: Driver, data: st.DataObject) -> None:
@@ -25,6 +38,8 @@ def play(driver: Driver, data: st.DataObject) -> None:
     table = data.draw(strategies.tables())
     delay = data.draw(st.sampled_from([0, 5, 20]))
     rows = data.draw(st.one_of(strategies.disordered(table, delay), st.permutations(table)))
+    if driver.kind in ORDERED:
+        rows = table
     for step in data.draw(strategies.advances(data.draw(strategies.cuts(rows)))):
         driver.step(step)
         if data.draw(st.integers(0, 4)) == 0:
@@ -39,7 +54,7 @@ def play(driver: Driver, data: st.DataObject) -> None:
 @settings(max_examples=150)
 def test_random_queries(kind: Any, data: st.DataObject) -> None:
     with uncompiled():
-        play(Driver(data.draw(strategies.queries(st.sampled_from(KINDS[kind]))), kind), data)
+        play(Driver(data.draw(strategies.queries(st.sampled_from(KINDS[kind]))), kind, ordered=kind in ORDERED), data)
 
 
 SOME = {
@@ -56,4 +71,54 @@ SOME = {
 def test_compiled(kind: Any, names: list[str], data: st.DataObject) -> None:
     query = data.draw(strategies.queries(st.sampled_from(KINDS[kind])))
     query = replace(query, aggregates={name: strategies.AGGREGATES[name] for name in names})
-    play(Driver(query, kind), data)
+    play(Driver(query, kind, ordered=kind in ORDERED), data)
+
+
+def plan(definition: Any, **words: Any) -> Plan:
+    return Plan({0: definition.resolve(INT64)}, {"n": agg.count()}, {}, INT64, **words)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_is_refused(kind: Any) -> None:
+    for definition in (window.delta("km", 10), window.punctuated("mark"), definitions.Silence(3)):
+        reason = kind.can(plan(definition, ordered=True))
+        assert repr(definition) in reason
+        assert "take the strategy" in reason
+        with pytest.raises(UnsupportedOperationError, match="take the strategy"):
+            kind(plan(definition, ordered=True))
+    assert kind.can(plan(window.tumbling(5), ordered=True)) is None
+
+
+@pytest.mark.parametrize("kind", ORDERED)
+def test_rows_out_of_order_are_refused_and_change_nothing(kind: Any) -> None:
+    assert "in order" in kind.can(plan(window.tumbling(5)))
+    strategy = kind(plan(window.tumbling(5), ordered=True))
+    strategy.take(Batch(np.array([0, 0]), np.array([1, 4]), {}), BEFORE_TIME)
+    before = {name: each.tolist() for name, each in strategy.save().items()}
+    for times in ([3, 9], [5, 4]):
+        with pytest.raises(OutOfOrderError, match="take the strategy"):
+            strategy.take(Batch(np.array([0, 0]), np.array(times), {}), BEFORE_TIME)
+    assert {name: each.tolist() for name, each in strategy.save().items()} == before
+    (answers,) = strategy.emit(5, 5)
+    assert answers.aggregates["n"].to_pylist() == [2]
+    assert strategy.held_keys().tolist() == []
+
+
+def test_slices_are_as_few_as_said() -> None:
+    """Of windows of 10 every 4, Pairs cuts twice in each slide and Cutty once; the tree keeps every row."""
+    times = np.arange(40)
+    slices = {}
+    for kind in (Pairs, Cutty, TupleTree):
+        strategy = kind(plan(window.sliding(10, every=4), ordered=True))
+        strategy.take(Batch(np.zeros(40, np.int64), times, {}), BEFORE_TIME)
+        found = strategy.metrics()
+        slices[kind] = found.get("slices", found.get("kept"))
+    assert slices == {Pairs: 20, Cutty: 10, TupleTree: 40}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_gaps_cost_nothing(kind: Any) -> None:
+    strategy = kind(plan(window.sliding(3, every=1), ordered=True, lateness=2**40))
+    strategy.take(Batch(np.zeros(2, np.int64), np.array([0, 2**40]), {}), BEFORE_TIME)
+    answers = strategy.emit(2**41 - 10, 2**41)
+    assert sorted(end for each in answers for end in each.end.tolist()) == [1, 2, 3, 2**40 + 1, 2**40 + 2, 2**40 + 3]

@@ -133,6 +133,12 @@ class _Own(Numbered):
         place = bisect_right(self._ends, time)
         return self._starts[place] if place < len(self._starts) else 2**63 - 1
 
+    def begin_after(self, time: int) -> int | None:
+        """Return the first time after this one at which a window begins, or None."""
+        self._know(time, time)
+        place = bisect_right(self._starts, time)
+        return self._starts[place] if place < len(self._starts) else None
+
     def _know(self, oldest: int, youngest: int) -> None:
         """Ask for the windows that end after the oldest time and begin by the youngest."""
         if self._anchor is None:
@@ -181,6 +187,13 @@ class Bank:
         """Return for each the window after the last that begins by a time."""
         return self.windows.holding(self._each(time))[1]
 
+    def begin_after(self, time: int) -> int | None:
+        """Return the first time after this one at which a window begins."""
+        if isinstance(self.windows, _Own):
+            return self.windows.begin_after(time)
+        step = self.windows.every if isinstance(self.windows, _Sliding) else self.windows.range  # type: ignore[attr-defined]
+        return int((time + step - (time - self.windows.offset) % step).min())  # type: ignore[attr-defined]
+
     def start_after(self, time: int) -> int:
         """Return where the first window begins that ends after a time."""
         if isinstance(self.windows, _Own):
@@ -221,13 +234,15 @@ class Bank:
         """
         sizes = np.maximum(last - first, 0)
         numbers = []
-        for i, size in enumerate(sizes.tolist()):
-            numbers.append(np.arange(first[i], first[i] + size))
-            if times is not None and size > 16 * len(times) + 64:
+        for i in np.flatnonzero(sizes).tolist():
+            if times is not None and sizes[i] > 16 * len(times) + 64:
                 held = _ranges(*self._single(i).holding(times))
-                numbers[-1] = held[(held >= first[i]) & (held < last[i])]
-        which = np.repeat(np.arange(len(self.ids)), [len(each) for each in numbers])
-        number = np.concatenate(numbers)
+                numbers.append(held[(held >= first[i]) & (held < last[i])])
+                sizes[i] = len(numbers[-1])
+            else:
+                numbers.append(np.arange(first[i], last[i]))
+        which = np.repeat(np.arange(len(self.ids)), sizes)
+        number = np.concatenate([np.zeros(0, np.int64), *numbers])
         if isinstance(self.windows, _Sliding | _Growing):
             shape = (self.windows.range, self.windows.every, self.windows.offset)
             start, end = type(self.windows)(*(np.asarray(each)[which] for each in shape)).spans(number)

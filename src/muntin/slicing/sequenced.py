@@ -81,8 +81,8 @@ class Sequenced:
         """Add the rows [begin, stop) of one key, in the order of their times."""
         self.keyed.of(key).merge(inputs, times, begin, stop)
 
-    def _prepare(self, times: Array, keys: Array) -> None:
-        """Look at all rows, sorted by key, before they are added."""
+    def _prepare(self, times: Array, keys: Array, taken: Array) -> None:
+        """Look at all rows that were taken, sorted by key, before they are added."""
 
     def take(self, batch: Batch, order: Array, watermark: int) -> Array:
         """Add rows; return which of them some window took."""
@@ -90,7 +90,7 @@ class Sequenced:
         rows = order[taken]
         keys, times = batch.keys[rows], batch.times[rows]
         inputs = self.fused.inputs(batch.columns, rows)
-        self._prepare(times, keys)
+        self._prepare(times, keys, taken)
         for key, begin, stop in runs(keys):
             self.spanned.note(key, times[begin:stop], watermark)
             self._add(inputs, times, key, begin, stop)
@@ -123,7 +123,7 @@ class Sequenced:
         if not len(chosen):
             return []
         outputs = self.fused.outputs(len(chosen))
-        picked = Candidates(*(each[chosen] for each in vars(found).values()))
+        picked = found.pick(chosen)
         self._answer(key, leaves, picked, first[chosen], last[chosen], outputs)
         keys, retracted = np.full(len(chosen), key), np.zeros(len(chosen), np.bool_)
         arrays = self.fused.arrays(outputs)

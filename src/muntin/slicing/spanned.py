@@ -29,6 +29,10 @@ class Candidates:
     periodic: Array
     """Whether the window is also emitted without rows, where those are asked for."""
 
+    def pick(self, places: Array) -> Candidates:
+        """Return some of them."""
+        return Candidates(*(each[places] for each in vars(self).values()))
+
 
 class Spanned:
     """What was said of the windows of each key, and which of its rows are new."""
@@ -88,8 +92,15 @@ class Spanned:
             if not early and watermark < END_OF_TIME:
                 last = np.minimum(last, bank.first_after(np.maximum(since, watermark)))
             found.append(bank.between(first, last, None if self.plan.emit_empty else times))
-        ids, numbers, start, end, periodic = (np.concatenate(each) for each in zip(*found, strict=True))
-        return Candidates(ids, numbers, start, end, periodic)
+        return Candidates(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+    def ending(self, since: int, until: int, times: Array) -> Candidates:
+        """Return the windows that end in (since, until], perhaps without some in which none of these times is."""
+        found = []
+        for bank in self.banks:
+            bank.last_of(until)  # so that one's own windows are known as far
+            found.append(bank.between(bank.first_after(since), bank.first_after(until), times))
+        return Candidates(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
     def choose(self, key: int, found: Candidates, counts: Array, watermark: int, horizon: int) -> tuple[Array, Array]:
         """Return which candidates are emitted, now that their rows were counted, and their revisions."""

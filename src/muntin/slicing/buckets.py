@@ -110,6 +110,7 @@ def fill_buckets(
     begin: int,
 ) -> int:
     """Combine each row into the buckets [first, last); return the row for which there was no room, or their number."""
+    near = -1  # the bucket of the row before: where windows do not overlap, the next row is often in it too
     for row in range(begin, len(keys)):
         if first[row] >= last[row]:
             continue
@@ -117,7 +118,11 @@ def fill_buckets(
             return row
         state = lift(columns, times, row)
         for number in range(first[row], last[row]):
-            at = bucket_of(table, places, marks, definition, keys[row], number)
+            if near >= 0 and table[near, 2] == number and table[near, 1] == keys[row]:
+                at = near
+            else:
+                at = bucket_of(table, places, marks, definition, keys[row], number)
+                near = at
             if counts[at] == 0:
                 store(slots, at, state)
             else:

@@ -19,6 +19,7 @@ from muntin.kernels.vocabulary import Ints, Outputs, Slots, emit, kernel, load, 
 from muntin.slicing.fused import Fused
 from muntin.slicing.in_order import InOrder, Slices, earliest
 from muntin.slicing.leaves import Leaves
+from muntin.slicing.sequenced import Stretches
 from muntin.slicing.spanned import Candidates
 from muntin.slicing.strategy import Plan
 from muntin.types import Array
@@ -91,17 +92,15 @@ class _Cutty(Slices):
         names = zip(found.ids.tolist(), found.numbers.tolist(), strict=True)
         return [(i, self.ended[(key, *name)]) for i, name in enumerate(names) if (key, *name) in self.ended]
 
-    def _answer(
-        self, key: int, leaves: Leaves, found: Candidates, first: Array, last: Array, outputs: list[tuple[Array, ...]]
-    ) -> None:
-        aside = self._aside(key, found)
-        last[[i for i, _ in aside]] = 0  # not from slices, of which the last one holds rows after the window too
-        super()._answer(key, leaves, found, first, last, outputs)
-        for i, (_, _, states, at) in aside:
+    def _answer(self, each: Stretches, outputs: list[tuple[Array, ...]], at: int) -> None:
+        aside = self._aside(each.key, each.windows)
+        each.last[[i for i, _ in aside]] = 0  # not from slices, the last of which holds rows after the window too
+        super()._answer(each, outputs, at)
+        for i, (_, _, states, place) in aside:
             for module, slots, out in zip(self.asides, states, outputs, strict=True):
                 for valid in out[1::2]:
-                    valid[i : i + 1] = True  # it was written as a window without rows
-                module.answer_aside(slots, at, out, i)
+                    valid[at + i : at + i + 1] = True  # it was written as a window without rows
+                module.answer_aside(slots, place, out, at + i)
 
     def _let_go(self) -> None:
         limit = self.spanned.watermark - self.spanned.plan.lateness

@@ -33,7 +33,7 @@ class Slices(Sequenced):
     def _edge_after(self, time: int) -> int:
         """Return the first time after this one at which a slice begins."""
 
-    def take(self, batch: Batch, order: Array, watermark: int) -> Array:
+    def take(self, batch: Batch, order: Array | slice, watermark: int) -> Array:
         """Add rows; refuse them all if one comes before another's time. O(1) combines a row."""
         times = batch.times
         before = np.concatenate(([self.youngest], times[:-1]))
@@ -128,8 +128,8 @@ class InOrder(Strategy):
         """Take rows into slices; `OutOfOrderError` if a time comes before one already seen. O(1) combines a row."""
         keys = batch.keys
         alone = bool((keys == keys[0]).all()) if len(keys) else True
-        order = np.arange(len(keys)) if alone else np.argsort(keys, kind="stable")
-        taken = np.zeros(len(order), np.bool_)
+        order = slice(None) if alone else np.argsort(keys, kind="stable")
+        taken = np.zeros(len(keys), np.bool_)
         taken[order] = self._slices.take(batch, order, watermark)
         return taken
 

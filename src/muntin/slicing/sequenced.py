@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +23,13 @@ def runs(keys: Array) -> Iterator[tuple[int, int, int]]:
     for begin, stop in pairwise(bounds):
         if begin < stop:
             yield int(keys[begin]), begin, stop
+
+
+def kept(order: Array | slice, taken: Array) -> Array | slice:
+    """Return the rows of an order that were taken: where that is all of them, without a copy."""
+    if taken.all():
+        return order
+    return np.flatnonzero(taken) if isinstance(order, slice) else order[taken]
 
 
 class Keyed:
@@ -66,6 +74,18 @@ class Keyed:
             each.check()
 
 
+@dataclass(frozen=True)
+class Stretches:
+    """Windows of one key to be emitted, and the leaves [first, last) of each."""
+
+    key: int
+    leaves: Leaves
+    windows: Candidates
+    first: Array
+    last: Array
+    revisions: Array
+
+
 class Sequenced:
     """Context-free windows as stretches of leaves; how rows become leaves is for subclasses to say."""
 
@@ -84,10 +104,10 @@ class Sequenced:
     def _prepare(self, times: Array, keys: Array, taken: Array) -> None:
         """Look at all rows that were taken, sorted by key, before they are added."""
 
-    def take(self, batch: Batch, order: Array, watermark: int) -> Array:
+    def take(self, batch: Batch, order: Array | slice, watermark: int) -> Array:
         """Add rows; return which of them some window took."""
         taken = self.spanned.takes(batch.times[order], watermark)
-        rows = order[taken]
+        rows = kept(order, taken)
         keys, times = batch.keys[rows], batch.times[rows]
         inputs = self.fused.inputs(batch.columns, rows)
         self._prepare(times, keys, taken)
@@ -98,36 +118,53 @@ class Sequenced:
 
     def emit(self, watermark: int, horizon: int, *, early: bool) -> list[Answers]:
         """Answer the windows that are due or have changed, and let go the leaves that none needs."""
-        found = []
-        for key in sorted({*self.keyed.leaves, *self.spanned.keys()}):
-            leaves = self.keyed.of(key)
-            candidates = self.spanned.candidates(key, leaves.times, watermark, horizon, early=early)
-            if len(candidates.ids):
-                found += self._of_key(key, leaves, candidates, max(watermark, self.spanned.watermark), horizon)
+        found = [
+            each
+            for key in sorted({*self.keyed.leaves, *self.spanned.keys()})
+            for each in self._of_key(key, watermark, horizon, early=early)
+        ]
+        answers = self._answers(found)
         self.spanned.settle(watermark)
         self._let_go()
-        return found
+        return answers
+
+    def _of_key(self, key: int, watermark: int, horizon: int, *, early: bool) -> list[Stretches]:
+        """Return the windows of a key that are to be emitted: one element, or none."""
+        leaves = self.keyed.of(key)
+        found = self.spanned.candidates(key, leaves.times, watermark, horizon, early=early)
+        if not len(found.ids):
+            return []
+        first, last, counts = self._count(key, leaves, found)
+        now = max(watermark, self.spanned.watermark)
+        chosen, revisions = self.spanned.choose(key, found, counts, now, horizon)
+        if not len(chosen):
+            return []
+        return [Stretches(key, leaves, found.pick(chosen), first[chosen], last[chosen], revisions)]
 
     def _count(self, key: int, leaves: Leaves, found: Candidates) -> tuple[Array, Array, Array]:
         """Return the leaves [first, last) of each window, and how many rows it has."""
         return leaves.stretches(found.start, found.end)
 
-    def _answer(
-        self, key: int, leaves: Leaves, found: Candidates, first: Array, last: Array, outputs: list[tuple[Array, ...]]
-    ) -> None:
-        leaves.answer(first, last, outputs, 0)
+    def _answer(self, each: Stretches, outputs: list[tuple[Array, ...]], at: int) -> None:
+        """Lower windows into the outputs, from row `at` on."""
+        each.leaves.answer(each.first, each.last, outputs, at)
 
-    def _of_key(self, key: int, leaves: Leaves, found: Candidates, watermark: int, horizon: int) -> list[Answers]:
-        first, last, counts = self._count(key, leaves, found)
-        chosen, revisions = self.spanned.choose(key, found, counts, watermark, horizon)
-        if not len(chosen):
+    def _answers(self, found: list[Stretches]) -> list[Answers]:
+        """Answer the windows of all keys together."""
+        if not found:
             return []
-        outputs = self.fused.outputs(len(chosen))
-        picked = found.pick(chosen)
-        self._answer(key, leaves, picked, first[chosen], last[chosen], outputs)
-        keys, retracted = np.full(len(chosen), key), np.zeros(len(chosen), np.bool_)
-        arrays = self.fused.arrays(outputs)
-        return [Answers(keys, picked.ids, picked.start, picked.end, arrays, revisions, retracted)]
+        sizes = [len(each.revisions) for each in found]
+        outputs = self.fused.outputs(sum(sizes))
+        at = 0
+        for each, size in zip(found, sizes, strict=True):
+            self._answer(each, outputs, at)
+            at += size
+        keys = np.repeat(np.array([each.key for each in found], np.int64), sizes)
+        ids, start, end = (
+            np.concatenate([getattr(each.windows, name) for each in found]) for name in ("ids", "start", "end")
+        )
+        revisions = np.concatenate([each.revisions for each in found])
+        return [Answers(keys, ids, start, end, self.fused.arrays(outputs), revisions, np.zeros(at, np.bool_))]
 
     def _let_go(self) -> None:
         for key, leaves in list(self.keyed.leaves.items()):

@@ -14,7 +14,7 @@ import numpy as np
 from muntin.slicing.fused import Fused
 from muntin.slicing.joined import KEY, LAST, REVISION, START, Sessions
 from muntin.slicing.rivals import event_order, part_of, refuse, summed
-from muntin.slicing.sequenced import Keyed, Sequenced, runs
+from muntin.slicing.sequenced import Keyed, Sequenced, kept, runs
 from muntin.slicing.strategy import END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import Array
 from muntin.windows.own import ContextFree
@@ -29,11 +29,11 @@ class _Sessions:
         self.sessions = Sessions(definition.gap, plan.lateness)
         self.keyed = Keyed(fused, tree=True)
 
-    def take(self, batch: Batch, order: Array, watermark: int) -> Array:
+    def take(self, batch: Batch, order: Array | slice, watermark: int) -> Array:
         """Add the rows that are not too late for their session; return which are."""
         joined = self.sessions.join(batch.keys[order], batch.times[order], watermark)
         taken = joined.into >= 0
-        rows = order[taken]
+        rows = kept(order, taken)
         times, inputs = batch.times[rows], self.fused.inputs(batch.columns, rows)
         for key, begin, stop in runs(batch.keys[rows]):
             self.keyed.of(key).merge(inputs, times, begin, stop)
@@ -119,10 +119,9 @@ class TupleTree(Strategy):
     def take(self, batch: Batch, watermark: int) -> Array:
         """Insert rows as leaves. O(1) combines a row in order, O(rows after it) for one that is not."""
         order = event_order(batch)
-        rows = np.arange(len(batch.times)) if isinstance(order, slice) else order
-        taken = np.zeros(len(rows), np.bool_)
+        taken = np.zeros(len(batch.times), np.bool_)
         for part in self._parts:
-            taken[rows] |= part.take(batch, rows, watermark)
+            taken[order] |= part.take(batch, order, watermark)
         return taken
 
     def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from muntin.slicing.counted import Counted
 from muntin.slicing.fused import Fused
 from muntin.slicing.joined import KEY, LAST, REVISION, START, Sessions
 from muntin.slicing.rivals import event_order, part_of, refuse, summed
 from muntin.slicing.sequenced import Keyed, Sequenced, kept, runs
 from muntin.slicing.strategy import END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import Array
+from muntin.windows.counts import SlidingRows, TrailingRows
 from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
 
@@ -95,9 +97,9 @@ class _Sessions:
 class TupleTree(Strategy):
     """An aggregate tree over the rows of each key; windows are range queries.
 
-    For windows by time whose edges are known and sessions; rows in any order; any aggregation. O(1) combines a row in
-    order, O(rows after it) to insert one out of order, O(log n) to answer a window. All rows are kept for as long as a
-    window may need them, once for all context-free windows and once for each other definition.
+    For context-free windows by time, sessions and windows by rows; rows in any order; any aggregation. O(1) combines
+    a row in order, O(rows after it) to insert one out of order, O(log n) to answer a window. All rows are kept for as
+    long as a window may need them, once for all context-free windows and once for each other definition.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -107,13 +109,18 @@ class TupleTree(Strategy):
         free = {i: each for i, each in plan.windows.items() if isinstance(each, ContextFree)}
         self._parts: list[Any] = [Sequenced(plan, free, fused)] if free else []
         self._parts += [_Sessions(plan, i, w, fused) for i, w in plan.windows.items() if isinstance(w, Session)]
+        counted = {i: w for i, w in plan.windows.items() if isinstance(w, SlidingRows | TrailingRows)}
+        self._parts += [Counted(plan, i, each, fused) for i, each in counted.items()]
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:
         """Return why this strategy cannot answer a plan, or None where it can."""
         for each in plan.windows.values():
-            if not isinstance(each, ContextFree | Session):
-                return f"a tree over rows answers windows by time, and {each!r} is none; take the strategy 'slicing'"
+            if not isinstance(each, ContextFree | Session | SlidingRows | TrailingRows):
+                return (
+                    f"the tree over rows answers context-free windows by time, sessions and windows by rows, and "
+                    f"{each!r} is none of these; take the strategy 'slicing'"
+                )
         return None
 
     def take(self, batch: Batch, watermark: int) -> Array:

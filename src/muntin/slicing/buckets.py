@@ -616,6 +616,17 @@ class Buckets(Strategy):
     For context-free windows by time and sessions; rows in any order; any aggregation. O(windows of a row) combines a
     row, O(open windows) to see which are due, O(1) to answer one (O(its rows) where rows are kept). Of a key with
     sessions the end of the last settled one is remembered for ever, since no row may join it.
+
+    >>> import numpy as np
+    >>> from muntin import agg, window
+    >>> from muntin.slicing.strategy import BEFORE_TIME, Batch, Plan
+    >>> from muntin.types import INT64
+    >>> plan = Plan({0: window.tumbling(5)}, {"n": agg.count()}, {}, INT64)
+    >>> strategy = Buckets(plan)
+    >>> strategy.take(Batch(np.array([0, 0, 0]), np.array([1, 7, 5]), {}), BEFORE_TIME).tolist()
+    [True, True, True]
+    >>> [(each.end.tolist(), each.aggregates["n"].to_pylist()) for each in strategy.emit(10, 10)]
+    [([5, 10], [1, 2])]
     """
 
     def __init__(self, plan: Plan) -> None:

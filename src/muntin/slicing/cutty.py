@@ -131,6 +131,17 @@ class Cutty(InOrder):
     """Slices that begin where windows begin, under a tree; rows in order and context-free windows by time only.
 
     O(1) combines a row, O(log slices) to answer a window.
+
+    >>> import numpy as np
+    >>> from muntin import agg, window
+    >>> from muntin.slicing.strategy import BEFORE_TIME, Batch, Plan
+    >>> from muntin.types import INT64
+    >>> plan = Plan({0: window.sliding(6, every=4)}, {"n": agg.count()}, {}, INT64, ordered=True)
+    >>> strategy = Cutty(plan)
+    >>> strategy.take(Batch(np.array([0, 0, 0]), np.array([1, 5, 7]), {}), BEFORE_TIME).tolist()
+    [True, True, True]
+    >>> [(each.end.tolist(), each.aggregates["n"].to_pylist()) for each in strategy.emit(10, 10)]
+    [([2, 6, 10], [1, 2, 2])]
     """
 
     slices = _Cutty

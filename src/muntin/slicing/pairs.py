@@ -39,6 +39,17 @@ class Pairs(InOrder):
     """Two slices for each slide, merged lazily; rows in order and sliding or tumbling windows only.
 
     O(1) combines a row; O(slices of the window) to answer one.
+
+    >>> import numpy as np
+    >>> from muntin import agg, window
+    >>> from muntin.slicing.strategy import BEFORE_TIME, Batch, Plan
+    >>> from muntin.types import INT64
+    >>> plan = Plan({0: window.sliding(6, every=4)}, {"n": agg.count()}, {}, INT64, ordered=True)
+    >>> strategy = Pairs(plan)
+    >>> strategy.take(Batch(np.array([0, 0, 0]), np.array([1, 5, 7]), {}), BEFORE_TIME).tolist()
+    [True, True, True]
+    >>> [(each.end.tolist(), each.aggregates["n"].to_pylist()) for each in strategy.emit(10, 10)]
+    [([2, 6, 10], [1, 2, 2])]
     """
 
     slices = _Pairs

@@ -100,6 +100,17 @@ class TupleTree(Strategy):
     For context-free windows by time, sessions and windows by rows; rows in any order; any aggregation. O(1) combines
     a row in order, O(rows after it) to insert one out of order, O(log n) to answer a window. All rows are kept for as
     long as a window may need them, once for all context-free windows and once for each other definition.
+
+    >>> import numpy as np
+    >>> from muntin import agg, window
+    >>> from muntin.slicing.strategy import BEFORE_TIME, Batch, Plan
+    >>> from muntin.types import INT64
+    >>> plan = Plan({0: window.tumbling(5)}, {"n": agg.count()}, {}, INT64)
+    >>> strategy = TupleTree(plan)
+    >>> strategy.take(Batch(np.array([0, 0, 0]), np.array([1, 7, 5]), {}), BEFORE_TIME).tolist()
+    [True, True, True]
+    >>> [(each.end.tolist(), each.aggregates["n"].to_pylist()) for each in strategy.emit(10, 10)]
+    [([5, 10], [1, 2])]
     """
 
     def __init__(self, plan: Plan) -> None:

@@ -122,3 +122,17 @@ def test_long_gaps_cost_nothing(kind: Any) -> None:
     strategy.take(Batch(np.zeros(2, np.int64), np.array([0, 2**40]), {}), BEFORE_TIME)
     answers = strategy.emit(2**41 - 10, 2**41)
     assert sorted(end for each in answers for end in each.end.tolist()) == [1, 2, 3, 2**40 + 1, 2**40 + 2, 2**40 + 3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_settled_is_let_go(kind: Any) -> None:
+    strategy = kind(plan(window.sliding(10, every=5), ordered=True, lateness=3))
+    for push in range(50):
+        times = np.arange(100 * push, 100 * push + 100)
+        strategy.take(Batch(times % 7, times, {}), times[0])
+        strategy.emit(int(times[-1]), int(times[-1]))
+        assert strategy.metrics()["bytes"] < 200_000
+        strategy.check()
+    assert strategy.held_keys().tolist() == [*range(7)]
+    strategy.emit(6000, 6000)
+    assert strategy.held_keys().tolist() == []

@@ -120,13 +120,18 @@ class Sequenced:
         """Answer the windows that are due or have changed, and let go the leaves that none needs."""
         found = [
             each
-            for key in sorted({*self.keyed.leaves, *self.spanned.keys()})
+            for key in sorted(self.spanned.keys_to_look_at(self._keys(), watermark, early=early))
             for each in self._of_key(key, watermark, horizon, early=early)
         ]
         answers = self._answers(found)
+        settles = self.spanned.some_settle(watermark)
         self.spanned.settle(watermark)
-        self._let_go()
+        if settles:
+            self._let_go()
         return answers
+
+    def _keys(self) -> set[int]:
+        return {*self.keyed.leaves, *self.spanned.keys()}
 
     def _of_key(self, key: int, watermark: int, horizon: int, *, early: bool) -> list[Stretches]:
         """Return the windows of a key that are to be emitted: one element, or none."""
@@ -175,7 +180,7 @@ class Sequenced:
 
     def held_keys(self) -> Array:
         """Return the keys with leaves, or with windows that may change."""
-        return np.array(sorted({*self.keyed.leaves, *self.spanned.keys()}), np.int64)
+        return np.array(sorted(self._keys()), np.int64)
 
     def metrics(self) -> dict[str, int]:
         """Return the numbers of leaves and keys, and bytes."""

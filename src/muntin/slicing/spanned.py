@@ -72,6 +72,22 @@ class Spanned:
 
     # ------------------------------------------------------------ windows out
 
+    def keys_to_look_at(self, keys: set[int], watermark: int, *, early: bool) -> set[int]:
+        """Return the keys of which a window may be due; most calls pass no end, and are spared a look at every key."""
+        if early or self.plan.emit_empty or self._some_end(self.watermark, watermark):
+            return keys
+        return {key for key, time in self.changed.items() if time < self.watermark}
+
+    def some_settle(self, watermark: int) -> bool:
+        """Say whether a window may be settled by this watermark that was not by the one before."""
+        return self._some_end(self.watermark - self.plan.lateness, watermark - self.plan.lateness)
+
+    def _some_end(self, since: int, until: int) -> bool:
+        """Say whether a window ends in (since, until]: true where nobody knows."""
+        if since <= BEFORE_TIME or until >= END_OF_TIME - self.plan.lateness:
+            return True
+        return any((bank.first_after(since) != bank.first_after(max(until, since))).any() for bank in self.banks)
+
     def candidates(self, key: int, times: Array, watermark: int, horizon: int, *, early: bool) -> Candidates:
         """Return the windows of a key that are due, of those that may have changed. `times` are those of its leaves."""
         oldest = int(times[0]) if len(times) else END_OF_TIME

@@ -25,7 +25,7 @@ from muntin.types import INT64
 TIMES = ["sliding", "tumbling", "cumulative", "own, context free"]
 KINDS: dict[Any, list[str]] = {
     Buckets: [*TIMES, "session"],
-    TupleTree: [*TIMES, "session", "sliding rows", "trailing rows"],
+    TupleTree: [*TIMES, "session", "trailing", "sliding rows", "trailing rows"],
     Pairs: ["sliding", "tumbling"],
     Cutty: TIMES,
 }

@@ -17,10 +17,12 @@ from muntin.slicing.joined import KEY, LAST, REVISION, START, Sessions
 from muntin.slicing.rivals import event_order, part_of, refuse, summed
 from muntin.slicing.sequenced import Keyed, Sequenced, kept, runs
 from muntin.slicing.strategy import END_OF_TIME, Answers, Batch, Plan, Strategy
+from muntin.slicing.trailed import Trailed
 from muntin.types import Array
 from muntin.windows.counts import SlidingRows, TrailingRows
 from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
+from muntin.windows.times import Trailing
 
 
 class _Sessions:
@@ -97,9 +99,9 @@ class _Sessions:
 class TupleTree(Strategy):
     """An aggregate tree over the rows of each key; windows are range queries.
 
-    For context-free windows by time, sessions and windows by rows; rows in any order; any aggregation. O(1) combines
-    a row in order, O(rows after it) to insert one out of order, O(log n) to answer a window. All rows are kept for as
-    long as a window may need them, once for all context-free windows and once for each other definition.
+    For context-free, session and trailing windows by time and windows by rows; rows in any order; any aggregation.
+    O(1) combines a row in order, O(rows after it) to insert one out of order, O(log n) to answer a window. All rows
+    are kept for as long as a window may need them, once for all context-free windows and once for each other definition.
 
     >>> import numpy as np
     >>> from muntin import agg, window
@@ -122,15 +124,16 @@ class TupleTree(Strategy):
         self._parts += [_Sessions(plan, i, w, fused) for i, w in plan.windows.items() if isinstance(w, Session)]
         counted = {i: w for i, w in plan.windows.items() if isinstance(w, SlidingRows | TrailingRows)}
         self._parts += [Counted(plan, i, each, fused) for i, each in counted.items()]
+        self._parts += [Trailed(plan, i, w, fused) for i, w in plan.windows.items() if isinstance(w, Trailing)]
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:
         """Return why this strategy cannot answer a plan, or None where it can."""
         for each in plan.windows.values():
-            if not isinstance(each, ContextFree | Session | SlidingRows | TrailingRows):
+            if not isinstance(each, ContextFree | Session | Trailing | SlidingRows | TrailingRows):
                 return (
-                    f"the tree over rows answers context-free windows by time, sessions and windows by rows, and "
-                    f"{each!r} is none of these; take the strategy 'slicing'"
+                    f"the tree over rows answers context-free, session and trailing windows by time and windows by "
+                    f"rows, and {each!r} is none of these; take the strategy 'slicing'"
                 )
         return None
 

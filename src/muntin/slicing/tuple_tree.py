@@ -101,7 +101,7 @@ class TupleTree(Strategy):
 
     For context-free, session and trailing windows by time and windows by rows; rows in any order; any aggregation.
     O(1) combines a row in order, O(rows after it) to insert one out of order, O(log n) to answer a window. All rows
-    are kept for as long as a window may need them, once for all context-free windows and once for each other definition.
+    are kept for as long as a window may need them, once for all context-free windows, once for each other one.
 
     >>> import numpy as np
     >>> from muntin import agg, window

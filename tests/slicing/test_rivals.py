@@ -15,11 +15,11 @@ from slicing.driver import Driver
 from muntin import agg, window
 from muntin.errors import OutOfOrderError, UnsupportedOperationError
 from muntin.kernels.cache import uncompiled
-from muntin.slicing.buckets import Buckets
-from muntin.slicing.cutty import Cutty
-from muntin.slicing.pairs import Pairs
+from muntin.slicing.rivals.buckets import Buckets
+from muntin.slicing.rivals.cutty import Cutty
+from muntin.slicing.rivals.pairs import Pairs
 from muntin.slicing.strategy import BEFORE_TIME, Batch, Plan
-from muntin.slicing.tuple_tree import TupleTree
+from muntin.slicing.rivals.tuple_tree import TupleTree
 from muntin.types import INT64
 
 TIMES = ["sliding", "tumbling", "cumulative", "own, context free"]

@@ -26,7 +26,7 @@ from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output,
 from muntin.kernels.infer import infer_result
 from muntin.kernels.source import Function, stable_text
 from muntin.memory import room
-from muntin.types import ANY, INT64, OBJECT, Array, ColumnType, column_type, logical_array, numpy_type
+from muntin.types import ANY, INT64, OBJECT, Array, ColumnType, column_type, numpy_type
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,6 @@ class Result:
             fields = [(name, kind.physical) for name, kind in zip(self.names, self.types, strict=True)]
             return np.dtype(fields, align=not any(kind.physical == OBJECT for kind in self.types))
         return self.types[0].physical if self.length is None else np.dtype((self.types[0].physical, (self.length,)))
-
-    def arrow(self, values: Array, valid: Array | None) -> pa.Array:
-        """Return answers as an Arrow array: physical values, and where they are not null (None: everywhere)."""
-        mask = None if valid is None else pa.array(~valid)
-        if self.names:
-            arrays = [
-                logical_array(np.ascontiguousarray(values[name]), valid, kind)
-                for name, kind in zip(self.names, self.types, strict=True)
-            ]
-            return pa.StructArray.from_arrays(arrays, list(self.names), mask=mask)
-        if self.length is not None:
-            flat = logical_array(values.reshape(-1), None, self.types[0])
-            return pa.FixedSizeListArray.from_arrays(flat, self.length, mask=mask)
-        return logical_array(values, valid, self.types[0])
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregations.binding import Result
+from muntin.slicing.results import Raw, to_arrow
 from muntin.types import OBJECT, Array, ColumnType, logical_array
-
-Raw = tuple[Array, Array | None, Result]
-"""Physical values, where they are not null (None: everywhere), and their type."""
 
 
 class Container(Protocol):
@@ -45,12 +43,6 @@ def container_of(values: Any) -> Container:
     ):
         return _Arrow(chunked=False, table=not isinstance(values, pa.RecordBatch))
     return _NumPy()
-
-
-def to_arrow(raw: Raw) -> pa.Array:
-    """Return a result as an Arrow array."""
-    values, valid, result = raw
-    return result.arrow(values, valid)
 
 
 class _Arrow:

@@ -29,14 +29,14 @@ from muntin.kernels.vocabulary import (
     load,
     store,
 )
-from muntin.slicing.fused import Fused
-from muntin.slicing.joined import COUNT as ROWS
-from muntin.slicing.joined import INTO, LAST, Sessions
-from muntin.slicing.joined import KEY as SESSION_KEY
-from muntin.slicing.joined import REVISION as SESSION_REVISION
-from muntin.slicing.joined import START as SESSION_START
-from muntin.slicing.numbered import Numbered, numbered
-from muntin.slicing.rivals import event_order, part_of, refuse, summed
+from muntin.slicing.rivals.fused import Fused
+from muntin.slicing.rivals.joined import COUNT as ROWS
+from muntin.slicing.rivals.joined import INTO, LAST, Sessions
+from muntin.slicing.rivals.joined import KEY as SESSION_KEY
+from muntin.slicing.rivals.joined import REVISION as SESSION_REVISION
+from muntin.slicing.rivals.joined import START as SESSION_START
+from muntin.slicing.rivals.numbered import Numbered, numbered
+from muntin.slicing.rivals.common import event_order, part_of, refuse, summed
 from muntin.slicing.strategy import BEFORE_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import OBJECT, Array
 from muntin.windows.own import ContextFree

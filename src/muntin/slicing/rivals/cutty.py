@@ -16,11 +16,11 @@ from muntin.aggregators.base_intervals import highest_level
 from muntin.aggregators.flat_fat import stretch
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, emit, kernel, load, store
-from muntin.slicing.fused import Fused
-from muntin.slicing.in_order import InOrder, Slices, earliest
-from muntin.slicing.leaves import Leaves
-from muntin.slicing.sequenced import Stretches
-from muntin.slicing.spanned import Candidates
+from muntin.slicing.rivals.fused import Fused
+from muntin.slicing.rivals.in_order import InOrder, Slices, earliest
+from muntin.slicing.rivals.leaves import Leaves
+from muntin.slicing.rivals.sequenced import Stretches
+from muntin.slicing.rivals.spanned import Candidates
 from muntin.slicing.strategy import Plan
 from muntin.types import Array
 from muntin.windows.own import ContextFree

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from muntin.slicing.counted import Counted
-from muntin.slicing.fused import Fused
-from muntin.slicing.joined import KEY, LAST, REVISION, START, Sessions
-from muntin.slicing.rivals import event_order, part_of, refuse, summed
-from muntin.slicing.sequenced import Keyed, Sequenced, kept, runs
+from muntin.slicing.rivals.counted import Counted
+from muntin.slicing.rivals.fused import Fused
+from muntin.slicing.rivals.joined import KEY, LAST, REVISION, START, Sessions
+from muntin.slicing.rivals.common import event_order, part_of, refuse, summed
+from muntin.slicing.rivals.sequenced import Keyed, Sequenced, kept, runs
 from muntin.slicing.strategy import END_OF_TIME, Answers, Batch, Plan, Strategy
-from muntin.slicing.trailed import Trailed
+from muntin.slicing.rivals.trailed import Trailed
 from muntin.types import Array
 from muntin.windows.counts import SlidingRows, TrailingRows
 from muntin.windows.own import ContextFree

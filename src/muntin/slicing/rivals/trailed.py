@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from muntin.slicing.fused import Fused
-from muntin.slicing.sequenced import Keyed, kept, runs
+from muntin.slicing.rivals.fused import Fused
+from muntin.slicing.rivals.sequenced import Keyed, kept, runs
 from muntin.slicing.strategy import BEFORE_TIME, Answers, Batch, Plan
 from muntin.types import Array
 from muntin.windows.times import Trailing

@@ -9,6 +9,7 @@ import pyarrow as pa
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.columns import Column, boxed, mask_of, read_only
+from muntin.slicing.results import to_arrow
 from muntin.slicing.strategy import Plan
 from muntin.types import Array
 
@@ -52,7 +53,7 @@ class Fused:
         for binding, written in zip(self.bindings, outputs, strict=True):
             raw = binding.raw_results(written)
             for name, result, (values, valid) in zip(binding.names, binding.results, raw, strict=True):
-                found[name] = result.arrow(values, valid)
+                found[name] = to_arrow((values, valid, result))
         return {name: found[name] for name in self.names}
 
     def nothing(self, count: int) -> dict[str, pa.Array]:

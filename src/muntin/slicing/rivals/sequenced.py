@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from muntin.slicing.fused import Fused
-from muntin.slicing.leaves import Leaves, leaf_kernels
-from muntin.slicing.spanned import Candidates, Spanned
+from muntin.slicing.rivals.fused import Fused
+from muntin.slicing.rivals.leaves import Leaves, leaf_kernels
+from muntin.slicing.rivals.spanned import Candidates, Spanned
 from muntin.slicing.strategy import Answers, Batch, Plan
 from muntin.types import Array
 from muntin.windows.own import ContextFree

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.errors import OutOfOrderError
-from muntin.slicing.fused import Fused
-from muntin.slicing.rivals import refuse
-from muntin.slicing.sequenced import Sequenced
+from muntin.slicing.rivals.fused import Fused
+from muntin.slicing.rivals.common import refuse
+from muntin.slicing.rivals.sequenced import Sequenced
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import Array
 from muntin.windows.own import ContextFree

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.slicing.numbered import banks
+from muntin.slicing.rivals.numbered import banks
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Plan
 from muntin.types import Array
 from muntin.windows.own import ContextFree

@@ -30,7 +30,7 @@ from muntin.kernels.vocabulary import (
     load,
     store,
 )
-from muntin.slicing.fused import Fused
+from muntin.slicing.rivals.fused import Fused
 from muntin.types import Array
 
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from muntin.slicing.fused import Fused
-from muntin.slicing.in_order import InOrder, Slices
+from muntin.slicing.rivals.fused import Fused
+from muntin.slicing.rivals.in_order import InOrder, Slices
 from muntin.slicing.strategy import Plan
 from muntin.windows.own import ContextFree
 from muntin.windows.times import Sliding

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from muntin.slicing.fused import Fused
-from muntin.slicing.sequenced import Keyed, kept, runs
+from muntin.slicing.rivals.fused import Fused
+from muntin.slicing.rivals.sequenced import Keyed, kept, runs
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan
 from muntin.types import Array
 from muntin.windows.counts import SlidingRows, TrailingRows

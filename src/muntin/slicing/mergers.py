@@ -45,7 +45,7 @@ BUILT_ANEW: dict[str, type[RingAggregator | Fiba]] = {
     "fiba": Fiba,
 }
 MERGERS = ("lazy", "flat_fat", *BUILT_ANEW)
-"""What can merge slices: `lazy` combines all slices of a window, `flat_fat` keeps a tree over the slices of each key."""
+"""What can merge slices: `lazy` combines all slices of a window, `flat_fat` keeps a tree over those of each key."""
 
 
 def cannot_merge(name: str, binding: Binding) -> str | None:

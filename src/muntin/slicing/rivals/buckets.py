@@ -29,7 +29,7 @@ from muntin.kernels.vocabulary import (
     load,
     store,
 )
-from muntin.slicing.rivals.common import event_order, part_of, refuse, summed
+from muntin.slicing.rivals.common import early_without_rows, event_order, part_of, refuse, summed
 from muntin.slicing.rivals.fused import Fused
 from muntin.slicing.rivals.joined import COUNT as ROWS
 from muntin.slicing.rivals.joined import INTO, LAST, Sessions
@@ -645,9 +645,9 @@ class Buckets(Strategy):
             if not isinstance(each, ContextFree | Session):
                 return (
                     f"buckets are windows whose edges are times known when a row comes, and {each!r} is none; "
-                    "take the strategy 'slicing'"
+                    "take the strategy 'slices'"
                 )
-        return None
+        return early_without_rows(plan)
 
     def take(self, batch: Batch, watermark: int) -> Array:
         """Take rows into their buckets. O(windows of a row) combines a row."""

@@ -28,6 +28,13 @@ def refuse(strategy: type[Rival], plan: Plan) -> None:
         raise UnsupportedOperationError(reason)
 
 
+def early_without_rows(plan: Plan) -> str | None:
+    """Return why a plan is refused that wants results before they are due, and windows without rows."""
+    if plan.early and plan.emit_empty:
+        return "early results are of windows that hold rows, and emit_empty asks for others; take the strategy 'tuples'"
+    return None
+
+
 def event_order(batch: Batch) -> Array | slice:
     """Return the rows of a batch by key and time, those of equal time as they came; a slice where they are so."""
     keys, times = batch.keys, batch.times

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.errors import OutOfOrderError
-from muntin.slicing.rivals.common import refuse
+from muntin.slicing.rivals.common import early_without_rows, refuse
 from muntin.slicing.rivals.fused import Fused
 from muntin.slicing.rivals.sequenced import Sequenced
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
@@ -41,7 +41,7 @@ class Slices(Sequenced):
             row = int(np.argmax(times < before))
             raise OutOfOrderError(
                 f"row {row} has the time {times[row]}, after {before[row]}; this strategy takes rows in order only: "
-                "take the strategy 'slicing'"
+                "take the strategy 'slices'"
             )
         cuts = self._cuts(times)
         self._passed_by = self.passed + np.searchsorted(cuts, times[order], "right")
@@ -119,10 +119,10 @@ class InOrder(Strategy):
         name = cls.__name__
         for each in plan.windows.values():
             if not isinstance(each, cls.kinds):
-                return f"{name} takes {cls.says}, and {each!r} is none; take the strategy 'slicing'"
+                return f"{name} takes {cls.says}, and {each!r} is none; take the strategy 'slices'"
         if not plan.ordered:
-            return f"{name} takes rows in order only, and none was promised; take the strategy 'slicing' or 'buckets'"
-        return None
+            return f"{name} takes rows in order only, and none was promised; take the strategy 'slices' or 'buckets'"
+        return early_without_rows(plan)
 
     def take(self, batch: Batch, watermark: int) -> Array:
         """Take rows into slices; `OutOfOrderError` if a time comes before one already seen. O(1) combines a row."""

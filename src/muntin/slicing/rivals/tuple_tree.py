@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.slicing.rivals.common import event_order, part_of, refuse, summed
+from muntin.slicing.rivals.common import early_without_rows, event_order, part_of, refuse, summed
 from muntin.slicing.rivals.counted import Counted
 from muntin.slicing.rivals.fused import Fused
 from muntin.slicing.rivals.joined import KEY, LAST, REVISION, START, Sessions
@@ -133,9 +133,9 @@ class TupleTree(Strategy):
             if not isinstance(each, ContextFree | Session | Trailing | SlidingRows | TrailingRows):
                 return (
                     f"the tree over rows answers context-free, session and trailing windows by time and windows by "
-                    f"rows, and {each!r} is none of these; take the strategy 'slicing'"
+                    f"rows, and {each!r} is none of these; take the strategy 'slices'"
                 )
-        return None
+        return early_without_rows(plan)
 
     def take(self, batch: Batch, watermark: int) -> Array:
         """Insert rows as leaves. O(1) combines a row in order, O(rows after it) for one that is not."""

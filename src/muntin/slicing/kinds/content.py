@@ -117,27 +117,36 @@ class DeltaKind(Kind):
         return (values - self.offset) // self.every * self.every + self.offset + self.range
 
     def takes(self, new: Rows, held: Rows, watermark: int) -> Array:
-        taken = np.zeros(len(new), np.bool_)
         values, valued = self._values(new)
         old_values, old_valued = self._values(held)
-        old = old_valued[held.times[old_valued] <= less(watermark, self.lateness)]
+        is_old = less(watermark, self.lateness)
+        old = old_valued[held.times[old_valued] <= is_old]
         beyond = dict(zip(*_greatest(held.keys[old], old_values[old]), strict=True))
-        for row in valued:
+        taken = np.zeros(len(new), np.bool_)
+        if not (new.times[valued] <= is_old).any() and self._all_beyond(new.keys[valued], values[valued], beyond):
+            taken[valued] = True
+            return taken
+        for row in valued.tolist():
             key, value = int(new.keys[row]), values[row]
             most = beyond.get(key)
             taken[row] = most is None or self._last_end(value) > most
-            if not taken[row]:
-                continue
-            if most is not None and value < most:
-                mine = held.of_key(key)
-                here = [old_values[i] for i in old_valued if mine.start <= i < mine.stop]
+            if taken[row] and most is not None and value < most:
+                here = old_values[np.intersect1d(old_valued, np.arange(len(held))[held.of_key(key)])].tolist()
                 here += [values[i] for i in valued if i < row and taken[i] and new.keys[i] == key]
-                lows = [low for low in self._holding(value) if low + self.range <= most]
-                new_lows = [low for low in lows if not any(low <= each < low + self.range for each in here)]
-                self.born_settled |= {(key, low) for low in new_lows}
-            if new.times[row] <= less(watermark, self.lateness):
+                self._note_born_settled(key, value, most, here)
+            if taken[row] and new.times[row] <= is_old:
                 beyond[key] = value if most is None else max(most, value)
         return taken
+
+    def _all_beyond(self, keys: Array, values: Array, beyond: Mapping[int, Any]) -> bool:
+        """Say whether no value is less than the greatest old one of its key."""
+        return all(values[keys == key].min(initial=most) >= most for key, most in beyond.items())
+
+    def _note_born_settled(self, key: int, value: Any, most: Any, here: list[Any]) -> None:
+        """Note the windows that hold a value, and none that is here, but end by the greatest old one."""
+        for low in self._holding(value):
+            if low + self.range <= most and not any(low <= each < low + self.range for each in here):
+                self.born_settled.add((key, low))
 
     def _holding(self, value: Any) -> list[Any]:
         """Return the from_values of the windows that hold a value."""

@@ -190,6 +190,7 @@ def test_what_is_kept_is_bounded() -> None:
         window.sliding(rows(3), every=7),
         window.punctuated("mark"),
         window.delta("t", 10, every=5),
+        window.policy(policies.at_most_duration(8)),
     ]
     stream = Query(windows, COUNT, time="t", allowed_lateness=3).stream()
     for start in range(0, 2000, 10):

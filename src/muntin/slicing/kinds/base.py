@@ -58,6 +58,9 @@ class Windows:
 class Kind:
     """One definition over a buffer. This one is for windows that hold every row and end after it."""
 
+    forgets = False
+    """Whether rows that it does not need must be out of its sight, though others need them."""
+
     def __init__(self, definition: Any, plan: Plan) -> None:
         self.definition = definition
         self.plan = plan

@@ -6,7 +6,6 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from muntin.engines.answer_tables import as_bytes, from_bytes
@@ -76,11 +75,11 @@ def save(stream: Stream) -> bytes:
             "progress": settled.progress.save(),
             "forced": settled.forced,
             "columns": list(settled.types),
-            "known": settled._known.tolist(),
         }
         schema = [(f"time {settled.question.time}", settled.plan.time_type.logical)]
         schema += [(f"column {name}", kind.logical) for name, kind in settled.types.items()]
         schema += [(f"key {name}", kind) for name, kind in settled.key_types.items()]
+        arrays["known"] = settled._known
         arrays |= {f"keys.{name}": array for name, array in settled.keys.save().items()}
         for i, each in enumerate(settled.strategies):
             arrays |= {f"{i}.{name}": array for name, array in each.save().items()}
@@ -120,7 +119,7 @@ def restore(stream: Stream, data: bytes) -> None:
         raise SnapshotError(f"the snapshot was kept by {kept}, this stream by {', '.join(names)}; use strategy='auto'")
     settled.progress.load(known["progress"])
     settled.keys.load(_under("keys.", snapshot.arrays))
-    settled._known = np.array(known["known"], np.int64)
+    settled._known = snapshot.arrays["known"]
     for i, each in enumerate(settled.strategies):
         each.load(_under(f"{i}.", snapshot.arrays))
     stream._settled = settled

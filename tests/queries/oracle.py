@@ -56,7 +56,9 @@ Windows
  15. A marker ends its window and is the last row in it: as with a trigger on the element that says "end". Null is no
      marker. The rows after the last marker are a window that is not due until the end.
  16. A policy is asked after each row, in event order: the longest oldest part that it lets go, goes. A window that it
-     leaves empty is not emitted. A late row is as if it had come in order: all later windows are found anew.
+     leaves empty is not emitted. A late row is as if it had come in order: all later windows are found anew. But the
+     policy goes on from what it left at the last row whose window is settled: what it let go by then never comes back,
+     it is not asked about those rows again, a late row among them is one of them, and one before them is late.
  17. Context-aware windows lie between neighbouring edges. Before the first edge a window begins with its first row;
      after the last it is not due until the end, and ends one tick after its last row. `on_tuple` sees the rows taken,
      in the order in which they were taken.
@@ -114,6 +116,8 @@ class Row:
     time: int
     number: int
     values: Mapping[str, Any] = field(compare=False)
+    judged: bool = field(default=False, compare=False)
+    """Whether a policy has left it, and is not asked about it again."""
 
 
 @dataclass(frozen=True)
@@ -419,14 +423,14 @@ def _(definition: Punctuated, rows: list[Row], query: Query) -> list[Found]:
 @find.register
 def _(definition: Programmed, rows: list[Row], query: Query) -> list[Found]:
     goes = plain_policy(definition.policy, query.time_type)
-    members: list[Row] = []
+    members = [row for row in rows if row.judged]
     found = []
-    for row in rows:
+    for row in rows[len(members) :]:
         members.append(row)
         gone = max((n for n in range(1, len(members) + 1) if goes(members, members[:n])), default=0)
         members = members[gone:]
         if members:
-            name = (row.time, peers_before(row, rows))
+            name = (row.time, row.number)
             found.append(Found(name, members[0].time, row.time, tuple(members), row.time))
     return found
 
@@ -575,6 +579,10 @@ class Stream:
         definition = self.windows[window_id]
         row = replace(row, number=self.taken)
         self.taken += 1
+        if isinstance(definition, Programmed) and row.time + self.query.lateness <= self.watermark > row.time:
+            row = replace(row, judged=True)
+            if any(each.judged for each in part.rows) and all(row.time < each.time for each in part.rows):
+                return False
         if row.time + self.query.lateness <= self.watermark or not isinstance(definition, ALL_TIMES):
             before = {found.place: found for found in self.query.find(definition, part.rows, self.horizon)}
             after = {found.place: found for found in self.query.find(definition, [*part.rows, row], self.horizon)}
@@ -610,8 +618,18 @@ class Stream:
                 youngest = max(row.time for row in part.rows)
                 if youngest + 2 * definition.gap + max(self.query.lateness, 1) <= watermark:
                     part.rows.clear()
+            if isinstance(definition, Programmed):
+                self._judge(part, found, watermark)
         self.watermark = watermark
         return results
+
+    def _judge(self, part: Part, found: list[Found], watermark: float) -> None:
+        """Go on from what the policy left at the last row that is settled now."""
+        ordered = sorted(part.rows, key=lambda row: (row.time, row.number))
+        settled = [row for row in ordered if not row.judged and row.time + self.query.lateness <= watermark]
+        if settled:
+            left = next((each.members for each in found if each.name == (settled[-1].time, settled[-1].number)), ())
+            part.rows = [replace(row, judged=True) for row in left] + ordered[ordered.index(settled[-1]) + 1 :]
 
     def _changes(
         self, key: tuple[Any, ...], window_id: int, part: Part, found: list[Found], watermark: float, early: bool

@@ -181,6 +181,25 @@ def test_idle_keys_are_released() -> None:
     assert metrics["bytes"] < 200_000
 
 
+def test_many_keys_that_come_and_go() -> None:
+    """What keys sleep and which are looked at must not matter: the last word is that of `run`."""
+    random = np.random.default_rng(5)
+    count = 6000
+    times = np.arange(count) // 3 + random.integers(-4, 5, count)
+    keys = (np.arange(count) // 100 + random.integers(0, 40, count)).astype(str)
+    table = pa.table({"t": times, "k": keys, "v": random.integers(0, 100, count)})
+    windows = [window.sliding(20, every=10), window.session(3), window.tumbling(rows(4)), window.trailing(7)]
+    query = Query(windows, {"all": agg.collect("v")}, key="k", time="t", watermark=8)
+    stream = query.stream()
+    tables = []
+    for start in range(0, count, 50):
+        tables.append(stream.push(table[start : start + 50]))
+        stream.check()
+    ours = pa.concat_tables([*tables, stream.close()]).to_pylist()
+    assert sorted(map(repr, ours)) == sorted(map(repr, query.run(table).to_pylist()))
+    assert stream.late.num_rows == 0
+
+
 def test_what_is_kept_is_bounded() -> None:
     windows = [
         window.sliding(10, every=5),
@@ -190,6 +209,7 @@ def test_what_is_kept_is_bounded() -> None:
         window.sliding(rows(3), every=7),
         window.punctuated("mark"),
         window.delta("t", 10, every=5),
+        window.policy(policies.at_most_duration(8)),
     ]
     stream = Query(windows, COUNT, time="t", allowed_lateness=3).stream()
     for start in range(0, 2000, 10):

@@ -229,6 +229,7 @@ class LevelAggregator(RingAggregator):
         if policy is not None and not isinstance(policy, Policy):
             raise InvalidArgumentError(f"a policy is made by policies.define; got {policy!r}")
         self._policy = policy
+        self._asked = True
         self._warned = False
         reported = named(aggregation)
         taken = [name for name in reported if policy is not None and name in policy.named]
@@ -254,8 +255,25 @@ class LevelAggregator(RingAggregator):
             self._policy.rule(time_type)  # refuses a duration that these times cannot be compared with
         super()._settle(time_type, types)
 
+    def insert_unasked(self, t: Any, v: Any = None) -> None:
+        """Insert a row without asking the policy: one that it has kept before, in a window that is made again.
+
+        >>> from muntin import agg, aggregators, policies
+        >>> window = aggregators.MonoidTree(agg.sum("v"), policy=policies.at_most_rows(1), compiled=False)
+        >>> window.insert_unasked(1, 5), window.insert_unasked(2, 7), len(window)
+        (None, None, 2)
+        >>> window.insert(3, 9)
+        >>> window.query()
+        9
+        """
+        self._asked = False
+        try:
+            self.insert(t, v)
+        finally:
+            self._asked = True
+
     def _append(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
-        if self._policy is None:
+        if self._policy is None or not self._asked:
             super()._append(columns, times, start, stop)
             return
         self._module.insert_enforced(self._window, columns, times, start, stop)

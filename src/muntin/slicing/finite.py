@@ -41,6 +41,8 @@ class SortedRows:
     time_type: ColumnType
     partial: bool = False
     emit_empty: bool = False
+    judged: Array | None = None
+    """For each key how many of its first rows are what a policy has left, and is not asked about again."""
 
     @property
     def begins(self) -> Array:
@@ -204,11 +206,13 @@ def _(definition: Programmed, rows: SortedRows) -> Found:
     first, last = [], []
     values = python_values(rows.columns, definition.columns, len(rows.times))
     logical = logical_array(rows.times, None, rows.time_type).to_numpy(zero_copy_only=False)
-    for begin, end in zip(rows.begins, rows.ends, strict=True):
+    judged = np.zeros(len(rows.ends), np.int64) if rows.judged is None else rows.judged
+    for begin, end, known in zip(rows.begins, rows.ends, judged, strict=True):
         tree = MonoidTree({"rows": agg_count()}, policy=definition.policy)
         for row in range(begin, end):
-            tree.insert(logical[row], values[row] if len(definition.columns) != 1 else values[row][0])
-            if len(tree):
+            insert = tree.insert_unasked if row < begin + known else tree.insert
+            insert(logical[row], values[row] if len(definition.columns) != 1 else values[row][0])
+            if len(tree) and row >= begin + known:
                 first.append(row + 1 - len(tree))
                 last.append(row + 1)
     return _by_rows(rows, np.array(first, np.int64), np.array(last, np.int64), numbered=False)

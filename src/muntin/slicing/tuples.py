@@ -80,8 +80,7 @@ class Tuples(Strategy):
             emitted, first = part.emit(view, active, moment, early)
             answers += emitted
             _lower_to(needed, rows, view, first)
-            if part.kind.forgets:
-                part.refuse(view.numbers[np.repeat(first == view.ends, np.diff(view.ends, prepend=0))])
+            part.forget(view, first)
             np.minimum(wake, part.wakes(view, active, first, watermark), out=wake)
         self._wake[active] = wake
         self._let_go(rows, needed)
@@ -225,6 +224,12 @@ class _Part:
     def refuse(self, numbers: Array) -> None:
         if len(numbers):
             self.refused = np.union1d(self.refused, numbers)
+
+    def forget(self, rows: Rows, first: Array) -> None:
+        """Refuse the rows that are not needed, if they must be out of sight: others may keep them."""
+        if self.kind.forgets and len(rows):
+            lengths = np.diff(rows.ends, prepend=0)
+            self.refuse(rows.numbers[np.arange(len(rows)) < np.repeat(first, lengths)])
 
     def takes_part(self, rows: Rows) -> Array:
         """Return which rows are the definition's."""

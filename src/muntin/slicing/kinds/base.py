@@ -59,7 +59,7 @@ class Kind:
     """One definition over a buffer. This one is for windows that hold every row and end after it."""
 
     forgets: ClassVar[bool] = False
-    """Whether rows that it does not need are as if they had never come, even if they are kept for others."""
+    """Whether rows that it does not need must be out of its sight, though others need them."""
 
     def __init__(self, definition: Any, plan: Plan) -> None:
         self.definition = definition

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from muntin.slicing.buffer import Rows
 from muntin.slicing.finite import find, numbers_of
-from muntin.slicing.kinds.base import Kind, Late, Moment, Windows, begins_of, keys_of, less, peers, zeros
+from muntin.slicing.kinds.base import Kind, Late, Moment, Windows, begins_of, keys_of, less, zeros
 from muntin.slicing.strategy import END_OF_TIME, Plan
 from muntin.types import Array
 
@@ -66,19 +67,29 @@ class PunctuatedKind(Kind):
 
 
 class ProgrammedKind(Kind):
-    """Windows of a policy. It may look at any row again when a late one comes, so that all are kept."""
+    """Windows of a policy. It goes on from what it left at the last row that is settled, and never asks further back.
+
+    The rows of a key are those: the window of the last settled row, which the policy has judged, and all rows after it.
+    """
+
+    forgets = True
+
+    def __init__(self, definition: Any, plan: Plan) -> None:
+        super().__init__(definition, plan)
+        self._judged = zeros(0)  # how many rows of each key the policy had judged, when windows were last looked at
 
     def late(self, key: int, held: Rows, new: Rows, watermark: int) -> Late:
         rows = held
 
         def takes(row: int) -> bool:
             nonlocal rows
-            t = int(new.times[row])
+            at = int(np.searchsorted(rows.times, new.times[row], "right"))
+            judged = int(np.searchsorted(rows.times, less(watermark, self.lateness), "right"))
+            if at == 0 and judged:
+                return False
             after = rows.with_rows(new.take(slice(row, row + 1)))
-            at = int(np.searchsorted(rows.times, t, "right"))
-            found = find(self.definition, self.sorted_rows(after))
-            holding = (found.first <= at) & (at < found.last) & (found.end + self.lateness > watermark)
-            if not holding.any():
+            found = find(self.definition, replace(self.sorted_rows(after), judged=np.array([judged + 1])))
+            if not ((found.first <= at) & (at < found.last)).any():
                 return False
             rows = after
             return True
@@ -86,14 +97,29 @@ class ProgrammedKind(Kind):
         return takes
 
     def windows(self, rows: Rows, active: Array, moment: Moment) -> Windows:
-        found = find(self.definition, self.sorted_rows(rows))
+        old = (rows.numbers < moment.fresh) | (rows.times < moment.before)
+        self._judged = _counts(rows, old & self.settled(rows.times, moment.before))
+        found = find(self.definition, replace(self.sorted_rows(rows), judged=self._judged))
         row = found.last - 1
-        old = (rows.numbers[row] < moment.fresh) | (found.end < moment.before)
-        settled = self.settled(found.end, moment.before) & old
-        return Windows(found, rows.keys[row], found.end, settled, (found.end, peers(rows)[row], zeros(len(row))))
+        settled = np.zeros(len(row), np.bool_)
+        return Windows(found, rows.keys[row], found.end, settled, (found.end, rows.numbers[row], zeros(len(row))))
 
     def needed(self, rows: Rows, windows: Windows, settled: Array, watermark: int) -> Array:
-        return begins_of(rows)
+        """Keep what the policy left at the last row that is settled now; if none is, what it left before."""
+        count = _counts(rows, self.settled(rows.times, watermark))
+        begins = begins_of(rows)
+        last = np.maximum(begins + count - 1, 0)
+        found = windows.found
+        left = np.arange(1, len(rows) + 1)  # nothing, unless there is a window
+        left[found.last - 1] = found.first
+        return np.where(count > self._judged, left[last] if len(rows) else last, begins)
+
+
+def _counts(rows: Rows, which: Array) -> Array:
+    """Return for each key how many of its rows are among these."""
+    total = np.concatenate(([0], np.cumsum(which)))
+    counts: Array = total[rows.ends] - total[begins_of(rows)]
+    return counts
 
 
 class DeltaKind(Kind):
@@ -117,27 +143,36 @@ class DeltaKind(Kind):
         return (values - self.offset) // self.every * self.every + self.offset + self.range
 
     def takes(self, new: Rows, held: Rows, watermark: int) -> Array:
-        taken = np.zeros(len(new), np.bool_)
         values, valued = self._values(new)
         old_values, old_valued = self._values(held)
-        old = old_valued[held.times[old_valued] <= less(watermark, self.lateness)]
+        is_old = less(watermark, self.lateness)
+        old = old_valued[held.times[old_valued] <= is_old]
         beyond = dict(zip(*_greatest(held.keys[old], old_values[old]), strict=True))
-        for row in valued:
+        taken = np.zeros(len(new), np.bool_)
+        if not (new.times[valued] <= is_old).any() and self._all_beyond(new.keys[valued], values[valued], beyond):
+            taken[valued] = True
+            return taken
+        for row in valued.tolist():
             key, value = int(new.keys[row]), values[row]
             most = beyond.get(key)
             taken[row] = most is None or self._last_end(value) > most
-            if not taken[row]:
-                continue
-            if most is not None and value < most:
-                mine = held.of_key(key)
-                here = [old_values[i] for i in old_valued if mine.start <= i < mine.stop]
+            if taken[row] and most is not None and value < most:
+                here = old_values[np.intersect1d(old_valued, np.arange(len(held))[held.of_key(key)])].tolist()
                 here += [values[i] for i in valued if i < row and taken[i] and new.keys[i] == key]
-                lows = [low for low in self._holding(value) if low + self.range <= most]
-                new_lows = [low for low in lows if not any(low <= each < low + self.range for each in here)]
-                self.born_settled |= {(key, low) for low in new_lows}
-            if new.times[row] <= less(watermark, self.lateness):
+                self._note_born_settled(key, value, most, here)
+            if taken[row] and new.times[row] <= is_old:
                 beyond[key] = value if most is None else max(most, value)
         return taken
+
+    def _all_beyond(self, keys: Array, values: Array, beyond: Mapping[int, Any]) -> bool:
+        """Say whether no value is less than the greatest old one of its key."""
+        return all(values[keys == key].min(initial=most) >= most for key, most in beyond.items())
+
+    def _note_born_settled(self, key: int, value: Any, most: Any, here: list[Any]) -> None:
+        """Note the windows that hold a value, and none that is here, but end by the greatest old one."""
+        for low in self._holding(value):
+            if low + self.range <= most and not any(low <= each < low + self.range for each in here):
+                self.born_settled.add((key, low))
 
     def _holding(self, value: Any) -> list[Any]:
         """Return the from_values of the windows that hold a value."""

@@ -23,7 +23,8 @@ class Query(Question):
     end; rows that come later still change it for the `allowed_lateness`. With `time=None` each row gets the clock's
     time as it is pushed. When no row has come for the `idle_timeout` by the clock, the watermark goes on with the
     clock. With `emit_early` windows are emitted before they are due, too, whenever event time has moved on by that, or
-    the clock, if it is a `ProcessingTime`.
+    the clock, if it is a `ProcessingTime`. `ordered=True` promises that rows come in the order of their times: less is
+    kept then, and a row out of order is refused.
 
     >>> import pyarrow as pa
     >>> from muntin import Query, agg, window
@@ -45,11 +46,13 @@ class Query(Question):
         snapshot: bytes | None = None,
         *,
         strategy: str = "auto",
+        merge: str = "auto",
         clock: Callable[[], int] | None = None,
     ) -> Stream:
         """Return a stream that answers this query as rows come; with a snapshot, one that goes on from there.
 
-        `strategy` forces how rows are kept ("tuples"). `clock` gives the time in nanoseconds, `time.time_ns` unless
+        `strategy` forces how rows are kept, for all windows that it can answer (see `explain`); `merge` forces what
+        merges slices into windows. `clock` gives the time in nanoseconds, `time.time_ns` unless
         said; where the times of rows are integers, in their unit.
 
         >>> from muntin import Query, agg, window
@@ -57,4 +60,4 @@ class Query(Question):
         >>> stream.push({"t": [1, 2, 9]})["n"].to_pylist()
         [2]
         """
-        return Stream(self, snapshot, strategy=strategy, clock=clock)
+        return Stream(self, snapshot, strategy=strategy, merge=merge, clock=clock)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.columns import NAT, Column, pick, select
-from muntin.errors import ColumnTypeError, InvalidArgumentError
+from muntin.errors import ColumnTypeError, InvalidArgumentError, OutOfOrderError
 from muntin.slicing.finite import Found, SortedRows, find
 from muntin.slicing.keys import key_numbers
 from muntin.slicing.over_rows import windows_of_rows
@@ -31,6 +31,8 @@ def run(query: Question, table: Any) -> pa.Table:
     data = as_table(table)
     time = time_column(data, query.time)
     windows = [definition.resolve(time.type) for definition in query.windows]
+    if query.ordered:
+        require_order(time.values.astype(np.int64), query.time, after=-(2**63))
     require_room(time, query.time, windows)
     for name in query.columns:
         pick(data, name, data.column_names)  # refused by name, before any work is done
@@ -77,6 +79,18 @@ def require_room(time: Column, name: str, windows: list[Window]) -> None:
             raise InvalidArgumentError(
                 f"the time column {name!r} goes from {low} to {high}; windows there reach beyond what int64 can hold"
             )
+
+
+def require_order(times: Array, name: str | None, after: int) -> None:
+    """Refuse times that go back, where it was promised that they do not."""
+    before = np.concatenate(([after], times[:-1]))
+    back = np.flatnonzero(times < before)
+    if len(back):
+        row = int(back[0])
+        raise OutOfOrderError(
+            f"the time column {name!r} goes back in row {row}, from {before[row]} to {times[row]}; the query promises "
+            "rows in order, with ordered=True: sort them, or leave that out"
+        )
 
 
 def time_column(table: pa.Table, name: str) -> Column:

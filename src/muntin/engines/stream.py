@@ -15,11 +15,11 @@ from muntin.columns import Column, pick, select
 from muntin.durations import in_unit_of
 from muntin.engines import stream_snapshots
 from muntin.engines.answer_tables import AnswerTables
-from muntin.engines.batch import as_table, require_room, time_column
+from muntin.engines.batch import as_table, require_order, require_room, time_column
 from muntin.engines.progress import Progress
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.slicing.keys import KeyTable
-from muntin.slicing.plan import require_strategy, strategies_for
+from muntin.slicing.plan import STRATEGIES, Forced, strategies_for
 from muntin.slicing.question import Question
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import INT64, Array, ColumnType, assignable, column_type
@@ -53,13 +53,13 @@ class Stream:
         snapshot: bytes | None = None,
         *,
         strategy: str = "auto",
+        merge: str = "auto",
         clock: Callable[[], int] | None = None,
     ) -> None:
-        require_strategy(strategy)
         if clock is not None and not callable(clock):
             raise InvalidArgumentError(f"clock is {clock!r}; give a function that returns the time as an integer")
         self._question = question
-        self._forced = strategy
+        self._forced = Forced(strategy, merge)
         self._clock = system_time.time_ns if clock is None else clock
         self._windows: dict[int, Window] = dict(enumerate(question.windows))
         self._settled: _Settled | None = None
@@ -355,7 +355,7 @@ class _Settled:
         types: dict[str, ColumnType],
         keys: dict[str, pa.DataType],
         time: ColumnType,
-        forced: str,
+        forced: Forced,
         clock: Callable[[], int],
     ) -> None:
         self.question = question
@@ -366,12 +366,20 @@ class _Settled:
         lateness = in_unit_of(question.allowed_lateness, time, "allowed_lateness")
         early = question.emit_early is not None
         self.plan = Plan(
-            resolved, question.aggregates, types, time, lateness, question.partial, question.emit_empty, early
+            resolved,
+            question.aggregates,
+            types,
+            time,
+            lateness,
+            question.partial,
+            question.emit_empty,
+            early,
+            question.ordered,
         )
         self.progress = Progress(question, time, clock)
         self.tables = AnswerTables(self.plan, list(resolved.values()), keys)
         self.keys = KeyTable(list(keys.values()))
-        self.strategies: list[Strategy] = strategies_for(question, self.plan, forced)
+        self.strategies: list[Strategy] = strategies_for(self.plan, forced)
         self._crowd = _FEW_KEYS
 
     # ------------------------------------------------------------ rows
@@ -381,6 +389,8 @@ class _Settled:
         columns = {name: _fitting(data, name, kind) for name, kind in self.types.items()}
         keys = [_as_type(pick(data, name, data.column_names), kind, name) for name, kind in self.key_types.items()]
         times = self._times(data)
+        if self.question.ordered:
+            require_order(times, self.question.time, after=self.progress.seen)
         numbers = self.keys.numbers(keys, data.num_rows)
         return Batch(numbers, times, columns, arrived), int(times.max(initial=BEFORE_TIME))
 
@@ -433,15 +443,16 @@ class _Settled:
                 continue
             return None if complete == BEFORE_TIME else complete
         alone = replace(plan, windows={window_id: window})
-        self.strategies = [*self.strategies, *strategies_for(question, alone, self.forced)]
+        self.strategies = [*self.strategies, *strategies_for(alone, self.forced)]
         return None if self.progress.seen == BEFORE_TIME else self.progress.seen + 1
 
-    def split_like(self, groups: list[list[int]]) -> None:
-        """Make strategies for these groups of windows, where they are not split so: some were added by and by."""
-        if [list(each.plan.windows) for each in self.strategies] == groups:
-            return
-        plans = [replace(self.plan, windows={i: self.plan.windows[i] for i in group}) for group in groups]
-        self.strategies = [each for plan in plans for each in strategies_for(self.question, plan, self.forced)]
+    def kept_by(self, groups: list[dict[str, Any]]) -> None:
+        """Keep windows as a snapshot has them, whatever would be chosen now."""
+        plan = replace(self.plan, merge=self.forced.merge)
+        self.strategies = [
+            STRATEGIES[each["name"]](replace(plan, windows={i: plan.windows[i] for i in each["windows"]}))
+            for each in groups
+        ]
 
     def remove(self, window_id: int) -> None:
         kept = []

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from muntin.engines.answer_tables import as_bytes, from_bytes
 from muntin.errors import SnapshotError
+from muntin.slicing.plan import name_of
 from muntin.slicing.question import Question
 from muntin.snapshots import Snapshot
 from muntin.types import column_type
@@ -69,11 +70,8 @@ def save(stream: Stream) -> bytes:
     settled = stream._settled
     if settled is not None:
         header["settled"] = {
-            "strategies": [
-                {"name": type(each).__name__, "windows": list(each.plan.windows)} for each in settled.strategies
-            ],
+            "strategies": [{"name": name_of(each), "windows": list(each.plan.windows)} for each in settled.strategies],
             "progress": settled.progress.save(),
-            "forced": settled.forced,
             "columns": list(settled.types),
         }
         schema = [(f"time {settled.question.time}", settled.plan.time_type.logical)]
@@ -109,13 +107,14 @@ def restore(stream: Stream, data: bytes) -> None:
     types = {name: column_type(kinds[f"column {name}"]) for name in known["columns"]}
     keys = {name: kinds[f"key {name}"] for name in stream._question.key}
     time = column_type(kinds[f"time {stream._question.time}"])
-    forced = known["forced"] if stream._forced == "auto" else stream._forced
-    settled = _Settled(stream._question, stream._windows, types, keys, time, forced, stream._clock)
-    settled.split_like([each["windows"] for each in known["strategies"]])
-    names = [type(each).__name__ for each in settled.strategies]
-    if names != [each["name"] for each in known["strategies"]]:
-        kept = ", ".join(each["name"] for each in known["strategies"])
-        raise SnapshotError(f"the snapshot was kept by {kept}, this stream by {', '.join(names)}; use strategy='auto'")
+    settled = _Settled(stream._question, stream._windows, types, keys, time, stream._forced, stream._clock)
+    names = [each["name"] for each in known["strategies"]]
+    if stream._forced.strategy not in ("auto", *names):
+        kept = ", ".join(names)
+        raise SnapshotError(
+            f"the snapshot was kept by {kept}, not by {stream._forced.strategy}; restore it with strategy='auto'"
+        )
+    settled.kept_by(known["strategies"])
     settled.progress.load(known["progress"])
     settled.keys.load(_under("keys.", snapshot.arrays))
     for i, each in enumerate(settled.strategies):

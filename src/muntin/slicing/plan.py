@@ -2,42 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from muntin.errors import InvalidArgumentError
-from muntin.slicing.question import Question
+from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.slicing.mergers import MERGERS
+from muntin.slicing.rivals.buckets import Buckets
+from muntin.slicing.rivals.cutty import Cutty
+from muntin.slicing.rivals.pairs import Pairs
+from muntin.slicing.rivals.tuple_tree import TupleTree
 from muntin.slicing.slices import Slices
 from muntin.slicing.strategy import Plan, Strategy
 from muntin.slicing.tuples import Tuples
 
-STRATEGIES: dict[str, Callable[[Plan], Strategy]] = {
-    "tuples": Tuples,
+STRATEGIES: dict[str, Any] = {
     "slices": Slices,
+    "tuples": Tuples,
+    "buckets": Buckets,
+    "tuple_tree": TupleTree,
+    "pairs": Pairs,
+    "cutty": Cutty,
 }
-"""What can be forced, by name."""
+"""What can be forced, by name. Slices and the tuple buffer are what is chosen; the others are their rivals."""
 
 
-def require_strategy(name: str) -> None:
-    """Refuse a name that is none of the strategies.
+@dataclass(frozen=True)
+class Forced:
+    """What a user asked for, instead of leaving it to the planner."""
 
-    >>> require_strategy("tuples")
+    strategy: str = "auto"
+    merge: str = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse names that are none."""
+        for name, known in (("strategy", STRATEGIES), ("merge", MERGERS)):
+            value = getattr(self, name)
+            if value != "auto" and value not in known:
+                raise InvalidArgumentError(f"there is no {name} {value!r}; there are auto, {', '.join(known)}")
+
+
+def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
+    """Return strategies that together answer all windows of a plan.
+
+    One that was asked for answers all windows that it can; the others go where they would go anyway.
     """
-    if name not in ("auto", *STRATEGIES):
-        raise InvalidArgumentError(f"there is no strategy {name!r}; there are auto, {', '.join(STRATEGIES)}")
-
-
-def strategies_for(question: Question, plan: Plan, forced: str = "auto") -> list[Strategy]:  # noqa: ARG001
-    """Return strategies that together answer all windows of the plan: by the facts of the question, or as forced."""
-    require_strategy(forced)
-    chosen = {i: _chosen(replace(plan, windows={i: each}), forced) for i, each in plan.windows.items()}
+    chosen = {i: chosen_for(replace(plan, windows={i: each}), forced.strategy) for i, each in plan.windows.items()}
+    if forced.strategy not in ("auto", *chosen.values()):
+        raise UnsupportedOperationError(
+            f"the strategy {forced.strategy!r} can answer none of these windows: {why_not(forced.strategy, plan)}"
+        )
+    plan = replace(plan, merge=forced.merge)
     return [
         STRATEGIES[name](replace(plan, windows={i: each for i, each in plan.windows.items() if chosen[i] == name}))
         for name in dict.fromkeys(chosen.values())
     ]
 
 
-def _chosen(plan: Plan, forced: str) -> str:
-    if forced == "tuples" or Slices.can(plan):
-        return "tuples"
-    return "slices" if forced == "auto" else forced
+def chosen_for(plan: Plan, forced: str = "auto") -> str:
+    """Return the name of the strategy for a single window: as forced where that can answer it."""
+    names = ("slices", "tuples") if forced == "auto" else (forced, "slices", "tuples")
+    return next(name for name in names if why_not(name, plan) is None)
+
+
+def why_not(name: str, plan: Plan) -> str | None:
+    """Return why a strategy cannot answer a plan, or None if it can."""
+    reason: str | None = STRATEGIES[name].can(plan)
+    return reason
+
+
+def name_of(strategy: Strategy) -> str:
+    """Return the name of a strategy, as it can be forced."""
+    return next(name for name, each in STRATEGIES.items() if type(strategy) is each)

@@ -46,7 +46,8 @@ class Question:
     end; rows that come later still change it for the `allowed_lateness`. With `time=None` each row gets the clock's
     time as it is pushed. When no row has come for the `idle_timeout` by the clock, the watermark goes on with the
     clock. With `emit_early` windows are emitted before they are due, too, whenever event time has moved on by that, or
-    the clock, if it is a `ProcessingTime`.
+    the clock, if it is a `ProcessingTime`. `ordered=True` promises that rows come in the order of their times: less is
+    kept then, and a row out of order is refused.
     """
 
     windows: Sequence[Window]
@@ -59,6 +60,7 @@ class Question:
     emit_empty: bool = False
     idle_timeout: Any = None
     emit_early: Any = None
+    ordered: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what is no query."""

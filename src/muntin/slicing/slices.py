@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
-from muntin.errors import UnsupportedOperationError
+from muntin.errors import AggregationOverflowError, UnsupportedOperationError
 from muntin.slicing.blocks import MERGES, SLICES
+from muntin.slicing.journal import Journal
 from muntin.slicing.mergers import cannot_merge
 from muntin.slicing.records import Found, Records, matched
 from muntin.slicing.results import to_arrow
@@ -50,6 +52,7 @@ class Slices(Strategy):
         self.records = Records.empty()
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
+        self._journal = Journal(self, keeping=self.may_fail)
 
     def _merger(self, binding: Binding) -> str:
         """Return what merges slices: as it was asked for, or a tree where windows have many."""
@@ -83,6 +86,12 @@ class Slices(Strategy):
 
     def take(self, batch: Batch, watermark: int) -> Array:
         """Put the rows into slices. O(1) combines a row."""
+        with self._in_words():
+            taken = self._take_any(batch, watermark)
+        self._journal.note(len(batch.times), lambda: self._take_any(batch, watermark))
+        return taken
+
+    def _take_any(self, batch: Batch, watermark: int) -> Array:
         if not len(batch.times):
             return np.ones(0, np.bool_)
         top = int(batch.keys.max()) + 1
@@ -119,6 +128,12 @@ class Slices(Strategy):
 
     def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
         """Answer the windows that end by the watermark. O(slices) combines a window, O(log n) with a tree."""
+        with self._in_words():
+            answers = self._emit(watermark, early)
+        self._journal.note(1, lambda: self._emit(watermark, early))
+        return answers
+
+    def _emit(self, watermark: int, early: bool) -> list[Answers]:
         chosen = self.sets[0].held()
         if self.plan.early:
             answers = self._emit_recorded(chosen, watermark, early)
@@ -197,6 +212,18 @@ class Slices(Strategy):
             revision=revision,
             retracted=np.full(count, retracted),
         )
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Say which aggregations overflowed."""
+        try:
+            yield
+        except OverflowError as error:
+            raise AggregationOverflowError(f"{', '.join(map(str, self.plan.aggregates.values()))}: {error}") from error
+
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back the state of now. Amortised O(1) a row: see journal.py."""
+        return self._journal.undo(int(self.sets[0].marks[SLICES]))
 
     @property
     def may_fail(self) -> bool:

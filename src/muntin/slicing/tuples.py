@@ -43,6 +43,11 @@ class Tuples(Strategy):
         self._complete_from = BEFORE_TIME  # no row from this time on was let go
         self._wake = np.zeros(0, np.int64)  # for each key the watermark at which something is to be done
 
+    @classmethod
+    def can(cls, plan: Plan) -> str | None:  # noqa: ARG003  # as others are asked
+        """Return None: rows answer every window."""
+        return None
+
     def take(self, batch: Batch, watermark: int) -> Array:
         """Take rows, judged by the watermark before them; return which of them some window took."""
         self._watermark = watermark

@@ -158,13 +158,16 @@ class SliceSet:
         """Return the raw results of windows by name."""
         outputs = self.binding.outputs(len(found.keys))
         if len(found.keys):
-            shift = len(self.shapes.kinds)
-            if self.has_tree and not self.has_gaps:
-                self.module.query_windows(self.arena, self.tree, self.blocks, found.arrays, outputs)
-            else:
-                self.module.fold_windows(self.arena, found.arrays, shift, outputs)
+            self._write(found, outputs)
         triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
         return {name: (values, valid, result) for name, result, (values, valid) in triples}
+
+    def _write(self, found: Found, outputs: tuple[Array, ...]) -> None:
+        """Write the answers of windows."""
+        if self.has_tree and not self.has_gaps:
+            self.module.query_windows(self.arena, self.tree, self.blocks, found.arrays, outputs)
+        else:
+            self.module.fold_windows(self.arena, found.arrays, len(self.shapes.kinds), outputs)
 
     @property
     def has_gaps(self) -> bool:
@@ -219,6 +222,11 @@ class SliceSet:
         if self.tagged:
             self.tag[slots] = arrays["tag"]
         self.states[slots] = States(self.binding).revived(arrays["states"].copy())
+
+    @property
+    def kept(self) -> int:
+        """How many rows are kept besides the states."""
+        return 0
 
     @property
     def bytes(self) -> int:

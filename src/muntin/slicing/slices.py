@@ -11,6 +11,7 @@ import pyarrow as pa
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.slicing.blocks import MERGES, SLICES
+from muntin.slicing.kept_set import KeptSet
 from muntin.slicing.records import Found, Records, matched
 from muntin.slicing.results import to_arrow
 from muntin.slicing.run_set import RunSet
@@ -27,7 +28,7 @@ _MANY_KEYS = 4096
 
 
 class Slices(Strategy):
-    """Slices for windows by time and sessions, of aggregations that commute, or of rows that come in order.
+    """Slices for windows by time and sessions.
 
     A push is one pass over its rows, whatever the number of windows; a window takes one combine for each of its slices,
     or O(log n) with a tree.
@@ -40,7 +41,8 @@ class Slices(Strategy):
         self.sets: list[SliceSet] = []
         runs, others = _groups(plan)
         for binding in others:
-            self.sets.append(SliceSet(binding, self.shapes, watched=watched, tree=tree))
+            kept = not plan.ordered and not all(each.commutative for each in binding.aggregations)
+            self.sets.append((KeptSet if kept else SliceSet)(binding, self.shapes, watched=watched, tree=tree))
         if runs:
             self.sets.append(RunSet(runs, plan, self.shapes, watched=watched))
         self.records = Records.empty()
@@ -55,9 +57,6 @@ class Slices(Strategy):
                 return f"{each!r} needs the rows themselves"
         if plan.emit_empty:
             return "windows without rows have no slices"
-        for name, aggregation in plan.aggregates.items():
-            if not aggregation.commutative:
-                return f"{name} depends on the order of rows, which may come out of order"
         return None
 
     @property
@@ -210,7 +209,7 @@ class Slices(Strategy):
             "slices": int(lead.marks[SLICES]),
             "merges": int(lead.marks[MERGES]),
             "splits": 0,
-            "kept": 0,
+            "kept": sum(each.kept for each in self.sets),
             "bytes": sum(each.bytes for each in self.sets),
         }
 
@@ -237,7 +236,8 @@ def _groups(plan: Plan) -> tuple[dict[str, Aggregation], list[Binding]]:
         if name not in runs:
             binding = _bound(plan, {name: each})
             objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
-            groups.setdefault((binding.compiled, objects), {})[name] = each
+            kept = not plan.ordered and not each.commutative
+            groups.setdefault((binding.compiled, objects, kept), {})[name] = each
     return runs, [_bound(plan, group) for group in groups.values()]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from queries import oracle, strategies
+from queries import definitions, oracle, strategies
 from slicing.driver import Driver
 
 from muntin import agg, window
@@ -93,3 +93,21 @@ def play(query: oracle.Query, steps: list[Any], make: Any, restarts: Any = froze
 def test_slices_say_what_the_oracle_says(tree: bool, conversation: Any, restarts: Any) -> None:
     with cache.uncompiled():
         play(*conversation, lambda plan: Slices(plan, tree=tree), restarts)
+
+
+@st.composite
+def delegated(draw: Any) -> Any:
+    """Built-in windows, and ones with pauses, of which only the edges are known."""
+    return definitions.Delegated(draw(st.one_of(strategies.sliding(), strategies.cumulative())))
+
+
+@pytest.mark.parametrize("tree", [False, True])
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_own_windows_share_slices(tree: bool, data: Any) -> None:
+    query, steps = data.draw(conversations(("own, context free", "sliding", "session")))
+    own = data.draw(st.lists(st.one_of(delegated(), strategies.KINDS["own, context free"]), min_size=1, max_size=2))
+    alone = data.draw(st.booleans())
+    query = replace(query, windows=own if alone else [*query.windows, *own])
+    with cache.uncompiled():
+        play(query, steps, lambda plan: Slices(plan, tree=tree), data.draw(st.sets(st.integers(0, 30))))

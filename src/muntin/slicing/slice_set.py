@@ -20,7 +20,7 @@ from muntin.slicing.purge import PURGE
 from muntin.slicing.records import Found
 from muntin.slicing.shapes import Shapes, ints
 from muntin.slicing.slicer import ROW, SLICER
-from muntin.slicing.strategy import BEFORE_TIME, Batch
+from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Batch
 from muntin.types import Array
 
 KERNELS = (*ARENA, *SLICER, *DUE, *LATE, *PURGE, *LAZY, *TREE)
@@ -132,7 +132,7 @@ class SliceSet:
         inputs = self.inputs(batch.columns, len(batch.times))
         kernel = getattr(self.module, name)
         self.cursor[ROW] = 0
-        edges = (self.shapes.steps, self.shapes.phases, self.coming)
+        edges = (self.shapes.steps, self.shapes.phases, self.coming, *self.shapes.own.intervals)
         gap = self.shapes.gap
         while not kernel(
             rows, inputs, self.arena, self.blocks, self.marks, self.free, edges, self.cursor, gap, *further
@@ -182,6 +182,12 @@ class SliceSet:
     def held(self) -> Array:
         """Return the keys that have slices."""
         return np.flatnonzero(self.size > 0)
+
+    @property
+    def oldest(self) -> int:
+        """The least time at which a slice begins; the end of time where there is none."""
+        keys = self.held()
+        return int(self.low[self.base[keys] + self.head[keys]].min(initial=END_OF_TIME))
 
     def slots(self) -> tuple[Array, Array, Array]:
         """Return the keys that have slices, how many each has, and all slots in order."""

@@ -20,6 +20,7 @@ from muntin.slicing.shapes import Shapes, ints
 from muntin.slicing.slice_set import SliceSet, require
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import Array
+from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
 from muntin.windows.times import Cumulative, Sliding
 
@@ -53,10 +54,10 @@ class Slices(Strategy):
     def can(cls, plan: Plan) -> str | None:
         """Return why slices cannot answer a plan, or None if they can."""
         for each in plan.windows.values():
-            if not isinstance(each, Sliding | Cumulative | Session):
+            if not isinstance(each, ContextFree | Session):
                 return f"{each!r} needs the rows themselves"
-        if plan.emit_empty:
-            return "windows without rows have no slices"
+            if plan.emit_empty and isinstance(each, Sliding | Cumulative):
+                return "windows without rows have no slices"
         return None
 
     @property
@@ -71,7 +72,16 @@ class Slices(Strategy):
         """Put the rows into slices. O(1) combines a row."""
         if not len(batch.times):
             return np.ones(0, np.bool_)
-        top = int(batch.keys.max()) + 1
+        self.shapes.own.cover(batch.times)
+        if not self.shapes.takes_every_row:
+            held = self.shapes.own.holds(batch.times)
+            if not held.all():
+                held[held] = self._take_by_key(batch.take(np.flatnonzero(held)), watermark)
+                return held
+        return self._take_by_key(batch, watermark)
+
+    def _take_by_key(self, batch: Batch, watermark: int) -> Array:
+        top = int(batch.keys.max(initial=-1)) + 1
         for each in self.sets:
             each.know_keys(top)
         if top > _MANY_KEYS:
@@ -81,7 +91,7 @@ class Slices(Strategy):
 
     def _take(self, batch: Batch, watermark: int) -> Array:
         taken = np.ones(len(batch.times), np.bool_)
-        least = int(batch.times.min())
+        least = int(batch.times.min(initial=END_OF_TIME))
         if least > watermark or (least == watermark and not len(self.shapes.gaps)) or watermark == BEFORE_TIME:
             for each in self.sets:
                 each.take(batch)
@@ -164,6 +174,8 @@ class Slices(Strategy):
         needed = self.shapes.first_needed(self.watermark, self.plan.lateness)
         for each in self.sets:
             each.purge(chosen, needed, self.watermark, self.plan.lateness)
+        if self.shapes.own.each:
+            self.shapes.own.forget(self.sets[0].oldest, END_OF_TIME if closed else self.watermark - self.plan.lateness)
 
     def _answers(self, found: Found, revision: Array, *, retracted: bool = False) -> Answers:
         count = len(found.keys)
@@ -192,6 +204,7 @@ class Slices(Strategy):
         """Return all slices. O(n)."""
         arrays = {f"{i}.{name}": array for i, each in enumerate(self.sets) for name, array in each.save().items()}
         arrays |= {f"records.{name}": array for name, array in self.records.save().items()}
+        arrays |= {f"own.{name}": array for name, array in self.shapes.own.save().items()}
         return arrays | {"watermark": ints([self.watermark])}
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -199,6 +212,7 @@ class Slices(Strategy):
         for i, each in enumerate(self.sets):
             each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
         self.records.load({n.partition(".")[2]: array for n, array in state.items() if n.startswith("records.")})
+        self.shapes.own.load({n.removeprefix("own."): array for n, array in state.items() if n.startswith("own.")})
         self.watermark = int(state["watermark"][0])
         self._before = None
 

@@ -11,7 +11,7 @@ from typing import Any
 from muntin.kernels.vocabulary import Ints, index, inlined, kernel
 from muntin.slicing.slicer import position
 
-SLIDING, CUMULATIVE = 0, 1
+SLIDING, CUMULATIVE, OWN = 0, 1, 2
 """The kinds of windows by time, as `shapes` has them."""
 
 
@@ -37,13 +37,38 @@ def write_window(
 
 
 @kernel
+def due_own(
+    low: Ints, key: int, d: int, begin: int, stop: int, windows: Any, after: int, until: int, found: Any, count: int
+) -> int:
+    """Find the windows of a user's own definition that end in (after, until], among those that are known."""
+    starts, ends, at, last = windows
+    at = position(ends, at, last, max(after, low[begin]))
+    first = begin
+    while at < last and ends[at] <= until:
+        first = position(low, first, stop, starts[at] - 1)
+        if first == stop:
+            break
+        if low[first] >= ends[at]:
+            at = position(ends, at, last, low[first])
+            continue
+        write_window(found, count, key, d, starts[at], ends[at], first, position(low, first, stop, ends[at] - 1))
+        count += 1
+        at += 1
+    return count
+
+
+@kernel
 def due_by_time(
     arena: Any, key: int, begin: int, stop: int, shapes: Any, after: int, until: int, found: Any, count: int
 ) -> int:
     """Find the windows by time of a key that end in (after, until]; its slices are [begin, stop)."""
     low = arena[0]
-    kinds, lengths, everys, offsets = shapes
+    kinds, lengths, everys, offsets, starts, ends, bounds = shapes
     for d in range(len(kinds)):
+        if kinds[d] == 2:
+            windows = (starts, ends, bounds[lengths[d]], bounds[lengths[d] + 1])
+            count = due_own(low, key, d, begin, stop, windows, after, until, found, count)
+            continue
         length, every, offset = lengths[d], everys[d], offsets[d]
         end = next_end(max(after, low[begin]), length, every, offset)
         first = begin
@@ -152,6 +177,7 @@ def due_windows(
 DUE = (
     next_end,
     write_window,
+    due_own,
     due_by_time,
     session_end,
     session_begin,

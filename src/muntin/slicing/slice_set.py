@@ -21,7 +21,7 @@ from muntin.slicing.purge import PURGE
 from muntin.slicing.records import Found
 from muntin.slicing.shapes import Shapes, ints
 from muntin.slicing.slicer import ROW, SLICER
-from muntin.slicing.strategy import BEFORE_TIME, Batch
+from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Batch
 from muntin.types import Array
 
 KERNELS = (*ARENA, *SLICER, *DUE, *LATE, *PURGE, *LAZY, *TREE)
@@ -134,7 +134,7 @@ class SliceSet:
         inputs = self.inputs(batch.columns, len(batch.times))
         kernel = getattr(self.module, name)
         self.cursor[ROW] = 0
-        edges = (self.shapes.steps, self.shapes.phases, self.coming)
+        edges = (self.shapes.steps, self.shapes.phases, self.coming, *self.shapes.own.intervals)
         gap = self.shapes.gap
         while not kernel(
             rows, inputs, self.arena, self.blocks, self.marks, self.free, edges, self.cursor, gap, *further
@@ -160,11 +160,12 @@ class SliceSet:
         """Return the raw results of windows by name."""
         outputs = self.binding.outputs(len(found.keys))
         if len(found.keys):
-            self._merge(found, outputs)
+            self._write(found, outputs)
         triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
         return {name: (values, valid, result) for name, result, (values, valid) in triples}
 
-    def _merge(self, found: Found, outputs: tuple[Array, ...]) -> None:
+    def _write(self, found: Found, outputs: tuple[Array, ...]) -> None:
+        """Write the answers of windows."""
         if self.merger == "lazy" or self.has_gaps:
             self.module.fold_windows(self.arena, found.arrays, len(self.shapes.kinds), outputs)
         elif self.has_tree:
@@ -185,6 +186,12 @@ class SliceSet:
     def held(self) -> Array:
         """Return the keys that have slices."""
         return np.flatnonzero(self.size > 0)
+
+    @property
+    def oldest(self) -> int:
+        """The least time at which a slice begins; the end of time where there is none."""
+        keys = self.held()
+        return int(self.low[self.base[keys] + self.head[keys]].min(initial=END_OF_TIME))
 
     def slots(self) -> tuple[Array, Array, Array]:
         """Return the keys that have slices, how many each has, and all slots in order."""
@@ -225,6 +232,11 @@ class SliceSet:
         if self.tagged:
             self.tag[slots] = arrays["tag"]
         self.states[slots] = States(self.binding).revived(arrays["states"].copy())
+
+    @property
+    def kept(self) -> int:
+        """How many rows are kept besides the states."""
+        return 0
 
     @property
     def bytes(self) -> int:

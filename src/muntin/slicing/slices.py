@@ -14,6 +14,7 @@ from muntin.aggregations.binding import Binding, bind
 from muntin.errors import AggregationOverflowError, UnsupportedOperationError
 from muntin.slicing.blocks import MERGES, SLICES
 from muntin.slicing.journal import Journal
+from muntin.slicing.kept_set import KeptSet
 from muntin.slicing.mergers import cannot_merge
 from muntin.slicing.records import Found, Records, matched
 from muntin.slicing.results import to_arrow
@@ -23,6 +24,7 @@ from muntin.slicing.shapes import Shapes, ints
 from muntin.slicing.slice_set import SliceSet, require
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import Array
+from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
 from muntin.windows.times import Cumulative, Sliding
 
@@ -33,7 +35,7 @@ _MANY_KEYS = 4096
 
 
 class Slices(Strategy):
-    """Slices for windows by time and sessions, of aggregations that commute, or of rows that come in order.
+    """Slices for windows by time and sessions.
 
     A push is one pass over its rows, whatever the number of windows; a window takes one combine for each of its slices,
     or O(log n) with a tree.
@@ -46,7 +48,9 @@ class Slices(Strategy):
         self.sets: list[SliceSet] = []
         runs, others = _groups(plan)
         for binding in others:
-            self.sets.append(SliceSet(binding, self.shapes, watched=watched, merger=self._merger(binding)))
+            kept = not plan.ordered and not all(each.commutative for each in binding.aggregations)
+            kind = KeptSet if kept else SliceSet
+            self.sets.append(kind(binding, self.shapes, watched=watched, merger=self._merger(binding)))
         if runs:
             self.sets.append(RunSet(runs, plan, self.shapes, watched=watched))
         self.records = Records.empty()
@@ -67,13 +71,10 @@ class Slices(Strategy):
     def can(cls, plan: Plan) -> str | None:
         """Return why slices cannot answer a plan, or None if they can."""
         for each in plan.windows.values():
-            if not isinstance(each, Sliding | Cumulative | Session):
+            if not isinstance(each, ContextFree | Session):
                 return f"{each!r} needs the rows themselves"
-        if plan.emit_empty:
-            return "windows without rows have no slices"
-        for name, aggregation in plan.aggregates.items():
-            if not aggregation.commutative:
-                return f"{name} depends on the order of rows, which may come out of order"
+            if plan.emit_empty and isinstance(each, Sliding | Cumulative):
+                return "windows without rows have no slices"
         return None
 
     @property
@@ -94,7 +95,16 @@ class Slices(Strategy):
     def _take_any(self, batch: Batch, watermark: int) -> Array:
         if not len(batch.times):
             return np.ones(0, np.bool_)
-        top = int(batch.keys.max()) + 1
+        self.shapes.own.cover(batch.times)
+        if not self.shapes.takes_every_row:
+            held = self.shapes.own.holds(batch.times)
+            if not held.all():
+                held[held] = self._take_by_key(batch.take(np.flatnonzero(held)), watermark)
+                return held
+        return self._take_by_key(batch, watermark)
+
+    def _take_by_key(self, batch: Batch, watermark: int) -> Array:
+        top = int(batch.keys.max(initial=-1)) + 1
         for each in self.sets:
             each.know_keys(top)
         if top > _MANY_KEYS:
@@ -104,7 +114,7 @@ class Slices(Strategy):
 
     def _take(self, batch: Batch, watermark: int) -> Array:
         taken = np.ones(len(batch.times), np.bool_)
-        least = int(batch.times.min())
+        least = int(batch.times.min(initial=END_OF_TIME))
         if least > watermark or (least == watermark and not len(self.shapes.gaps)) or watermark == BEFORE_TIME:
             for each in self.sets:
                 each.take(batch)
@@ -193,6 +203,8 @@ class Slices(Strategy):
         needed = self.shapes.first_needed(self.watermark, self.plan.lateness)
         for each in self.sets:
             each.purge(chosen, needed, self.watermark, self.plan.lateness)
+        if self.shapes.own.each:
+            self.shapes.own.forget(self.sets[0].oldest, END_OF_TIME if closed else self.watermark - self.plan.lateness)
 
     def _answers(self, found: Found, revision: Array, *, retracted: bool = False) -> Answers:
         count = len(found.keys)
@@ -238,6 +250,7 @@ class Slices(Strategy):
         """Return all slices. O(n)."""
         arrays = {f"{i}.{name}": array for i, each in enumerate(self.sets) for name, array in each.save().items()}
         arrays |= {f"records.{name}": array for name, array in self.records.save().items()}
+        arrays |= {f"own.{name}": array for name, array in self.shapes.own.save().items()}
         return arrays | {"watermark": ints([self.watermark])}
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -245,6 +258,7 @@ class Slices(Strategy):
         for i, each in enumerate(self.sets):
             each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
         self.records.load({n.partition(".")[2]: array for n, array in state.items() if n.startswith("records.")})
+        self.shapes.own.load({n.removeprefix("own."): array for n, array in state.items() if n.startswith("own.")})
         self.watermark = int(state["watermark"][0])
         self._before = None
 
@@ -255,7 +269,7 @@ class Slices(Strategy):
             "slices": int(lead.marks[SLICES]),
             "merges": int(lead.marks[MERGES]),
             "splits": 0,
-            "kept": 0,
+            "kept": sum(each.kept for each in self.sets),
             "bytes": sum(each.bytes for each in self.sets),
         }
 
@@ -282,7 +296,8 @@ def _groups(plan: Plan) -> tuple[dict[str, Aggregation], list[Binding]]:
         if name not in runs:
             binding = _bound(plan, {name: each})
             objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
-            groups.setdefault((binding.compiled, objects), {})[name] = each
+            kept = not plan.ordered and not each.commutative
+            groups.setdefault((binding.compiled, objects, kept), {})[name] = each
     return runs, [_bound(plan, group) for group in groups.values()]
 
 

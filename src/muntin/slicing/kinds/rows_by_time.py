@@ -20,7 +20,7 @@ class SessionKind(Kind):
     def __init__(self, definition: Any, plan: Plan) -> None:
         super().__init__(definition, plan)
         self.slack = max(1, plan.lateness)
-        self.memory = 2 * definition.gap + self.slack
+        self.memory = 4 * definition.gap + self.slack
 
     def late(self, key: int, held: Rows, new: Rows, watermark: int) -> Late:
         times = held.times.tolist()
@@ -50,7 +50,11 @@ class SessionKind(Kind):
         return Windows(found, keys_of(rows, found.first), found.end, settled, name)
 
     def needed(self, rows: Rows, windows: Windows, settled: Array, watermark: int) -> Array:
-        return np.minimum(super().needed(rows, windows, settled, watermark), newer(rows, watermark, self.memory))
+        """Keep also the row before an open session: late rows may lengthen that to the left, but not into this one."""
+        first = super().needed(rows, windows, settled, watermark)
+        fenced = (first > begins_of(rows)) & (first < rows.ends)
+        needed: Array = np.minimum(first - fenced, newer(rows, watermark, self.memory))
+        return needed
 
     def wakes(self, rows: Rows, first: Array, watermark: int) -> Array:
         return when_older(rows, first, watermark, self.memory)

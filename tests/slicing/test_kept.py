@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from queries import definitions, oracle, strategies
 from slicing.driver import Driver
 
-from muntin import agg, window
-from muntin.errors import InvariantError
+from muntin import agg
 from muntin.kernels import cache
-from muntin.slicing.kept_set import KeptSet
 from muntin.slicing.slices import Slices
 
 KINDS = ("sliding", "tumbling", "cumulative", "session", "session")
@@ -110,4 +108,9 @@ def test_own_windows_share_slices(tree: bool, data: Any) -> None:
     alone = data.draw(st.booleans())
     query = replace(query, windows=own if alone else [*query.windows, *own])
     with cache.uncompiled():
-        play(query, steps, lambda plan: Slices(replace(plan, merge="flat_fat" if tree else "lazy")), data.draw(st.sets(st.integers(0, 30))))
+        play(
+            query,
+            steps,
+            lambda plan: Slices(replace(plan, merge="flat_fat" if tree else "lazy")),
+            data.draw(st.sets(st.integers(0, 30))),
+        )

@@ -63,17 +63,23 @@ def due_by_time(
 ) -> int:
     """Find the windows by time of a key that end in (after, until]; its slices are [begin, stop)."""
     low = arena[0]
-    kinds, lengths, everys, offsets, starts, ends, bounds = shapes
+    kinds, lengths, everys, offsets, sinces, floors, starts, ends, bounds = shapes
     for d in range(len(kinds)):
         if kinds[d] == 2:
             windows = (starts, ends, bounds[lengths[d]], bounds[lengths[d] + 1])
             count = due_own(low, key, d, begin, stop, windows, after, until, found, count)
             continue
         length, every, offset = lengths[d], everys[d], offsets[d]
-        end = next_end(max(after, low[begin]), length, every, offset)
+        end = next_end(max(after, floors[d], low[begin]), length, every, offset)
         first = begin
         while end <= until:
             start = end - length if kinds[d] == 0 else end - 1 - (end - 1 - offset) % length
+            if start < sinces[d]:  # a definition that came later: the slices before were not cut for it
+                if kinds[d] == 0:
+                    end = next_end(sinces[d] + length - 1, length, every, offset)
+                else:
+                    end = sinces[d] + (offset - sinces[d]) % length + every
+                continue
             first = position(low, first, stop, start - 1)
             if first == stop:
                 break

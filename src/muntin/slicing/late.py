@@ -12,7 +12,7 @@ from muntin.slicing.slicer import place_row, position
 @kernel
 def taken_by_time(time: int, shapes: Any, lateness: int, watermark: int) -> bool:
     """Say whether some window by time that holds this time may still change."""
-    kinds, lengths, everys, offsets, starts, ends, bounds = shapes
+    kinds, lengths, everys, offsets, _, _, starts, ends, bounds = shapes
     for d in range(len(kinds)):
         if kinds[d] == 0:
             end = time - (time - offsets[d]) % everys[d] + lengths[d]

@@ -169,18 +169,24 @@ class Own:
     def __init__(self, definitions: Sequence[ContextFree]) -> None:
         self.each = tuple(OwnEdges(definition) for definition in definitions)
 
+    def of(self, definition: ContextFree) -> OwnEdges | None:
+        """Return what is known of a definition, if it is one of these."""
+        return next((each for each in self.each if each.definition is definition), None)
+
     def _changed(self) -> None:
         self.__dict__.pop("intervals", None)
         self.__dict__.pop("windows", None)
 
     def cover(self, times: Array) -> None:
         """Know all that kernels need for rows of these times."""
-        if any([each.cover(times) for each in self.each]):
+        changes = [each.cover(times) for each in self.each]
+        if any(changes):
             self._changed()
 
     def forget(self, oldest: int, settled: int) -> None:
         """Forget what is neither needed by slices, the first of which is at `oldest`, nor by windows."""
-        if any([each.forget(oldest, settled) for each in self.each]):
+        changes = [each.forget(oldest, settled) for each in self.each]
+        if any(changes):
             self._changed()
 
     def holds(self, times: Array) -> Array:

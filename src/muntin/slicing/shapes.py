@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from muntin.slicing.due import CUMULATIVE, OWN, SLIDING
 from muntin.slicing.own_edges import Own
-from muntin.slicing.strategy import END_OF_TIME
+from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME
 from muntin.types import Array
 from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
@@ -27,7 +27,13 @@ class Shapes:
     """How long windows are; of a user's own, the how many-th definition of that kind it is."""
     everys: Array
     offsets: Array
+    sinces: Array
+    """The least time at which a window may begin: slices before were not cut for a definition that came later."""
+    floors: Array
+    """The time after which a window must end: what ended before a definition came is not its business."""
     gaps: Array
+    gap: int
+    """The smallest gap of a session, which no slice may span; -1 where there is none. It stays when that one goes."""
     steps: Array
     phases: Array
     own: Own
@@ -45,7 +51,10 @@ class Shapes:
             lengths=ints([*(each.range for each in timed.values()), *range(len(own))]),
             everys=ints([*(each.every for each in timed.values()), *(0 for _ in own)]),
             offsets=ints([*(each.offset for each in timed.values()), *(0 for _ in own)]),
+            sinces=np.full(len(timed) + len(own), BEFORE_TIME),
+            floors=np.full(len(timed) + len(own), BEFORE_TIME),
             gaps=ints(each.gap for each in sessions.values()),
+            gap=min((each.gap for each in sessions.values()), default=-1),
             steps=steps,
             phases=phases,
             own=Own(list(own.values())),
@@ -54,17 +63,27 @@ class Shapes:
     @property
     def timed(self) -> tuple[Array, ...]:
         """The windows by time, as kernels take them."""
-        return self.kinds, self.lengths, self.everys, self.offsets, *self.own.windows
+        return self.kinds, self.lengths, self.everys, self.offsets, self.sinces, self.floors, *self.own.windows
 
     @property
     def takes_every_row(self) -> bool:
         """Whether some definition has a window for every time: a user's own may have none."""
         return len(self.ids) > len(self.own.each)
 
-    @property
-    def gap(self) -> int:
-        """The smallest gap of a session, which no slice may span; -1 where there is none."""
-        return int(self.gaps.min()) if len(self.gaps) else -1
+    def changed_to(self, windows: Mapping[int, Any], since: int, floor: int) -> Shapes:
+        """Return the shapes of other definitions: those that stay as they are, a new one from some times on."""
+        new = Shapes.of(windows)
+        known = {int(i): (int(a), int(b)) for i, a, b in zip(self.ids, self.sinces, self.floors, strict=False)}
+        bounds = [known.get(int(i), (since, floor)) for i in new.ids[: len(new.kinds)]]
+        gap = new.gap if self.gap < 0 else min(self.gap, new.gap if new.gap >= 0 else self.gap)
+        own = new.own
+        own.each = tuple(self.own.of(each.definition) or each for each in own.each)
+        return replace(new, sinces=ints(a for a, _ in bounds), floors=ints(b for _, b in bounds), gap=gap, own=own)
+
+    def cuts_for(self, other: Shapes) -> bool:
+        """Say whether all edges of other definitions are edges of these already."""
+        step, phase = self.steps[:, None], self.phases[:, None]
+        return bool(((other.steps % step == 0) & (other.phases % step == phase)).any(axis=0).all())
 
     def most_slices(self) -> int:
         """Return how many slices the longest window by time can have, as far as edges tell."""

@@ -95,6 +95,17 @@ class SliceSet:
         """Where the slices of each key are, as kernels take it."""
         return self.base, self.length, self.head, self.size, self.stale
 
+    def reshape(self, shapes: Shapes) -> None:
+        """Cut slices for other definitions from now on."""
+        self.shapes = shapes
+        self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
+        self.cursor = ints([1, 0, 0])
+
+    def forget_session(self, number: int) -> None:
+        """Drop the bit of a session definition that is no more: those after it move down."""
+        below = (1 << number) - 1
+        self.skip = (self.skip & below) | (self.skip >> 1 & ~below)
+
     def know_keys(self, count: int) -> None:
         """Be ready for keys up to a number."""
         if count > len(self.base):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from muntin.slicing.shapes import Shapes, ints
 from muntin.slicing.slice_set import SliceSet, require
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import Array
+from muntin.windows.base import Window
 from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
 from muntin.windows.times import Cumulative, Sliding
@@ -56,6 +58,7 @@ class Slices(Strategy):
         self.records = Records.empty()
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
+        self._complete_from = BEFORE_TIME  # slices from here on are all there
         self._journal = Journal(self, keeping=self.may_fail)
 
     def _merger(self, binding: Binding) -> str:
@@ -201,8 +204,11 @@ class Slices(Strategy):
         ends = np.where(self.records.definitions < len(self.shapes.kinds), *self._unsettled)
         self.records.keep((self.records.end > ends) & (not closed))
         needed = self.shapes.first_needed(self.watermark, self.plan.lateness)
+        slices = int(self.sets[0].marks[SLICES])
         for each in self.sets:
             each.purge(chosen, needed, self.watermark, self.plan.lateness)
+        if int(self.sets[0].marks[SLICES]) < slices:
+            self._complete_from = max(self._complete_from, needed)
         if self.shapes.own.each:
             self.shapes.own.forget(self.sets[0].oldest, END_OF_TIME if closed else self.watermark - self.plan.lateness)
 
@@ -234,13 +240,62 @@ class Slices(Strategy):
             raise AggregationOverflowError(f"{', '.join(map(str, self.plan.aggregates.values()))}: {error}") from error
 
     def undo(self) -> Callable[[], None]:
-        """Return what brings back the state of now. Amortised O(1) a row: see journal.py."""
-        return self._journal.undo(int(self.sets[0].marks[SLICES]))
+        """Return what brings back the state of now, and the definitions. Amortised O(1) a row: see journal.py."""
+        undo, plan, shapes, journal = (
+            self._journal.undo(int(self.sets[0].marks[SLICES])),
+            self.plan,
+            self.shapes,
+            self._journal,
+        )
+
+        def back() -> None:
+            self.plan, self.shapes, self._journal = plan, shapes, journal
+            for each in self.sets:
+                each.reshape(shapes)
+            undo()
+
+        return back
 
     @property
     def may_fail(self) -> bool:
         """Whether an aggregation can raise an error."""
         return any(each.binding.may_fail for each in self.sets)
+
+    # ------------------------------------------------------------ definitions that come and go
+
+    def add(self, window_id: int, definition: Window, plan: Plan) -> int:
+        """Answer one more definition by time, from the slices that are held. O(slices).
+
+        Where its edges are those of others, all that is held is of use; else what comes after the slices of now.
+        """
+        timed = len(self.shapes.kinds) > len(self.shapes.own.each)
+        if not isinstance(definition, Sliding | Cumulative) or not timed or plan.emit_empty:
+            raise UnsupportedOperationError(f"slices that are there were not cut for {definition!r}")
+        lead = self.sets[0]
+        since = BEFORE_TIME
+        if not self.shapes.cuts_for(Shapes.of({window_id: definition})):
+            since = int(lead.high[lead.slots()[2]].max(initial=BEFORE_TIME))
+        self._reshape(plan, since)
+        return max(since, self._complete_from)
+
+    def remove(self, window_id: int, plan: Plan) -> None:
+        """Answer a definition no more; slices that only it needed are let go with the next watermark. O(slices)."""
+        session = int(np.flatnonzero(self.shapes.ids == window_id)[0]) - len(self.shapes.kinds)
+        if session >= 0:
+            for each in self.sets:
+                each.forget_session(session)
+        self._reshape(plan, BEFORE_TIME)
+
+    def _reshape(self, plan: Plan, since: int) -> None:
+        before = self.shapes
+        self.plan = plan
+        self.shapes = before.changed_to(plan.windows, since, self.watermark)
+        place = {int(window_id): i for i, window_id in enumerate(self.shapes.ids)}
+        places = ints(place.get(int(window_id), -1) for window_id in before.ids)
+        self.records.renumber(places)
+        for each in self.sets:
+            each.reshape(self.shapes)
+        self._journal = Journal(self, keeping=self.may_fail)
 
     def held_keys(self) -> Array:
         """Return the keys that have slices."""
@@ -251,15 +306,19 @@ class Slices(Strategy):
         arrays = {f"{i}.{name}": array for i, each in enumerate(self.sets) for name, array in each.save().items()}
         arrays |= {f"records.{name}": array for name, array in self.records.save().items()}
         arrays |= {f"own.{name}": array for name, array in self.shapes.own.save().items()}
-        return arrays | {"watermark": ints([self.watermark])}
+        bounds = {"sinces": self.shapes.sinces, "floors": self.shapes.floors, "gap": ints([self.shapes.gap])}
+        return arrays | bounds | {"marks": ints([self.watermark, self._complete_from])}
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Take over slices that `save` returned. O(n)."""
+        gap = int(state["gap"][0])
+        self.shapes = replace(self.shapes, sinces=state["sinces"], floors=state["floors"], gap=gap)
         for i, each in enumerate(self.sets):
+            each.reshape(self.shapes)
             each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
         self.records.load({n.partition(".")[2]: array for n, array in state.items() if n.startswith("records.")})
         self.shapes.own.load({n.removeprefix("own."): array for n, array in state.items() if n.startswith("own.")})
-        self.watermark = int(state["watermark"][0])
+        self.watermark, self._complete_from = state["marks"].tolist()
         self._before = None
 
     def metrics(self) -> dict[str, int]:

@@ -180,6 +180,20 @@ def due_windows(
     return count
 
 
+@kernel
+def count_rows(arena: Any, found: Any, shift: int, rows: Ints) -> None:
+    """Count the rows of windows."""
+    _, _, _, _, count, skip, _, _, _ = arena
+    _, definitions, _, _, firsts, lasts = found
+    for i in range(len(firsts)):
+        bit = 1 << (definitions[i] - shift) if definitions[i] >= shift else 0
+        total = 0
+        for slot in range(firsts[i], lasts[i]):
+            if skip[slot] & bit == 0:
+                total += count[slot]
+        rows[i] = total
+
+
 DUE = (
     next_end,
     write_window,
@@ -191,3 +205,5 @@ DUE = (
     due_sessions,
     due_windows,
 )
+FOUND = (due_windows, count_rows)
+"""Those that are called from outside."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,29 +12,32 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States
 from muntin.columns import Column, boxed, mask_of
 from muntin.errors import InvariantError
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.generate import standalone
 from muntin.slicing.blocks import ARENA, LENGTHS, MARKS, MERGES, SLICES, TOP, USED
-from muntin.slicing.due import DUE
+from muntin.slicing.due import DUE, FOUND
 from muntin.slicing.late import LATE
 from muntin.slicing.merge import LAZY, TREE
 from muntin.slicing.mergers import merge_slices
 from muntin.slicing.purge import PURGE
 from muntin.slicing.records import Found
 from muntin.slicing.shapes import Shapes, ints
-from muntin.slicing.slicer import ROW, SLICER
+from muntin.slicing.slicer import ROW, SLICER, order_by_key, position
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Batch
 from muntin.types import Array
 
 KERNELS = (*ARENA, *SLICER, *DUE, *LATE, *PURGE, *LAZY, *TREE)
-ENTRIES = (
-    "order_by_key",
-    "take_rows",
-    "take_late_rows",
-    "due_windows",
-    "purge",
-    "fold_windows",
-    "query_windows",
-    "count_rows",
-)
+ENTRIES = ("take_rows", "take_late_rows", "purge", "fold_windows", "query_windows")
+
+
+@cache
+def _finding(compiled: bool) -> Any:
+    """Return the kernels that touch no state: compiled once, whatever the aggregations."""
+    inner = (position, *(each for each in DUE if each not in FOUND))
+    return kernel_cache.load(standalone(order_by_key, *FOUND, within=inner, counted=False), compiled=compiled)
+
+
+_NO_STATES = np.zeros(0, np.int64)
 
 
 class SliceSet:
@@ -60,6 +63,11 @@ class SliceSet:
         self.tag = self.joins = self.tags = self.fresh = np.zeros(0, np.int64)
         self.states, self.tree = binding.slots(0), binding.slots(0)
         self._make_room(64)
+
+    @property
+    def finding(self) -> Any:
+        """The kernels that find windows."""
+        return _finding(not kernel_cache.is_uncompiled())
 
     @cached_property
     def module(self) -> Any:
@@ -126,7 +134,7 @@ class SliceSet:
         if top > 16 * len(keys):
             return np.argsort(keys, kind="stable")
         order = np.empty(len(keys), np.int64)
-        self.module.order_by_key(keys, np.zeros(top, np.int64), order)
+        self.finding.order_by_key(keys, np.zeros(top, np.int64), order)
         return order
 
     def take(self, batch: Batch) -> None:
@@ -154,17 +162,18 @@ class SliceSet:
 
     def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
         """Return the windows of some keys that end in (after, until]."""
-        fixed = (self.arena, self.blocks, chosen, self.shapes.timed, self.shapes.gaps, ints(after), until)
+        arena = (*self.arena[:-1], _NO_STATES)
+        fixed = (arena, self.blocks, chosen, self.shapes.timed, self.shapes.gaps, ints(after), until)
         found = Found.of_length(self.expected)
-        count = self.module.due_windows(*fixed, found.arrays)
+        count = self.finding.due_windows(*fixed, found.arrays)
         if count > self.expected:
             found = Found.of_length(count)
-            self.module.due_windows(*fixed, found.arrays)
+            self.finding.due_windows(*fixed, found.arrays)
         self.expected = max(64, count + count // 4)  # as many as now, and some more, will be found the next time
         rows = np.zeros(count if self.watched else 0, np.int64)
         found = found.cut(count, rows)
         if self.watched:
-            self.module.count_rows(self.arena, found.arrays, len(self.shapes.kinds), rows)
+            self.finding.count_rows(arena, found.arrays, len(self.shapes.kinds), rows)
         return found
 
     def answer(self, found: Found) -> dict[str, Any]:

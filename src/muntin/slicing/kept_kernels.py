@@ -1,8 +1,9 @@
 """Rows that are kept are chained by slice: each names the one that came to its slice before it.
 
-    of a row     older                                    the row before it in the same slice; -1: there is none
-    of a tag     newest, oldest, latest, count, mixed     the ends of its chain; the greatest time in it; how many rows;
-                                                          whether they did not come in order, so that its state is not theirs
+    of a row     older              the row before it in the same slice; -1: there is none
+    of a tag     newest, oldest     the ends of its chain
+                 latest, count      the greatest time in it; how many rows
+                 mixed              whether they did not come in order, so that the state of the slice is not theirs
 
 Two slices that become one are two chains tied together, so that a chain need not be in order once slices were joined.
 """

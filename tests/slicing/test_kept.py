@@ -113,6 +113,34 @@ def test_own_windows_share_slices(tree: bool, data: Any) -> None:
         play(query, steps, lambda plan: Slices(plan, tree=tree), data.draw(st.sets(st.integers(0, 30))))
 
 
+@st.composite
+def crowds(draw: Any) -> tuple[oracle.Query, list[Any]]:
+    """Rows close together in any order, sessions that soon refuse them, long windows that do not; no two values equal.
+
+    So slices are joined between the rows of a push, and rows that a session refused lie within other slices.
+    """
+    sessions = draw(st.lists(st.integers(1, 6).map(window.session), min_size=1, max_size=2))
+    long = draw(st.lists(st.sampled_from([window.tumbling(60), window.sliding(40, every=20)]), max_size=1))
+    query = oracle.Query(
+        [*sessions, *long],
+        draw(st.sampled_from([{"digits": digits("v")}, {"all": agg.collect("v")}])),
+        watermark=draw(st.sampled_from([0, 5, 40])),
+        allowed_lateness=draw(st.sampled_from([0, 0, 4])),
+    )
+    times = draw(st.lists(st.integers(0, 30), min_size=4, max_size=16))
+    rows = [row(t, i) for i, t in enumerate(times)]
+    steps = draw(st.one_of(strategies.cuts(rows), st.just([strategies.Push(rows)])))
+    return query, draw(strategies.advances(steps))
+
+
+@pytest.mark.parametrize("tree", [False, True])
+@given(crowds(), st.sets(st.integers(0, 30), max_size=2))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_rows_between_rows(tree: bool, conversation: Any, restarts: Any) -> None:
+    with cache.uncompiled():
+        play(*conversation, lambda plan: Slices(plan, tree=tree), restarts)
+
+
 def row(t: int, v: int, k: str = "a") -> dict[str, Any]:
     return {"t": t, "k": k, "v": v, "km": v, "mark": False}
 
@@ -136,6 +164,16 @@ def test_a_row_that_a_session_refused_is_within_another_slice() -> None:
         assert kept._entangled(found).tolist() == [0]
         (result,) = driver.close()
     assert result.aggregates["all"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("times", [[0, 4, 2, 3], [0, 6, 3, 4, 5], [9, 5, 7, 6, 8]])
+def test_a_row_comes_between_those_of_slices_that_have_just_become_one(times: list[int]) -> None:
+    query = oracle.Query([window.session(3)], {"all": agg.collect("v")}, watermark=40)
+    with cache.uncompiled():
+        driver = Driver(query, Slices)
+        driver.push([row(t, t) for t in times])
+        (result,) = driver.close()
+    assert result.aggregates["all"] == sorted(times)
 
 
 @pytest.mark.parametrize("tree", [False, True])

@@ -9,6 +9,7 @@ import pytest
 from muntin import agg, rows, window
 from muntin.slicing.decisions import KEPT, REMOVALS, SPLITS, Facts, decide
 from muntin.slicing.kept_set import KeptSet
+from muntin.slicing.object_set import ObjectSet
 from muntin.slicing.plan import strategies_for
 from muntin.slicing.question import Question
 from muntin.slicing.run_set import RunSet
@@ -74,7 +75,8 @@ def plan(windows: list[Any], aggregates: dict[str, Any], *, ordered: bool = Fals
 @pytest.mark.parametrize(
     ("aggregates", "ordered", "kinds"),
     [
-        ({"all": COLLECT, "sum": SUM}, False, [KeptSet, SliceSet]),
+        ({"all": COLLECT, "sum": SUM}, False, [ObjectSet, SliceSet]),
+        ({"run": agg.longest_increasing_run("v"), "sum": SUM}, False, [KeptSet, SliceSet]),
         ({"all": COLLECT, "sum": SUM}, True, [SliceSet, SliceSet]),
         ({"run": agg.longest_increasing_run("v"), "sum": SUM}, True, [SliceSet]),
         ({"middle": MEDIAN, "sum": SUM}, False, [SliceSet, RunSet]),

@@ -178,17 +178,20 @@ def test_a_row_comes_between_those_of_slices_that_have_just_become_one(times: li
 
 @pytest.mark.parametrize("tree", [False, True])
 def test_a_slice_is_folded_anew_only_when_it_is_asked_for(tree: bool) -> None:
-    query = oracle.Query([window.tumbling(10), window.sliding(40, every=10)], {"all": agg.collect("v")}, watermark=100)
+    windows = [window.tumbling(10), window.sliding(40, every=10)]
+    query = oracle.Query(windows, {"digits": digits("v"), "all": agg.collect("v")}, watermark=100)
     with cache.uncompiled():
         driver = Driver(query, lambda plan: Slices(plan, tree=tree))
         for t in (1, 3, 11, 2, 12, 5, 4):
             driver.push([row(t, t)])
-        kept = kept_set(driver)
+        kept, objects = driver.strategy.sets
         assert kept.rows.mixed.sum() == 1
-        assert driver.strategy.metrics()["kept"] == 7
+        assert objects.made.sum() == 0
+        assert driver.strategy.metrics()["kept"] == 14
         results = driver.advance(10)
         assert [each.aggregates["all"] for each in results] == [[1, 2, 3, 4, 5]] * 2
         assert kept.rows.mixed.sum() == 0
+        assert objects.made.sum() == 1
         driver.push([row(11, 13), row(11, 14)])
         assert {tuple(each.aggregates["all"]) for each in driver.advance(20)} == {
             (11, 13, 14, 12),

@@ -13,6 +13,7 @@ from muntin.aggregations.binding import Binding, bind
 from muntin.slicing.blocks import MERGES, SLICES
 from muntin.slicing.decisions import ROWS, WHOLE, Decisions, Facts, decide
 from muntin.slicing.kept_set import KeptSet
+from muntin.slicing.object_set import ObjectSet
 from muntin.slicing.records import Found, Records, matched
 from muntin.slicing.results import to_arrow
 from muntin.slicing.run_set import RunSet
@@ -43,7 +44,9 @@ class Slices(Strategy):
         self.sets: list[SliceSet] = []
         runs, others = _groups(plan)
         for binding in others:
-            kind = KeptSet if _keeps_rows(plan, binding.aggregations) else SliceSet
+            kind: type[SliceSet] = SliceSet
+            if _keeps_rows(plan, binding.aggregations):
+                kind = KeptSet if binding.compiled else ObjectSet
             self.sets.append(kind(binding, self.shapes, watched=watched, tree=tree))
         if runs:
             self.sets.append(RunSet(runs, plan, self.shapes, watched=watched))

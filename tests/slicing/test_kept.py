@@ -76,6 +76,8 @@ def play(query: oracle.Query, steps: list[Any], make: Any, restarts: Any = froze
     for number, step in enumerate(steps):
         if number in restarts:
             driver.restart()
+        if number + 1 in restarts and isinstance(step, strategies.Push):
+            undo_of(driver, step.rows)
         if isinstance(step, strategies.Push):
             assert shown(driver.push(step.rows)) == shown(expected.push(step.rows)), step
         else:
@@ -85,6 +87,16 @@ def play(query: oracle.Query, steps: list[Any], make: Any, restarts: Any = froze
     assert not len(driver.strategy.held_keys())
     assert driver.strategy.metrics()["kept"] == 0
     return driver
+
+
+def undo_of(driver: Driver, rows: list[Any]) -> None:
+    """Push rows, and take that back."""
+    before = {**vars(driver), "keys": list(driver.keys), "late": list(driver.late)}
+    back = driver.strategy.undo()
+    driver.push(rows)
+    back()
+    driver.__dict__.update(before)
+    driver.strategy.check()
 
 
 @pytest.mark.parametrize("tree", [False, True])

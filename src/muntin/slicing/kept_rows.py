@@ -6,7 +6,7 @@ what is gone is left out, or they are made twice as long.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from muntin.slicing.kept_kernels import CHAINS
 from muntin.types import Array
 
 _FEWEST = 256
+_BY_TAG = ("newest", "oldest", "latest", "count", "mixed")
 
 
 @cache
@@ -96,7 +97,7 @@ class KeptRows:
     def _know(self, tags: int) -> None:
         if tags > len(self.count):
             more = max(tags, 2 * len(self.count)) - len(self.count)
-            for name in ("newest", "oldest", "latest", "count", "mixed"):
+            for name in _BY_TAG:
                 setattr(self, name, np.concatenate((getattr(self, name), np.zeros(more, np.int64))))
 
     def _room_for(self, rows: int) -> int:
@@ -106,12 +107,12 @@ class KeptRows:
             alive = np.sort(self._gathered(live))
             places = np.full(self.used + 1, -1, np.int64)  # the last is where -1 points to
             places[alive] = np.arange(len(alive))
-            self.older[: len(alive)] = places[self.older[alive]]
+            older = places[self.older[alive]]
             self.newest[live], self.oldest[live] = places[self.newest[live]], places[self.oldest[live]]
             length = max(_FEWEST, 2 * (len(alive) + rows))
             self.times = _moved(self.times, alive, length)
             self.inputs = tuple(_moved(each, alive, length) for each in self.inputs)
-            self.older = _moved(self.older, np.arange(len(alive)), length)
+            self.older = _moved(older, np.arange(len(alive)), length)
             self.used = len(alive)
         return self.used
 
@@ -131,6 +132,16 @@ class KeptRows:
         self.add(state["tags"], state["times"], inputs)
         self.mixed[:] = 0
         self.mixed[state["mixed"]] = 1
+
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back the rows of now. O(tags): rows are only ever added, until they move elsewhere."""
+        now = dict(vars(self)) | {name: getattr(self, name).copy() for name in _BY_TAG}
+
+        def back() -> None:
+            self.__dict__.update(now)
+            self.older[self.oldest[np.flatnonzero(self.count)]] = -1  # a chain that was tied to another ends again
+
+        return back
 
     @property
     def bytes(self) -> int:

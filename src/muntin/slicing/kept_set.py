@@ -9,7 +9,7 @@ from before and after. No order of slices is then that of the rows; windows with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -100,8 +100,21 @@ class KeptSet(TaggedSet):
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Take over what `save` returned."""
-        super().load(arrays)
         self.rows.load({n.removeprefix("rows."): array for n, array in arrays.items() if n.startswith("rows.")})
+        self._load_slices(arrays)
+
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back the slices of now; the rows are not copied for that."""
+        slices, rows = super().save(), self.rows.undo()
+
+        def back() -> None:
+            rows()
+            self._load_slices(slices)
+
+        return back
+
+    def _load_slices(self, arrays: Mapping[str, Array]) -> None:
+        super().load(arrays)
 
     @property
     def bytes(self) -> int:

@@ -26,7 +26,7 @@ from muntin.types import Array
 class ObjectSet(KeptSet):
     """Slices with their rows; the state of a slice itself only counts them."""
 
-    def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, tree: bool) -> None:  # noqa: ARG002
+    def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, tree: bool) -> None:
         self.objects = binding
         self.made = np.zeros(0, np.bool_)
         """Whether the state of a tag is that of its rows."""
@@ -78,9 +78,9 @@ class ObjectSet(KeptSet):
             self._halves.fold_tags(self.rows.inputs, self.rows.times, order, ends, self.folded, tags)
             self.made[tags] = True
 
-    def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over what `save` returned: rows, from which all else is folded again."""
-        super().load(arrays)
+    def _load_slices(self, arrays: Mapping[str, Array]) -> None:
+        """Take over slices; their states are folded again from the rows."""
+        super()._load_slices(arrays)
         tags = len(self.rows.count)
         self.made, self.folded = np.zeros(tags, np.bool_), self.objects.slots(tags)
 
@@ -90,6 +90,6 @@ class ObjectSet(KeptSet):
         made = np.flatnonzero(self.made)
         states, folded = States(self.objects), self.folded.copy()
         self._make(made)
-        for tag in made:
+        for tag in made.tolist():
             same = states.close(states.load(folded, tag), states.load(self.folded, tag))
             require(same, "the state of a slice is not that of its rows")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -221,6 +221,11 @@ class SliceSet:
         if self.tagged:
             self.tag[slots] = arrays["tag"]
         self.states[slots] = States(self.binding).revived(arrays["states"].copy())
+
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back the slices of now."""
+        state = self.save()
+        return lambda: self.load(state)
 
     @property
     def kept(self) -> int:

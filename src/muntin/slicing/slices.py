@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -225,6 +225,21 @@ class Slices(Strategy):
         self.shapes.own.load({n.removeprefix("own."): array for n, array in state.items() if n.startswith("own.")})
         self.watermark = int(state["watermark"][0])
         self._before = None
+
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back the slices of now. O(slices), whatever the rows that are kept."""
+        undos = [each.undo() for each in self.sets]
+        records, own, watermark = self.records.save(), self.shapes.own.save(), self.watermark
+
+        def back() -> None:
+            for each in undos:
+                each()
+            self.records.load(records)
+            self.shapes.own.load(own)
+            self.watermark = watermark
+            self._before = None
+
+        return back
 
     def metrics(self) -> dict[str, int]:
         """Return the number of slices, and the bytes they take."""

@@ -311,3 +311,23 @@ def test_a_row_in_no_window_is_late() -> None:
         driver.push([row(5, 1), row(6, 2), row(13, 3), row(23, 4)])
         assert [each["v"] for each in driver.late] == [1, 4]
         assert driver.strategy.metrics()["slices"] == 0
+
+
+class Twice(window.ContextFree):
+    """[0, 10) and [4, 15), and then never again."""
+
+    def next_edge(self, t: int) -> int | None:
+        return next((edge for edge in (0, 4, 10, 15) if edge > t), None)
+
+    def ended(self, previous: int, watermark: int) -> Any:
+        return [(start, end) for start, end in ((0, 10), (4, 15)) if previous < end <= watermark]
+
+
+@pytest.mark.parametrize("beside", [[], [window.session(3)], [window.tumbling(7)]])
+def test_windows_that_come_to_an_end(beside: list[Any]) -> None:
+    query = oracle.Query([Twice(), *beside], {"all": agg.collect("v")}, watermark=3, allowed_lateness=2)
+    times = [-4, 1, 5, 3, 12, 9, 14, 40, 11, 15, 60]
+    steps = [strategies.Push([row(t, t)]) for t in times]
+    with cache.uncompiled():
+        play(query, steps, Slices, {2, 5})
+        play(query, [strategies.Push([row(t, t) for t in times])], Slices)

@@ -19,6 +19,7 @@ from muntin.slicing.kept_kernels import CHAINS
 from muntin.types import Array
 
 _FEWEST = 256
+_BY_TAG = ("newest", "oldest", "latest", "count", "mixed")
 
 
 @cache
@@ -96,7 +97,7 @@ class KeptRows:
     def _know(self, tags: int) -> None:
         if tags > len(self.count):
             more = max(tags, 2 * len(self.count)) - len(self.count)
-            for name in ("newest", "oldest", "latest", "count", "mixed"):
+            for name in _BY_TAG:
                 setattr(self, name, np.concatenate((getattr(self, name), np.zeros(more, np.int64))))
 
     def _room_for(self, rows: int) -> int:
@@ -106,12 +107,12 @@ class KeptRows:
             alive = np.sort(self._gathered(live))
             places = np.full(self.used + 1, -1, np.int64)  # the last is where -1 points to
             places[alive] = np.arange(len(alive))
-            self.older[: len(alive)] = places[self.older[alive]]
+            older = places[self.older[alive]]
             self.newest[live], self.oldest[live] = places[self.newest[live]], places[self.oldest[live]]
             length = max(_FEWEST, 2 * (len(alive) + rows))
             self.times = _moved(self.times, alive, length)
             self.inputs = tuple(_moved(each, alive, length) for each in self.inputs)
-            self.older = _moved(self.older, np.arange(len(alive)), length)
+            self.older = _moved(older, np.arange(len(alive)), length)
             self.used = len(alive)
         return self.used
 

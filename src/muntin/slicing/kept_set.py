@@ -20,7 +20,7 @@ from muntin.slicing.kept_kernels import FOLDS
 from muntin.slicing.kept_rows import KeptRows
 from muntin.slicing.records import Found
 from muntin.slicing.shapes import Shapes
-from muntin.slicing.slice_set import require
+from muntin.slicing.slice_set import inputs_of, require
 from muntin.slicing.strategy import Batch
 from muntin.slicing.tagged_set import TaggedSet
 from muntin.types import Array
@@ -40,7 +40,7 @@ class KeptSet(TaggedSet):
         return self.binding.kernels(FOLDS, *_ENTRIES)
 
     def _add(self, tags: Array, batch: Batch) -> None:
-        self.rows.add(tags, batch.times, self.inputs(batch.columns, len(batch.times)))
+        self.rows.add(tags, batch.times, inputs_of(self.binding, batch.columns, len(batch.times)))
 
     def _join(self, into: Array, from_: Array, *, by_rows: bool) -> None:
         self.rows.join(into, from_, mixes=by_rows)
@@ -51,14 +51,17 @@ class KeptSet(TaggedSet):
     def _write(self, found: Found, outputs: tuple[Array, ...]) -> None:
         self._settle(found)
         super()._write(found, outputs)
+        self._write_entangled(found, outputs, self._folds.answer_from_rows)
+
+    def _write_entangled(self, found: Found, outputs: tuple[Array, ...], answer: Any) -> None:
+        """Write the answers of those windows again that only their rows can answer."""
         entangled = self._entangled(found)
         if len(entangled):
             order, ends = self.rows.ordered(*self._tags_of(found.pick(entangled)))
             for valid in outputs[1::2]:
                 if len(valid):
                     valid[entangled] = True  # `emit` only ever says what is null
-            rows = self.rows
-            self._folds.answer_from_rows(rows.inputs, rows.times, order, ends, outputs, entangled)
+            answer(self.rows.inputs, self.rows.times, order, ends, outputs, entangled)
 
     def _settle(self, found: Found) -> None:
         """Fold the slices of windows anew whose rows did not come in order."""
@@ -97,8 +100,11 @@ class KeptSet(TaggedSet):
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Take over what `save` returned."""
-        super().load(arrays)
         self.rows.load({n.removeprefix("rows."): array for n, array in arrays.items() if n.startswith("rows.")})
+        self._load_slices(arrays)
+
+    def _load_slices(self, arrays: Mapping[str, Array]) -> None:
+        super().load(arrays)
 
     @property
     def bytes(self) -> int:

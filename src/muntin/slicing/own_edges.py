@@ -34,6 +34,7 @@ class OwnEdges:
     ...         return [(end - 5, end) for end in range(self.next_edge(previous), watermark + 1, 5)]
     >>> known = OwnEdges(Fives())
     >>> known.cover(np.array([12, 17, 99]))
+    True
     >>> known.lows.tolist(), known.highs.tolist(), known.starts.tolist()
     ([12, 15, 95], [15, 20, 100], [10, 15, 20, 95, 100])
     """
@@ -179,14 +180,14 @@ class Own:
 
     def cover(self, times: Array) -> None:
         """Know all that kernels need for rows of these times."""
-        changes = [each.cover(times) for each in self.each]
-        if any(changes):
+        new = [each.cover(times) for each in self.each]
+        if any(new):
             self._changed()
 
     def forget(self, oldest: int, settled: int) -> None:
         """Forget what is neither needed by slices, the first of which is at `oldest`, nor by windows."""
-        changes = [each.forget(oldest, settled) for each in self.each]
-        if any(changes):
+        gone = [each.forget(oldest, settled) for each in self.each]
+        if any(gone):
             self._changed()
 
     def holds(self, times: Array) -> Array:

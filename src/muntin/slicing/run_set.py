@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from muntin.aggregations import count
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import bind
@@ -39,13 +37,7 @@ class RunSet(TaggedSet):
 
     def answer(self, found: Found) -> dict[str, Any]:
         """Return the raw results of windows by name, selected across the runs of their slices."""
-        if self.has_gaps:
-            tags, last = self._tags_of(found)  # sessions skip slices in their midst: each window has tags of its own
-            first = last - np.diff(last, prepend=0)
-        else:
-            slots, _, shift = self._stretches(found)
-            first, last, tags = found.first + shift, found.last + shift, self.tag[slots]
-        raw = self.runs.answer(first, last, tags)
+        raw = self.runs.answer(*self._spans_of(found))
         triples = zip(self.names, self.runs.results, raw, strict=True)
         return {name: (values, valid, result) for name, result, (values, valid) in triples}
 

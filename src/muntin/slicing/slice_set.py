@@ -122,13 +122,6 @@ class SliceSet:
             self.length, self.head = _longer(self.length, capacity, 0), _longer(self.head, capacity, 0)
             self.size, self.stale = _longer(self.size, capacity, 0), _longer(self.stale, capacity, 0)
 
-    def inputs(self, columns: Mapping[str, Column], rows: int) -> tuple[Array, ...]:
-        """Return what `lift` reads of the columns."""
-        used = [columns[name] for name in self.binding.columns]
-        masks = [mask_of([used[p] for p in positions], skip_nan, rows) for positions, skip_nan in self.binding.masks]
-        values = [boxed(column) if self.binding.boxed(c) else column.values for c, column in enumerate(used)]
-        return (*values, *masks)
-
     def order_by_key(self, keys: Array, top: int) -> Array:
         """Return the rows in the order of their keys, which are below `top`."""
         if top > 16 * len(keys):
@@ -150,7 +143,7 @@ class SliceSet:
     def _resuming(self, name: str, batch: Batch, *further: Any) -> None:
         """Run a kernel over rows, again with more memory where it stopped for lack of it."""
         rows = (batch.keys, batch.times, self.tags, self.fresh)
-        inputs = self.inputs(batch.columns, len(batch.times))
+        inputs = inputs_of(self.binding, batch.columns, len(batch.times))
         kernel = getattr(self.module, name)
         self.cursor[ROW] = 0
         edges = (self.shapes.steps, self.shapes.phases, self.coming, *self.shapes.own.intervals)
@@ -291,6 +284,14 @@ class SliceSet:
         require(bool((last[inner] >= last[inner - 1]).all()), "the last rows of slices do not ascend")
         both = inner[plain[inner] & plain[inner - 1] & (low[inner] == low[inner - 1])]
         require(bool((first[both] > last[both - 1] + self.shapes.gap).all()), "two slices should have been one")
+
+
+def inputs_of(binding: Binding, columns: Mapping[str, Column], rows: int) -> tuple[Array, ...]:
+    """Return what `lift` reads of the columns."""
+    used = [columns[name] for name in binding.columns]
+    masks = [mask_of([used[p] for p in positions], skip_nan, rows) for positions, skip_nan in binding.masks]
+    values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(used)]
+    return (*values, *masks)
 
 
 def require(condition: bool, message: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,9 +14,11 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.errors import AggregationOverflowError, UnsupportedOperationError
 from muntin.slicing.blocks import MERGES, SLICES
+from muntin.slicing.decisions import ROWS, WHOLE, Decisions, Facts, decide
 from muntin.slicing.journal import Journal
 from muntin.slicing.kept_set import KeptSet
 from muntin.slicing.mergers import cannot_merge
+from muntin.slicing.object_set import ObjectSet
 from muntin.slicing.records import Found, Records, matched
 from muntin.slicing.results import to_arrow
 from muntin.slicing.run_set import RunSet
@@ -50,8 +52,9 @@ class Slices(Strategy):
         self.sets: list[SliceSet] = []
         runs, others = _groups(plan)
         for binding in others:
-            kept = not plan.ordered and not all(each.commutative for each in binding.aggregations)
-            kind = KeptSet if kept else SliceSet
+            kind: type[SliceSet] = SliceSet
+            if _keeps_rows(plan, binding.aggregations):
+                kind = KeptSet if binding.compiled else ObjectSet
             self.sets.append(kind(binding, self.shapes, watched=watched, merger=self._merger(binding)))
         if runs:
             self.sets.append(RunSet(runs, plan, self.shapes, watched=watched))
@@ -75,10 +78,16 @@ class Slices(Strategy):
         """Return why slices cannot answer a plan, or None if they can."""
         for each in plan.windows.values():
             if not isinstance(each, ContextFree | Session):
-                return f"{each!r} needs the rows themselves"
+                split = decide(Facts.of([each], [], ordered=plan.ordered)).split
+                return f"{each!r} is not by time" if split.answer == WHOLE else f"{each!r}: {split.why}"
             if plan.emit_empty and isinstance(each, Sliding | Cumulative):
                 return "windows without rows have no slices"
         return None
+
+    @property
+    def decisions(self) -> Decisions:
+        """What these slices must be able to do, and by which rules."""
+        return decide(Facts.of_plan(self.plan))
 
     @property
     def _unsettled(self) -> tuple[int, int]:
@@ -355,9 +364,13 @@ def _groups(plan: Plan) -> tuple[dict[str, Aggregation], list[Binding]]:
         if name not in runs:
             binding = _bound(plan, {name: each})
             objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
-            kept = not plan.ordered and not each.commutative
+            kept = _keeps_rows(plan, [each])
             groups.setdefault((binding.compiled, objects, kept), {})[name] = each
     return runs, [_bound(plan, group) for group in groups.values()]
+
+
+def _keeps_rows(plan: Plan, aggregations: Iterable[Aggregation]) -> bool:
+    return decide(Facts.of(plan.windows.values(), aggregations, ordered=plan.ordered)).kept.answer == ROWS
 
 
 def _bound(plan: Plan, aggregates: Mapping[str, Aggregation]) -> Binding:

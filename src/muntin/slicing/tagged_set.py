@@ -98,6 +98,14 @@ class TaggedSet(SliceSet):
         slots = np.repeat(begin - starts, sizes) + np.arange(int(sizes.sum()))
         return slots, np.repeat(keys, sizes), (starts - begin)[window]
 
+    def _spans_of(self, found: Found) -> tuple[Array, Array, Array]:
+        """Return for each window its first tag, and the one after its last, among the tags of all windows' slices."""
+        if self.has_gaps:
+            tags, last = self._tags_of(found)  # sessions skip slices in their midst: each window has tags of its own
+            return last - np.diff(last, prepend=0), last, tags
+        slots, _, shift = self._stretches(found)
+        return found.first + shift, found.last + shift, self.tag[slots]
+
     def _tags_of(self, found: Found) -> tuple[Array, Array]:
         """Return the tags of each window, without the slices that a session skips, and where those of each end."""
         shift = len(self.shapes.kinds)

@@ -77,8 +77,13 @@ def _progressions(windows: Iterable[Any]) -> tuple[Array, Array]:
         pairs.add((each.every, each.offset % each.every))
         if isinstance(each, Sliding):
             pairs.add((each.every, (each.offset + each.range) % each.every))
+    return fewest(pairs)
+
+
+def fewest(pairs: Iterable[tuple[int, int]]) -> tuple[Array, Array]:
+    """Return the steps and phases of progressions, without those that are part of another."""
     kept: list[tuple[int, int]] = []
-    for step, phase in sorted(pairs):
+    for step, phase in sorted(set(pairs)):
         known = np.array(kept, np.int64).reshape(-1, 2)
         if not bool(((step % known[:, 0] == 0) & (phase % known[:, 0] == known[:, 1])).any()):
             kept.append((step, phase))

@@ -16,7 +16,7 @@ from muntin.errors import InvariantError
 from muntin.slicing.blocks import ARENA, LENGTHS, MARKS, TOP, USED
 from muntin.slicing.blocks import SLICES as SLICE_COUNT
 from muntin.slicing.counted_due import DUE
-from muntin.slicing.counted_late import LATE
+from muntin.slicing.counted_late import HOLES, LATE
 from muntin.slicing.counted_rows import KEYED, NOWHERE, ROWS
 from muntin.slicing.counted_slices import SLICES
 from muntin.slicing.leave_anew import LEAVE_ANEW
@@ -32,7 +32,7 @@ from muntin.types import Array
 
 LEAVING = {"invert": LEAVE_INVERTED, "beaten": LEAVE_BEATEN, "anew": LEAVE_ANEW}
 """How a row leaves a slice."""
-ENTRIES = ("judge", "merge_rows", "extend", "find_windows", "answer", "settle")
+ENTRIES = ("judge", "merge_rows", "extend", "find_windows", "answer", "answer_rows", "settle")
 
 
 def leaving(binding: Binding) -> str:
@@ -89,10 +89,11 @@ class CountSet:
         self._clear()
 
     def _clear(self) -> None:
-        self.cursor = np.zeros(5, np.int64)
+        self.cursor = np.zeros(7, np.int64)
         self.keyed = {name: np.zeros(0, np.int64) for name in KEYED}
         self.apart = np.zeros(0, np.int64)
-        self.apart_tables = tuple(np.zeros((0, len(self.shapes.lengths)), np.int64) for _ in range(3))
+        self.apart_tables = tuple(np.zeros((0, len(self.shapes.lengths)), np.int64) for _ in range(4))
+        self.holes = np.zeros((0, 3), np.int64)
         self.row_marks, self.marks = np.zeros(MARKS, np.int64), np.zeros(MARKS, np.int64)
         self.row_free, self.free = np.full(LENGTHS, -1, np.int64), np.full(LENGTHS, -1, np.int64)
         self.row_blocks, self.blocks = (tuple(np.zeros(0, np.int64) for _ in range(5)) for _ in range(2))
@@ -140,6 +141,8 @@ class CountSet:
         self.apart_tables = tuple(
             np.concatenate((table, np.zeros((max(4, used), definitions), np.int64))) for table in self.apart_tables
         )
+        more = max(definitions, len(self.holes))
+        self.holes = np.concatenate((self.holes, np.zeros((more, 3), np.int64)))
 
     def know_keys(self, count: int) -> None:
         """Be ready for keys up to a number."""
@@ -171,12 +174,12 @@ class CountSet:
 
     # ------------------------------------------------------------ rows
 
-    def judge(self, keys: Array, times: Array, order: Array, watermark: int) -> Array:
+    def judge(self, keys: Array, times: Array, order: Array, limit: int) -> Array:
         """Return which rows are taken of those that come after the lateness allowed, in the order of key and time."""
         taken = np.zeros(len(times), np.bool_)
         self.cursor[0] = 0
-        limit = watermark - self.plan.lateness
-        while not self.module.judge((keys, times, order), *self._rows, *self._numbers, self.cursor, limit, taken):
+        batch = (keys, times, order)
+        while not self.module.judge(batch, *self._rows, *self._numbers, self.holes, self.cursor, limit, taken):
             self._make_room_apart()
         return taken
 
@@ -235,7 +238,7 @@ class CountSet:
         which = self.apart[keys]
         moved = self.keyed["moved"][keys]
         own = which >= 0
-        moved[own] = self.apart_tables[2][which[own], definitions[own]]
+        moved[own] = self.apart_tables[3][which[own], definitions[own]]
         return moved
 
     def answer(self, found: Found) -> dict[str, Any]:
@@ -243,14 +246,38 @@ class CountSet:
         outputs = self.binding.outputs(len(found.keys))
         arena, blocks = self._slices
         self.module.answer(arena, self.tree, blocks, found.keys, found.first, found.last, outputs)
+        for at in np.flatnonzero(found.first < 0):
+            self.module.answer_rows(self.row_states, self._odd_rows(found, int(at)), outputs, at)
         triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
         return {name: (values, valid, result) for name, result, (values, valid) in triples}
+
+    def spans(self, found: Found) -> tuple[Array, Array]:
+        """Return the times of the first and the last row of windows."""
+        start, end = self.first[found.first], self.last[found.last - 1]
+        for at in np.flatnonzero(found.first < 0):
+            rows = self._odd_rows(found, int(at))
+            start[at], end[at] = self.times[rows[0]], self.times[rows[-1]]
+        return start, end
+
+    def _odd_rows(self, found: Found, at: int) -> Array:
+        """Return the slots of the rows of a window that has holes."""
+        key, definition = int(found.keys[at]), int(found.definitions[at])
+        keys, definitions, rows = self.holes[: self.cursor[HOLES]].T
+        holes = np.sort(rows[(keys == key) & (definitions == definition)])
+        first = int(found.start[at] + self.apart_tables[0][self.apart[key], definition]) - len(holes)
+        for hole in holes:
+            first += int(hole) <= first
+        count = int(found.rows[at] - found.start[at])
+        numbers = np.setdiff1d(np.arange(first, first + count + len(holes)), holes)[:count]
+        slots: Array = numbers + (self.row_blocks[0][key] + self.row_blocks[2][key] - self.keyed["gone"][key])
+        return slots
 
     def settle(self, chosen: Array, watermark: int) -> None:
         """Note that windows were looked at, and let go what none needs any more."""
         limit = watermark if watermark in (BEFORE_TIME, END_OF_TIME) else watermark - self.plan.lateness
         memory = (*self._rows, self.row_marks, self.row_free, *self._slices, self.marks, self.free)
         closed = watermark == END_OF_TIME
+        self.cursor[HOLES] = 0
         self.module.settle(*memory, *self._numbers, chosen, watermark, limit, self.plan.ordered, closed)
 
     def begins(self, keys: Array, definitions: Array) -> Array:
@@ -274,7 +301,7 @@ class CountSet:
         rows, slices = _slots(self.row_blocks, keys), _slots(self.blocks, keys)
         used = int(self.cursor[1])
         tables = dict(
-            zip(("shifts", "fresh", "least"), (table[:used].copy() for table in self.apart_tables), strict=True)
+            zip(("shifts", "fresh", "odd", "least"), (table[:used].copy() for table in self.apart_tables), strict=True)
         )
         arrays = {name: array[keys] for name, array in self.keyed.items()}
         arrays |= {"keys": keys, "row_sizes": self.row_blocks[3][keys], "sizes": self.blocks[3][keys]}
@@ -290,7 +317,7 @@ class CountSet:
         for name in KEYED:
             self.keyed[name][keys] = arrays[name]
         self.apart[keys] = arrays["apart"]
-        self.apart_tables = tuple(arrays[name].copy() for name in ("shifts", "fresh", "least"))
+        self.apart_tables = tuple(arrays[name].copy() for name in ("shifts", "fresh", "odd", "least"))
         self.cursor[:] = arrays["cursor"]
         revived = States(self.binding).revived
         self._make_room_for_rows(_laid_out(self.row_blocks, self.row_marks, keys, arrays["row_sizes"]))
@@ -313,7 +340,7 @@ class CountSet:
         row, slice_ = 8 + self.row_states.itemsize, 4 * 8 + self.peaks.itemsize + 2 * self.states.itemsize
         of_key = 8 * (len(KEYED) + 11) * len(self.apart)
         used = int(self.row_marks[USED]) * row + int(self.marks[USED]) * slice_
-        return used + of_key + 3 * self.apart_tables[0].nbytes
+        return used + of_key + 4 * self.apart_tables[0].nbytes
 
     # ------------------------------------------------------------ invariants
 

@@ -68,7 +68,7 @@ class Counted(Strategy):
         if slow.any():
             judged = order[slow[order]]
             for each in self.sets:
-                taken[judged] = each.judge(batch.keys, batch.times, judged, watermark)[judged]
+                taken[judged] = each.judge(batch.keys, batch.times, judged, watermark - lateness)[judged]
             order = order[taken[order]]
         for each in self.sets:
             each.take(batch.keys, batch.times, order, batch.columns, limit)
@@ -116,15 +116,15 @@ class Counted(Strategy):
             records.keep((records.start >= begins) & (watermark != END_OF_TIME))
 
     def _answers(self, found: Found, revision: Array) -> Answers:
-        lead = self.sets[0]
+        start, end = self.sets[0].spans(found)
         raw: dict[str, Any] = {}
         for each in self.sets:
             raw |= each.answer(found)
         return Answers(
             keys=found.keys,
             window_ids=self.shapes.ids[found.definitions],
-            start=lead.first[found.first],
-            end=lead.last[found.last - 1],
+            start=start,
+            end=end,
             aggregates={name: to_arrow(raw[name]) for name in self.plan.aggregates},
             revision=revision,
             retracted=np.zeros(len(revision), np.bool_),

@@ -6,7 +6,7 @@ from typing import Any
 
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, combine, emit, hold, kernel, load
 from muntin.slicing.blocks import dropped, given_back
-from muntin.slicing.counted_late import first_ending_after, shift_of, shift_then
+from muntin.slicing.counted_late import first_ending_after, settled_rows, shift_of, shift_then
 from muntin.slicing.counted_rows import rows_until
 from muntin.slicing.merge import query_tree, renew_tree
 from muntin.slicing.slicer import position
@@ -17,7 +17,10 @@ FEW = 16
 
 @kernel
 def write_window(found: Any, count: int, window: Any, slices: Any, begin: int, stop: int, shift: int) -> None:
-    """Write a window, if there is room for it: one that there is no room for is only counted."""
+    """Write a window, if there is room for it: one that there is no room for is only counted.
+
+    With a negative shift it has holes, and no slices.
+    """
     keys, definitions, starts, ends, firsts, lasts, again = found
     key, d, start, end, revised = window
     low = slices[0]
@@ -26,8 +29,8 @@ def write_window(found: Any, count: int, window: Any, slices: Any, begin: int, s
         definitions[count] = d
         starts[count] = start
         ends[count] = end
-        firsts[count] = position(low, begin, stop, start + shift) - 1
-        lasts[count] = position(low, firsts[count], stop, end + shift - 1)
+        firsts[count] = position(low, begin, stop, start + shift) - 1 if shift >= 0 else -1
+        lasts[count] = position(low, firsts[count], stop, end + shift - 1) if shift >= 0 else -1
         again[count] = revised
 
 
@@ -50,9 +53,9 @@ def windows_of_key(
 
     With `everything` all that may still change, with `partial` also those that are not full yet.
     """
-    _, _, _, told, final, moved, _ = keyed
+    _, _, _, told, _, moved, _ = keyed
     lengths, everys, _, _ = shapes
-    apart, _, _, least = numbers
+    apart, _, _, odd, least = numbers
     base, _, head, size, _ = blocks
     begin = base[key] + head[key]
     stop = begin + size[key]
@@ -62,13 +65,15 @@ def windows_of_key(
         length = lengths[d]
         every = everys[d]
         changed = least[apart[key], d] if apart[key] >= 0 else moved[key]
-        window = first_ending_after(final[key] - then, length, every)
+        window = first_ending_after(settled_rows(keyed, numbers, key, d), length, every)
         if not everything:
             window = max(window, first_ending_after(min(told[key] - then, changed), length, every))
         start = window * every
         while start + length <= until - shift:
             revised = start + length <= told[key] - then
-            write_window(found, count, (key, d, start, start + length, revised), slices, begin, stop, shift)
+            holes = apart[key] >= 0 and start < odd[apart[key], d]
+            own = -1 if holes else shift
+            write_window(found, count, (key, d, start, start + length, revised), slices, begin, stop, own)
             count += 1
             start += every
         if partial:
@@ -114,6 +119,8 @@ def answer(slices: Any, tree: Slots, blocks: Any, keys: Ints, firsts: Ints, last
     base, length, _, _, stale = blocks
     states = slices[8]
     for i in range(len(keys)):
+        if firsts[i] < 0:
+            continue
         if lasts[i] - firsts[i] <= 16:
             state = hold(load(states, firsts[i]))
             for slot in range(firsts[i] + 1, lasts[i]):
@@ -126,6 +133,15 @@ def answer(slices: Any, tree: Slots, blocks: Any, keys: Ints, firsts: Ints, last
                 renew_tree(slices, tree, blocks, key)
             begin = base[key]
             emit(outputs, i, query_tree(states, tree, begin, leaves, firsts[i] - begin, lasts[i] - begin))
+
+
+@kernel
+def answer_rows(states: Slots, slots: Ints, outputs: Outputs, at: int) -> None:
+    """Answer a window from its rows."""
+    state = hold(load(states, slots[0]))
+    for i in range(1, len(slots)):
+        state = combine(state, load(states, slots[i]))
+    emit(outputs, at, state)
 
 
 @kernel
@@ -164,7 +180,7 @@ def settle(
     The row before the first that is needed stays: it tells which rows are too late. None does that come in order.
     """
     gone, made, _, told, final, moved, _ = keyed
-    apart, _, fresh, least = numbers
+    apart, _, fresh, odd, least = numbers
     for i in range(len(chosen)):
         key = chosen[i]
         told[key] = rows_until(rows, row_blocks, gone, key, watermark)
@@ -172,6 +188,7 @@ def settle(
             moved[key] = 1 << 62
             if apart[key] >= 0:
                 fresh[apart[key], :] = 0
+                odd[apart[key], :] = 0
                 least[apart[key], :] = 1 << 62
         settled = rows_until(rows, row_blocks, gone, key, limit)
         if settled == final[key] and not ordered and not closed:
@@ -194,4 +211,4 @@ def settle(
                 given_back(rows, row_blocks, row_marks, row_free, key)
 
 
-DUE = (write_window, windows_of_key, find_windows, answer, first_needed, settle)
+DUE = (write_window, windows_of_key, find_windows, answer, answer_rows, first_needed, settle)

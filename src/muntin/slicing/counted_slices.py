@@ -34,7 +34,7 @@ def mark_progression(cuts: Any, low: int, high: int, step: int, phase: int) -> N
 def mark_edges(shapes: Any, numbers: Any, key: int, low: int, high: int, cuts: Any) -> None:
     """Mark the edges of a key from low to high."""
     lengths, everys, steps, phases = shapes
-    apart, shifts, _, _ = numbers
+    apart, shifts, _, _, _ = numbers
     if apart[key] < 0:
         for p in range(len(steps)):
             mark_progression(cuts, low, high, steps[p], phases[p])
@@ -49,7 +49,7 @@ def mark_edges(shapes: Any, numbers: Any, key: int, low: int, high: int, cuts: A
 def edge_after(shapes: Any, numbers: Any, key: int, row: int) -> int:
     """Return the first edge of a key after a row number."""
     lengths, everys, steps, phases = shapes
-    apart, shifts, _, _ = numbers
+    apart, shifts, _, _, _ = numbers
     nearest = 1 << 62
     if apart[key] < 0:
         for p in range(len(steps)):

@@ -32,7 +32,7 @@ from muntin.types import Array
 
 LEAVING = {"invert": LEAVE_INVERTED, "beaten": LEAVE_BEATEN, "anew": LEAVE_ANEW}
 """How a row leaves a slice."""
-ENTRIES = ("judge", "merge_rows", "extend", "find_windows", "answer", "answer_rows", "settle")
+ENTRIES = ("judge", "merge_rows", "extend", "find_windows", "answer_slices", "answer_rows", "settle")
 
 
 def leaving(binding: Binding) -> str:
@@ -188,22 +188,12 @@ class CountSet:
         inputs = lift_inputs(self.binding, columns, len(times))
         spots = np.empty(len(order), np.int64)
         self.cursor[0] = 0
-        while not self.module.merge_rows(
-            (keys, times, order),
-            inputs,
-            *self._rows,
-            self.row_marks,
-            self.row_free,
-            *self._slices,
-            self.marks,
-            self._numbers[0],
-            self._numbers[2],
-            self.cursor,
-            limit,
-            self.commutes,
-            spots,
-        ):
-            self._make_room_for_rows(4 * len(self.times))
+        keyed, _, numbers = self._numbers
+        slices = (*self._slices, self.marks, keyed, numbers, self.cursor, limit, self.commutes, spots)
+        batch = (keys, times, order)
+        with np.errstate(all="ignore"):  # what has lost its digits, or overflowed, is folded anew
+            while not self.module.merge_rows(batch, inputs, *self._rows, self.row_marks, self.row_free, *slices):
+                self._make_room_for_rows(4 * len(self.times))
 
     def extend(self, chosen: Array, watermark: int) -> None:
         """Put all rows up to the watermark into slices."""
@@ -245,7 +235,7 @@ class CountSet:
         """Return the raw results of windows by name."""
         outputs = self.binding.outputs(len(found.keys))
         arena, blocks = self._slices
-        self.module.answer(arena, self.tree, blocks, found.keys, found.first, found.last, outputs)
+        self.module.answer_slices(arena, self.tree, blocks, found.keys, found.first, found.last, outputs)
         for at in np.flatnonzero(found.first < 0):
             self.module.answer_rows(self.row_states, self._odd_rows(found, int(at)), outputs, at)
         triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
@@ -305,7 +295,7 @@ class CountSet:
         )
         arrays = {name: array[keys] for name, array in self.keyed.items()}
         arrays |= {"keys": keys, "row_sizes": self.row_blocks[3][keys], "sizes": self.blocks[3][keys]}
-        arrays |= {"times": self.times[rows], "row_states": self.row_states[rows], "apart": self.apart[keys]}
+        arrays |= {"times": self.times[rows], "row_states": _copied(self.row_states, rows), "apart": self.apart[keys]}
         arrays |= {name: getattr(self, name)[slices] for name in ("low", "high", "first", "last", "peaks", "states")}
         return arrays | tables | {"cursor": self.cursor.copy()}
 
@@ -400,6 +390,13 @@ def _slots(blocks: tuple[Array, ...], keys: Array) -> Array:
     within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
     slots: Array = np.repeat(base + head, size) + within
     return slots
+
+
+def _copied(states: Array, slots: Array) -> Array:
+    """Return states of slots; where these are side by side as one copy, which is much faster."""
+    if len(slots) and slots[-1] - slots[0] == len(slots) - 1:
+        return states[slots[0] : slots[-1] + 1].copy()
+    return states[slots]
 
 
 def _laid_out(blocks: tuple[Array, ...], marks: Array, keys: Array, sizes: Array) -> int:

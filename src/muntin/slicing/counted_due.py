@@ -11,9 +11,6 @@ from muntin.slicing.counted_rows import rows_until
 from muntin.slicing.merge import query_tree, renew_tree
 from muntin.slicing.slicer import position
 
-FEW = 16
-"""So many slices of a window are combined one by one; a tree answers for more."""
-
 
 @kernel
 def write_window(found: Any, count: int, window: Any, slices: Any, begin: int, stop: int, shift: int) -> None:
@@ -114,8 +111,13 @@ def find_windows(
 
 
 @kernel
-def answer(slices: Any, tree: Slots, blocks: Any, keys: Ints, firsts: Ints, lasts: Ints, outputs: Outputs) -> None:
-    """Answer windows from their slices: few are combined one by one, many by the tree of their key."""
+def answer_slices(
+    slices: Any, tree: Slots, blocks: Any, keys: Ints, firsts: Ints, lasts: Ints, outputs: Outputs
+) -> None:
+    """Answer windows from their slices: up to 16 are combined one by one, more by the tree of their key.
+
+    Windows with holes are left out.
+    """
     base, length, _, _, stale = blocks
     states = slices[8]
     for i in range(len(keys)):
@@ -211,4 +213,4 @@ def settle(
                 given_back(rows, row_blocks, row_marks, row_free, key)
 
 
-DUE = (write_window, windows_of_key, find_windows, answer, answer_rows, first_needed, settle)
+DUE = (write_window, windows_of_key, find_windows, answer_slices, answer_rows, first_needed, settle)

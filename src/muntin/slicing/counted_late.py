@@ -74,9 +74,7 @@ def count_takers(shapes: Any, numbers: Any, key: int, at: int, old: int, newest:
 
 
 @kernel
-def part_ways(
-    keyed: Any, shapes: Any, numbers: Any, key: int, at: int, old: int, holes: Any, cursor: Ints
-) -> None:
+def part_ways(keyed: Any, shapes: Any, numbers: Any, key: int, at: int, old: int, holes: Any, cursor: Ints) -> None:
     """Note a row that some definitions take and the others refuse."""
     lengths, everys, _, _ = shapes
     apart, shifts, fresh, odd, least = numbers

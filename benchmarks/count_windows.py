@@ -41,11 +41,6 @@ def answers(query: Query, tables: list[pa.Table], strategy: str) -> Any:
     return told["x"].to_numpy()[order]
 
 
-def share(tables: list[pa.Table], count: int, quick: bool) -> list[pa.Table]:
-    """Return the first pushes, as many as the buffer can be given: the more windows, the fewer."""
-    return tables[: 4 if count >= 1000 or quick else 6]
-
-
 def run(quick: bool) -> Iterator[Figure]:
     """Yield one figure for each aggregation and number of windows."""
     tables = pushes(rows_for(quick, RATE))
@@ -53,7 +48,7 @@ def run(quick: bool) -> Iterator[Figure]:
         for count in (1, 10, 100, 1000):
             windows = [window.tumbling(rows(int(n))) for n in np.linspace(1_000, 20_000, count)]
             query = Query(windows, {"x": aggregation}, time="t", watermark=DELAY)
-            first = share(tables, count, quick)
+            first = tables[:3]
             what = f"{name}, {count} tumbling windows of 1,000 to 20,000 rows, 20 % out of order by up to 2 s"
             check_equal(answers(query, first, "tuples"), answers(query, first, "counted"), what)
             entrants = [

@@ -191,9 +191,8 @@ class CountSet:
         keyed, _, numbers = self._numbers
         slices = (*self._slices, self.marks, keyed, numbers, self.cursor, limit, self.commutes, spots)
         batch = (keys, times, order)
-        with np.errstate(all="ignore"):  # what has lost its digits, or overflowed, is folded anew
-            while not self.module.merge_rows(batch, inputs, *self._rows, self.row_marks, self.row_free, *slices):
-                self._make_room_for_rows(4 * len(self.times))
+        while not self.module.merge_rows(batch, inputs, *self._rows, self.row_marks, self.row_free, *slices):
+            self._make_room_for_rows(4 * len(self.times))
 
     def extend(self, chosen: Array, watermark: int) -> None:
         """Put all rows up to the watermark into slices."""

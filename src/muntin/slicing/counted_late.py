@@ -15,34 +15,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from muntin.kernels.vocabulary import Ints, inlined, kernel
+from muntin.kernels.vocabulary import Ints, kernel
 from muntin.slicing.counted_rows import rows_until
 
 HOLES = 5
 """Where in the cursor is how many holes there are."""
 
 
-@inlined
+@kernel
 def shift_of(numbers: Any, key: int, d: int) -> int:
     """Return by how many rows a definition's numbers are behind."""
     apart, shifts, _, _, _ = numbers
     return int(shifts[apart[key], d]) if apart[key] >= 0 else 0
 
 
-@inlined
+@kernel
 def shift_then(numbers: Any, key: int, d: int) -> int:
     """Return by how many rows a definition's numbers were behind when windows were last looked at."""
     apart, shifts, fresh, _, _ = numbers
     return int(shifts[apart[key], d] - fresh[apart[key], d]) if apart[key] >= 0 else 0
 
 
-@inlined
+@kernel
 def settled_rows(keyed: Any, numbers: Any, key: int, d: int) -> int:
     """Return up to which row windows were settled when they were last looked at, in a definition's numbers."""
     return int(keyed[4][key]) - shift_then(numbers, key, d)
 
 
-@inlined
+@kernel
 def first_ending_after(row: int, length: int, every: int) -> int:
     """Return the number of the first window that ends after so many rows."""
     return max(0, (row - length) // every + 1)

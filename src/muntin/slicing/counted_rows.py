@@ -87,7 +87,7 @@ def merge_key(
     size[key] += last - first
 
 
-@inlined
+@kernel
 def rows_until(rows: Any, blocks: Any, gone: Ints, key: int, time: int) -> int:
     """Return how many rows of a key there have been up to this time, itself included."""
     base, _, head, size, _ = blocks

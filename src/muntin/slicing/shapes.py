@@ -122,9 +122,17 @@ def _progressions(windows: Iterable[Any]) -> tuple[Array, Array]:
         pairs.add((each.every, each.offset % each.every))
         if isinstance(each, Sliding):
             pairs.add((each.every, (each.offset + each.range) % each.every))
-    kept: list[tuple[int, int]] = []
-    for step, phase in sorted(pairs):
-        known = np.array(kept, np.int64).reshape(-1, 2)
-        if not bool(((step % known[:, 0] == 0) & (phase % known[:, 0] == known[:, 1])).any()):
-            kept.append((step, phase))
-    return ints(step for step, _ in kept), ints(phase for _, phase in kept)
+    return fewest(pairs)
+
+
+def fewest(pairs: Iterable[tuple[int, int]]) -> tuple[Array, Array]:
+    """Return the steps and phases of progressions, without those that are part of another."""
+    chosen = sorted(set(pairs))
+    steps, phases = np.zeros(len(chosen), np.int64), np.zeros(len(chosen), np.int64)
+    count = 0
+    for step, phase in chosen:
+        known = steps[:count]
+        if not bool(((step % known == 0) & (phase % known == phases[:count])).any()):
+            steps[count], phases[count] = step, phase
+            count += 1
+    return steps[:count], phases[:count]

@@ -77,20 +77,12 @@ class SliceSet:
     def _make_room(self, slots: int) -> None:
         """Make the arrays so many slots long, keeping what they hold."""
         watched = slots if self.watched else 0
-        self.low, self.high = _longer(self.low, slots), _longer(self.high, slots)
-        self.first, self.last = _longer(self.first, watched), _longer(self.last, watched)
-        self.count, self.skip = _longer(self.count, watched), _longer(self.skip, watched, 0)
-        self.tag = _longer(self.tag, slots if self.tagged else 0)
-        self.states = self._more_states(self.states, slots)
-        self.tree = self._more_states(self.tree, slots if self.has_tree else 0)
-
-    def _more_states(self, states: Array, slots: int) -> Array:
-        longer = self.binding.slots(slots)
-        if self.binding.fixed:  # as bytes: NumPy copies records field by field
-            longer.view(np.uint8)[: states.nbytes] = states.view(np.uint8)
-        else:
-            longer[: len(states)] = states
-        return longer
+        self.low, self.high = longer(self.low, slots), longer(self.high, slots)
+        self.first, self.last = longer(self.first, watched), longer(self.last, watched)
+        self.count, self.skip = longer(self.count, watched), longer(self.skip, watched, 0)
+        self.tag = longer(self.tag, slots if self.tagged else 0)
+        self.states = more_states(self.binding, self.states, slots)
+        self.tree = more_states(self.binding, self.tree, slots if self.has_tree else 0)
 
     @property
     def arena(self) -> tuple[Array, ...]:
@@ -118,9 +110,9 @@ class SliceSet:
         """Be ready for keys up to a number."""
         if count > len(self.base):
             capacity = max(count, 2 * len(self.base))
-            self.base = _longer(self.base, capacity, fill=-1)
-            self.length, self.head = _longer(self.length, capacity, 0), _longer(self.head, capacity, 0)
-            self.size, self.stale = _longer(self.size, capacity, 0), _longer(self.stale, capacity, 0)
+            self.base = longer(self.base, capacity, fill=-1)
+            self.length, self.head = longer(self.length, capacity, 0), longer(self.head, capacity, 0)
+            self.size, self.stale = longer(self.size, capacity, 0), longer(self.stale, capacity, 0)
 
     def order_by_key(self, keys: Array, top: int) -> Array:
         """Return the rows in the order of their keys, which are below `top`."""
@@ -300,10 +292,20 @@ def require(condition: bool, message: str) -> None:
         raise InvariantError(f"Slices: {message}")
 
 
-def _longer(array: Array, length: int, fill: int | None = None) -> Array:
+def longer(array: Array, length: int, fill: int | None = None) -> Array:
     """Return a longer array; pages beyond what is copied stay untouched unless there is something to fill in."""
-    longer = np.empty(length, np.int64)
-    longer[: len(array)] = array
+    result = np.empty(length, np.int64)
+    result[: len(array)] = array
     if fill is not None:
-        longer[len(array) :] = fill
-    return longer
+        result[len(array) :] = fill
+    return result
+
+
+def more_states(binding: Binding, states: Array, slots: int) -> Array:
+    """Return room for more states, with those there are."""
+    result = binding.slots(slots)
+    if binding.fixed:  # as bytes: NumPy copies records field by field
+        result.view(np.uint8)[: states.nbytes] = states.view(np.uint8)
+    else:
+        result[: len(states)] = states
+    return result

@@ -45,7 +45,7 @@ class SortedRows:
     @property
     def begins(self) -> Array:
         """The first row of each key."""
-        return np.concatenate(([0], self.ends[:-1])).astype(np.int64)
+        return np.concatenate(([0], self.ends)).astype(np.int64)[:-1]
 
 
 @dataclass(frozen=True)

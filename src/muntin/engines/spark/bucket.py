@@ -65,7 +65,8 @@ class Bucket:
         rows = [from_binary(data) for data in packed]
         if rows:
             stream.take(pa.concat_tables(rows))
-            tables.append(stream.emit())
+            if stream.watermark is not None:
+                tables.append(stream.emit())  # what they have changed
         late = stream.take_late()
         written = self._keep(stream, header, watermark)
         answers = pa.concat_tables(tables) if tables else stream.schema.empty_table()

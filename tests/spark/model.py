@@ -120,7 +120,12 @@ class Machine(streams.Stream):
     """The pipeline without Spark. `forgetful` has every call read its state anew, as after a restart."""
 
     def __init__(
-        self, query: oracle.Query, schema: pa.Schema, buckets: int = 3, store: Store | None = None, forgetful: bool = False
+        self,
+        query: oracle.Query,
+        schema: pa.Schema,
+        buckets: int = 3,
+        store: Store | None = None,
+        forgetful: bool = False,
     ) -> None:
         self.query, self.schema, self.buckets, self.forgetful = query, schema, buckets, forgetful
         asked = streams.asked(query)

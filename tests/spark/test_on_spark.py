@@ -1,8 +1,10 @@
-"""Streaming queries on Spark itself: a sample of what test_transcripts plays without it, and what only Spark can show."""
+"""Streaming queries on Spark itself: a sample of the transcripts, and what only Spark can show."""
 
 from __future__ import annotations
 
-import textwrap
+import datetime
+import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,14 @@ from queries import oracle, streams, transcript
 from spark.feed import Feed
 from spark.model import Expected, as_spark_has_it
 
+import muntin.spark
 from muntin import Query, agg, rows, window
-from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
 from muntin.engines.spark import needs
+from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 
 SAMPLE = (
     "time: tumbling with a delayed watermark waits",
-    "sessions: two sessions become one",
-    "others: delta",
+    "sessions: a late row makes one session of two",
 )
 CALLS = pa.schema({"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "line": pa.int32(), "len": pa.float64()})
 
@@ -123,6 +125,105 @@ def test_goes_on_from_the_checkpoint(session: Any, tmp_path: Path) -> None:
     feed.add(table.slice(390))
     with pytest.raises(Exception, match="its buckets is 4, this one's is 6; pass buckets=4"):
         feed.run(query, buckets=6)
-    other = Query([window.tumbling("10 seconds")], {"n": agg.max("len")}, key="region", time="ts", watermark="5 seconds")
+    other = Query(
+        [window.tumbling("10 seconds")], {"n": agg.max("len")}, key="region", time="ts", watermark="5 seconds"
+    )
     with pytest.raises(Exception, match="its aggregate n is agg.count"):
         feed.run(other, buckets=4)
+
+    # One more window at the end is no contradiction: it answers from what is held.
+    more = Query(
+        [*query.windows, window.tumbling("30 seconds")],
+        {"n": agg.count()},
+        key="region",
+        time="ts",
+        watermark="5 seconds",
+    )
+    added = pa.concat_tables(feed.run(more, buckets=4))
+    assert added.schema == answers[0].schema
+
+
+SCRIPT = '''
+import sys
+import muntin
+from muntin import Query, agg, window
+from pyspark.sql import SparkSession
+
+@agg.define(state={"n": "i8", "total": "f8"}, commutative=True)
+class mean_square:
+    def lift(v):
+        return (1, v * v)
+    def combine(a, b):
+        return (a.n + b.n, a.total + b.total)
+    def lower(s):
+        return s.total / s.n
+
+class Shifts(window.ContextFree):
+    """Six seconds of every ten."""
+    def next_edge(self, t):
+        return min(e for e in (t // 10 * 10 + o for o in (6, 10, 16)) if e > t)
+    def ended(self, previous, watermark):
+        edge = self.next_edge(previous)
+        while edge <= watermark:
+            if edge % 10 == 6:
+                yield edge - 6, edge
+            edge = self.next_edge(edge)
+
+where = sys.argv[1]
+spark = SparkSession.builder.getOrCreate()
+query = Query([Shifts()], {"ms": mean_square("v")}, time="t")
+rows = spark.readStream.schema("t long, v double").option("maxFilesPerTrigger", 1).parquet(where + "/in")
+found = {}
+
+def note(batch, number):
+    answers, late = muntin.spark.split(batch)
+    found[number] = answers.toArrow().to_pylist(), late.toArrow().to_pylist()
+
+writer = query.spark(rows, late=True).writeStream.outputMode("update")
+writer = writer.option("checkpointLocation", where + "/checkpoint")
+running = writer.trigger(availableNow=True).foreachBatch(note).start()
+running.awaitTermination()
+progress = muntin.spark.progress(running)
+'''
+
+
+def test_ones_own_from_a_script(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An aggregation and a window of `__main__` reach the workers; late rows come out, and are counted."""
+    feed = Feed(session, tmp_path, pa.schema({"t": pa.int64(), "v": pa.float64()}))
+    feed.add([{"t": -3, "v": 7.0}, {"t": 1, "v": 1.0}, {"t": 5, "v": 3.0}, {"t": 13, "v": 2.0}])
+    feed.add([{"t": 2, "v": 9.0}, {"t": 17, "v": 4.0}])
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    monkeypatch.setattr("sys.argv", ["script.py", str(tmp_path)])
+    made = runpy.run_path(str(script), run_name="__main__")
+    answers = [
+        (row["window"]["start"], row["window"]["end"], row["ms"]) for a, _ in made["found"].values() for row in a
+    ]
+    assert answers == [(0, 6, 5.0), (10, 16, 4.0)]
+    # -3 and 17 are in no shift at all, and 2 comes after its shift was answered.
+    late = [row["t"] for _, late in made["found"].values() for row in late]
+    assert late == [-3, 2, 17]
+    progress = made["progress"]
+    assert (progress.rows, progress.late, progress.dropped, progress.windows) == (6, 1, 3, 2)
+    assert "6 rows" in str(progress)
+
+
+def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
+    frame = Feed(session, tmp_path, CALLS).frame()
+    with pytest.raises(ColumnError, match="no column 'v'; the columns are 'ts', 'region', 'line', 'len'"):
+        Query(window.tumbling("1 minute"), {"m": agg.max("v")}).spark(frame)
+    with pytest.raises(ColumnTypeError, match="time column 'len' holds double"):
+        Query(window.tumbling("1 minute"), {"m": agg.count()}, time="len").spark(frame)
+    counting = Query(window.tumbling("1 minute"), {"n": agg.count()})
+    with pytest.raises(InvalidArgumentError, match="buckets is 0"):
+        counting.spark(frame, buckets=0)
+    with pytest.raises(InvalidArgumentError, match="the watermark is Spark's own"):
+        Query(window.tumbling("1 minute"), {"n": agg.count()}, idle_timeout="1 minute").spark(frame)
+    with pytest.raises(ColumnError, match="late=True"):
+        muntin.spark.split(session.range(1))
+    session.conf.set(needs.PROVIDER, "org.example.Other")
+    try:
+        with pytest.raises(UnsupportedOperationError, match=f"{needs.PROVIDER} = org.example.Other"):
+            counting.spark(frame)
+    finally:
+        session.conf.set(needs.PROVIDER, needs.ROCKSDB)

@@ -32,7 +32,9 @@ def test_transcript(case: Case, forgetful: bool, monkeypatch: pytest.MonkeyPatch
         now, known, late = machine.ticks(), len(machine.lost), len(expected.stream.late)
         emitted = machine.batch(rows)
         assert in_any_order(emitted) == in_any_order(expected.batch(rows, now)), f"line {step.line}"
-        assert in_any_order(machine.lost[known:]) == in_any_order(expected.stream.late[late:]), f"line {step.line}: late"
+        assert in_any_order(machine.lost[known:]) == in_any_order(expected.stream.late[late:]), (
+            f"line {step.line}: late"
+        )
     assert in_any_order(machine.batch([])) == in_any_order(expected.batch([], machine.ticks()))
 
 

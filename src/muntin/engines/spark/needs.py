@@ -1,10 +1,8 @@
-"""What the pipeline needs besides this library: pyspark, Java, and settings of the session."""
+"""What the pipeline needs besides this library: packages, and settings of the session."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import shutil
 from typing import TYPE_CHECKING
 
 from muntin.errors import UnsupportedOperationError
@@ -15,11 +13,14 @@ if TYPE_CHECKING:
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+SETTINGS = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
+"""State is kept in RocksDB, and a checkpoint holds what has changed."""
+_PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
 
 
 def require_packages() -> None:
     """Refuse to begin where a package is missing."""
-    for module, package in (("pyspark", "pyspark"), ("pandas", "pandas"), ("google.protobuf", "protobuf")):
+    for module, package in _PACKAGES.items():
         if not _is_there(module):
             raise UnsupportedOperationError(f"{package} is missing, and Spark needs it: pip install 'muntin[spark]'")
 
@@ -27,29 +28,17 @@ def require_packages() -> None:
 def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
+    except ModuleNotFoundError:  # nor is the package that it would be in
         return False
 
 
-def require_java() -> None:
-    """Refuse to begin where Spark would not find a Java."""
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")  # noqa: PTH118
-    if found is None:
-        where = f"in JAVA_HOME, which is {home}" if home else "on the PATH"
-        raise UnsupportedOperationError(
-            f"there is no Java {where}, and Spark needs one, 17 or later: install it, or "
-            f"pip install 'muntin[spark,java]' and call muntin.spark.use_packaged_java() before Spark starts"
-        )
-
-
 def apply_settings(session: SparkSession) -> None:
-    """See that state is kept in RocksDB, which writes changes only; refuse a session that was told otherwise."""
-    for name, wanted in ((PROVIDER, ROCKSDB), (CHANGELOG, "true")):
+    """Set what is not set; refuse a session that was told otherwise."""
+    for name, wanted in SETTINGS.items():
         found = session.conf.get(name, None)
         if found is None:
             session.conf.set(name, wanted)
         elif found.lower() != wanted.lower():
             raise UnsupportedOperationError(
-                f"the session has {name} = {found}, and streaming queries need {wanted}: set it, or leave it out"
+                f"the session has {name} = {found}, and streaming queries need {wanted}: set that, or leave it out"
             )

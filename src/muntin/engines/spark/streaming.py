@@ -13,6 +13,7 @@ from muntin.engines.spark import needs
 from muntin.engines.spark.bucket import COUNTS, RESULT_DDL, Job
 from muntin.engines.spark.clock import Clock
 from muntin.engines.spark.pack import BUCKET, PACKED_DDL, Packer
+from muntin.engines.spark.progress import OBSERVED
 from muntin.engines.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.engines.spark.unpack import LATE, Unpacker
 from muntin.engines.told import ToldStream
@@ -58,7 +59,7 @@ def streaming(question: Question, frame: DataFrame, *, buckets: int | None, late
     grouped = packed.where(F.col("clock").isNull()).select("bucket", "task", "part", "clock", "data").groupBy("bucket")
     mode = "Update"
     results = grouped.transformWithState(Processor(job), RESULT_DDL, mode, "EventTime")
-    counted = results.observe(f"muntin {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
+    counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
     return counted.select("answers", "late_rows").mapInArrow(Unpacker(answers, late), spark_schema(answers))
 
 
@@ -66,7 +67,7 @@ def require_possible(question: Question, late: bool) -> None:
     """Refuse what Spark's watermark cannot do."""
     if question.idle_timeout is not None:
         raise InvalidArgumentError(
-            f"idle_timeout is {question.idle_timeout!r}, but on Spark the watermark is Spark's own, which waits for rows"
+            f"idle_timeout is {question.idle_timeout!r}; on Spark the watermark is Spark's own, which waits for rows"
         )
     taken = (*question.key, *question.aggregates)
     if late and LATE in taken:

@@ -132,14 +132,11 @@ def test_goes_on_from_the_checkpoint(session: Any, tmp_path: Path) -> None:
         feed.run(other, buckets=4)
 
     # One more window at the end is no contradiction: it answers from what is held.
-    more = Query(
-        [*query.windows, window.tumbling("30 seconds")],
-        {"n": agg.count()},
-        key="region",
-        time="ts",
-        watermark="5 seconds",
-    )
+    more = replace(query, windows=[*query.windows, window.tumbling("30 seconds")])
+    later = pa.table({"ts": [table["ts"][-1].as_py() + datetime.timedelta(hours=1)], "region": ["x"], "line": [0]})
+    feed.add(later.append_column("len", pa.array([1.0])).cast(CALLS))
     added = pa.concat_tables(feed.run(more, buckets=4))
+    assert set(added["window_id"].to_pylist()) == {0, 1}
     assert added.schema == answers[0].schema
 
 

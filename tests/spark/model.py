@@ -117,21 +117,16 @@ class Handle:
 
 
 class Machine(streams.Stream):
-    """The pipeline without Spark. `forgetful` has every call read its state anew, as after a restart."""
+    """The pipeline without Spark. With `sliced`, rows are cut into slices before they are sent, where that can be."""
 
     def __init__(
-        self,
-        query: oracle.Query,
-        schema: pa.Schema,
-        buckets: int = 3,
-        store: Store | None = None,
-        forgetful: bool = False,
+        self, query: oracle.Query, schema: pa.Schema, buckets: int = 3, store: Store | None = None, sliced: bool = False
     ) -> None:
-        self.query, self.schema, self.buckets, self.forgetful = query, schema, buckets, forgetful
+        self.query, self.schema, self.buckets = query, schema, buckets
         asked = streams.asked(query)
         self.clock = Clock.of(query.time_type, query.time)
-        self.job = pickle.loads(pickle.dumps(Job(asked, schema, self.clock, buckets, late=True)))
-        self.packer = Packer(schema, query.time, self.clock, labels(buckets), rows=2)
+        self.job = pickle.loads(pickle.dumps(Job(asked, schema, self.clock, buckets, late=not sliced)))
+        self.packer = Packer(schema, query.time, self.clock, labels(buckets), asked if sliced else None, rows=2)
         answers = known_to_spark(ToldStream(asked, schema).schema)
         rows = pa.struct(list(known_to_spark(schema)))
         self.unpacker = Unpacker(answers.append(pa.field("late", rows)), late=True)

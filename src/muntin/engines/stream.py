@@ -382,10 +382,15 @@ class _Settled:
         columns = {name: _fitting(data, name, kind) for name, kind in self.types.items()}
         keys = [_as_type(pick(data, name, data.column_names), kind, name) for name, kind in self.key_types.items()]
         times = self._times(data)
-        numbers = self.keys.numbers(keys, data.num_rows)
+        numbers = self.number_keys(keys, data.num_rows)
+        return Batch(numbers, times, columns, arrived), int(times.max(initial=BEFORE_TIME))
+
+    def number_keys(self, keys: list[Any], rows: int) -> Array:
+        """Return the number of each row's key."""
+        numbers = self.keys.numbers(keys, rows)
         if self.key_types and len(numbers):
             self._known = np.union1d(self._known, numbers)
-        return Batch(numbers, times, columns, arrived), int(times.max(initial=BEFORE_TIME))
+        return numbers
 
     def _times(self, data: pa.Table) -> Array:
         name, kind = self.question.time, self.plan.time_type

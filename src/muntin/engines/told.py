@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from muntin.engines import stream_snapshots
 from muntin.engines.stream import Stream
+from muntin.slicing.partials import Partials
 from muntin.slicing.question import Question
+from muntin.slicing.slices import Slices
 from muntin.snapshots import Snapshot
 from muntin.types import ColumnType
 
@@ -57,6 +61,24 @@ class ToldStream(Stream):
         for each in settled.strategies:
             taken |= each.take(batch, watermark)
         self._count(data, batch.times < watermark, ~taken)
+
+    @property
+    def slices(self) -> Slices | None:
+        """What keeps the rows, where that is slices which can be made elsewhere; None otherwise."""
+        strategies = self._require_settled().strategies
+        alone = strategies[0] if len(strategies) == 1 else None
+        return alone if isinstance(alone, Slices) and alone.has_partials else None
+
+    def take_slices(self, keys: list[pa.Array], partials: Partials) -> None:
+        """Take slices that were made elsewhere, of rows with these keys; those of no window are counted as dropped."""
+        settled = self._require_settled()
+        assert self.slices is not None
+        numbers = settled.number_keys(keys, len(partials.low))
+        watermark = settled.progress.watermark
+        taken = self.slices.take_partials(replace(partials, keys=numbers), watermark)
+        self._counts["rows"] += int(partials.count.sum())
+        self._counts["late"] += int(partials.count[partials.high <= watermark].sum())
+        self._counts["dropped"] += int(partials.count[~taken].sum())
 
     def emit(self) -> pa.Table:
         """Return the windows that are due, or have changed since they were emitted."""

@@ -55,6 +55,12 @@ class Shapes:
         """The smallest gap of a session, which no slice may span; -1 where there is none."""
         return int(self.gaps.min()) if len(self.gaps) else -1
 
+    def last_ends(self, times: Array) -> Array:
+        """Return for each time the end of the last window by time that holds it. There is at least one definition."""
+        steps = np.where(self.kinds == SLIDING, self.everys, self.lengths)
+        shapes = zip(steps, self.offsets, self.lengths, strict=True)
+        return np.max([times - (times - offset) % step + length for step, offset, length in shapes], axis=0)
+
     def first_needed(self, watermark: int, lateness: int) -> int:
         """Return the least time that a window by time which is not settled can begin at."""
         if watermark == END_OF_TIME or not len(self.kinds):

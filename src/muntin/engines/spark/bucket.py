@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from muntin.engines import stream_snapshots
 from muntin.engines.spark.clock import Clock
+from muntin.engines.spark.cutter import from_table
 from muntin.engines.spark.memory import MEMORY
 from muntin.engines.spark.pack import as_binary, from_binary
 from muntin.engines.spark.state import BucketState, Header, facts_of
@@ -52,8 +53,8 @@ class Bucket:
         self.handle = handle
         self.state = state
 
-    def run(self, packed: Iterable[bytes], watermark: int) -> Iterator[dict[str, Any]]:
-        """Take rows, or none; yield what comes of it. `watermark` is Spark's, in milliseconds."""
+    def run(self, packed: Iterable[tuple[bytes, bool]], watermark: int) -> Iterator[dict[str, Any]]:
+        """Take rows, and slices of rows, or none; yield what comes of it. `watermark` is Spark's, in milliseconds."""
         header = self.state.header()
         stream = self._stream(header)
         now = self.job.clock.ticks(watermark)
@@ -62,15 +63,24 @@ class Bucket:
             stream.tell(now)
             tables.append(stream.emit())  # what was due before these rows came
         before = stream.metrics()
-        rows = [from_binary(data) for data in packed]
-        if rows:
-            stream.take(pa.concat_tables(rows))
-            if stream.watermark is not None:
-                tables.append(stream.emit())  # what they have changed
+        tables += [stream.emit() for _ in self._take(stream, packed) if stream.watermark is not None]
         late = stream.take_late()
         written = self._keep(stream, header, watermark)
         answers = pa.concat_tables(tables) if tables else stream.schema.empty_table()
         yield {**self._packed(answers, late), **self._counts(stream, before, answers), "written": written}
+
+    def _take(self, stream: ToldStream, packed: Iterable[tuple[bytes, bool]]) -> Iterator[None]:
+        """Take what has come, slices together and rows together; stop after each."""
+        rows, slices = [], []
+        for data, sliced in packed:
+            (slices if sliced else rows).append(from_binary(data))
+        if slices:
+            assert stream.slices is not None
+            stream.take_slices(*from_table(pa.concat_tables(slices), stream.slices))
+            yield
+        if rows:
+            stream.take(pa.concat_tables(rows))
+            yield
 
     def _stream(self, header: Header | None) -> ToldStream:
         job = self.job

@@ -6,6 +6,7 @@ time, and one row of a task, which carries nothing else, has the greatest that t
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,9 @@ import pyarrow as pa
 
 from muntin.engines.spark.buckets import CLERK
 from muntin.engines.spark.clock import Clock
+from muntin.engines.spark.cutter import CUTTERS
 from muntin.errors import InvalidArgumentError
+from muntin.slicing.question import Question
 
 BUCKET = "muntin_bucket"
 """The column that holds the number of each row's bucket."""
@@ -24,12 +27,13 @@ PACKED = pa.schema(
         "bucket": pa.int32(),
         "task": pa.int32(),
         "part": pa.int32(),
+        "sliced": pa.bool_(),
         "clock": pa.timestamp("us", tz="UTC"),
         "data": pa.binary(),
     }
 )
 """What leaves a task: task and part put binaries into an order that is the same when a task is run again."""
-PACKED_DDL = "bucket int, task int, part int, clock timestamp, data binary"
+PACKED_DDL = "bucket int, task int, part int, sliced boolean, clock timestamp, data binary"
 _ROWS = 1 << 20
 """After so many rows what has come is packed, so that memory is bounded."""
 
@@ -43,7 +47,10 @@ class Packer:
     time: str
     clock: Clock
     labels: list[int]
-    rows: int = field(default=_ROWS)
+    question: Question | None = None
+    """The query, where rows may be cut into slices before they are sent."""
+    rows: int = _ROWS
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the packed rows. O(rows)."""
@@ -76,10 +83,14 @@ class Packer:
         return int(plain.to_numpy(zero_copy_only=False).max())
 
     def packed(self, batches: list[pa.RecordBatch], task: int, part: int) -> pa.RecordBatch:
-        """Return rows as one binary for each bucket."""
-        table = pa.Table.from_batches(batches)
+        """Return rows as one binary for each bucket: as they are, or cut into slices."""
+        table = pa.Table.from_batches(batches).combine_chunks()
         numbers = table[BUCKET].to_numpy()
         table = table.select(self.schema.names).cast(self.schema)
+        cutter = None if self.question is None else CUTTERS.get(self.token, self.question, self.schema)
+        cut = None if cutter is None else cutter.cut(table, numbers)
+        if cut is not None:
+            table, numbers = cut
         counts = np.bincount(numbers, minlength=len(self.labels))
         if np.count_nonzero(counts) > 1:
             # Numbers of 16 bits are sorted by their digits, in linear time.
@@ -88,16 +99,17 @@ class Packer:
         begins = np.cumsum(counts) - counts
         used = np.flatnonzero(counts).tolist()
         data = [as_binary(table.slice(begins[i], counts[i])) for i in used]
-        return _batch([self.labels[i] for i in used], task, part, [None] * len(used), data)
+        return _batch([self.labels[i] for i in used], task, part, cut is not None, [None] * len(used), data)
 
 
 def told(task: int, micros: int) -> pa.RecordBatch:
     """Return two rows: one with the time, for Spark's watermark, and one for the bucket that holds no rows."""
-    return _batch([CLERK, CLERK], task, 0, [micros, None], [None, None])
+    return _batch([CLERK, CLERK], task, 0, False, [micros, None], [None, None])
 
 
-def _batch(labels: list[int], task: int, part: int, clock: list[Any], data: list[Any]) -> pa.RecordBatch:
-    columns = [labels, [task] * len(labels), [part] * len(labels), clock, data]
+def _batch(labels: list[int], task: int, part: int, sliced: bool, clock: list[Any], data: list[Any]) -> pa.RecordBatch:
+    count = len(labels)
+    columns = [labels, [task] * count, [part] * count, [sliced] * count, clock, data]
     return pa.RecordBatch.from_arrays(
         [pa.array(each, kind) for each, kind in zip(columns, PACKED.types, strict=True)], schema=PACKED
     )

@@ -28,12 +28,12 @@ class Processor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Answer a bucket that has rows."""
-        packed = sorted(((row.task, row.part, row.data) for row in rows), key=lambda each: each[:2])
+        packed = sorted(((row.task, row.part, row.data, row.sliced) for row in rows), key=lambda each: each[:2])
         if key[0] == CLERK:
             self._check()
             return
         bucket = Bucket(self.job, self.handle, self.state)
-        for result in bucket.run((data for _, _, data in packed), timerValues.getCurrentWatermarkInMs()):
+        for result in bucket.run((each[2:] for each in packed), timerValues.getCurrentWatermarkInMs()):
             yield _row(result)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803

@@ -52,11 +52,15 @@ def streaming(question: Question, frame: DataFrame, *, buckets: int | None, late
     answers = known_to_spark(sample.schema)
     if late:
         answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))
-    packer = Packer(schema, str(question.time), clock, spread.labels(count))
+    packer = Packer(schema, str(question.time), clock, spread.labels(count), None if late else question)
     rows = frame.select(*(_column(frame, name) for name in schema.names), _bucket(frame, question, count).alias(BUCKET))
     packed = rows.mapInArrow(packer, PACKED_DDL).withWatermark("clock", clock.delay(question.watermark, time))
     # The rows that tell the time have told it; Spark would drop some of them, and count those as late.
-    grouped = packed.where(F.col("clock").isNull()).select("bucket", "task", "part", "clock", "data").groupBy("bucket")
+    grouped = (
+        packed.where(F.col("clock").isNull())
+        .select("bucket", "task", "part", "sliced", "clock", "data")
+        .groupBy("bucket")
+    )
     mode = "Update"
     results = grouped.transformWithState(Processor(job), RESULT_DDL, mode, "EventTime")
     counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))

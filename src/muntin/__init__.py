@@ -1,7 +1,7 @@
 """muntin: sliding-window aggregation at machine speed."""
 
 from muntin import aggregations as agg
-from muntin import aggregators, policies, stores
+from muntin import aggregators, policies, spark, stores
 from muntin import windows as window
 from muntin._version import __version__
 from muntin.engines.arrays import explain, slide
@@ -23,6 +23,7 @@ __all__ = [
     "policies",
     "rows",
     "slide",
+    "spark",
     "stores",
     "warm",
     "window",

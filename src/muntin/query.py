@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from muntin.engines import batch
 from muntin.engines.stream import Stream
+from muntin.errors import UnsupportedOperationError
 from muntin.slicing.question import Question
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class Query(Question):
@@ -61,3 +65,22 @@ class Query(Question):
         [2]
         """
         return Stream(self, snapshot, strategy=strategy, merge=merge, clock=clock)
+
+    def spark(self, frame: DataFrame, *, buckets: int | None = None, late: bool = False) -> DataFrame:
+        """Return the answer for a Spark DataFrame as another one, with the same columns as `run` and `stream` have.
+
+        Of a streaming DataFrame: rows are judged by Spark's own watermark, which is recovered from the checkpoint, and
+        windows are emitted by the micro-batch after the one that moved it past their end. Keys are hashed into
+        `buckets`, each of which is one stateful call; their number is fixed by the checkpoint. With `late=True` there
+        is one more column, `late`: rows that no window took come as rows that are null but for it.
+
+        Needs `pip install muntin[spark]`, and Java.
+        """
+        from muntin.engines.spark import needs
+
+        needs.require_packages()
+        from muntin.engines.spark.streaming import streaming
+
+        if not frame.isStreaming:
+            raise UnsupportedOperationError("this DataFrame is not a streaming one; answer a finite one with Query.run")
+        return streaming(self, frame, buckets=buckets, late=late)

@@ -38,16 +38,30 @@ class Snapshot:
 
     def encode(self) -> bytes:
         """Return the bytes. O(n)."""
-        buffers = [_encode_schema(self.schema)]
+        text, pieces = self.pieces()
+        body = b"".join([_PREFIX.pack(MAGIC, FORMAT, len(text)), text, *pieces])
+        return body + hashlib.sha256(body).digest()
+
+    def pieces(self) -> tuple[bytes, list[bytes]]:
+        """Return the header and the pieces it describes, for whoever keeps them apart and sees that they stay whole."""
+        pieces = [_encode_schema(self.schema)]
         described = []
         for name, array in self.arrays.items():
             data = encode_objects(list(array)) if array.dtype == OBJECT else np.ascontiguousarray(array).tobytes()
             described.append({"name": name, "dtype": _describe(array.dtype), "rows": len(array), "bytes": len(data)})
-            buffers.append(data)
-        header = {"facts": self.header, "fingerprint": self.fingerprint, "schema": len(buffers[0]), "arrays": described}
-        text = json.dumps(header, sort_keys=True).encode()
-        body = b"".join([_PREFIX.pack(MAGIC, FORMAT, len(text)), text, *buffers])
-        return body + hashlib.sha256(body).digest()
+            pieces.append(data)
+        header = {"facts": self.header, "fingerprint": self.fingerprint, "schema": len(pieces[0]), "arrays": described}
+        return json.dumps(header, sort_keys=True).encode(), pieces
+
+    @classmethod
+    def of_pieces(cls, text: bytes, pieces: Sequence[bytes], *, allow_pickle: bool = False) -> Snapshot:
+        """Return the snapshot whose `pieces` these are."""
+        header = json.loads(text)
+        arrays = {
+            described["name"]: _decode_array(piece, described, allow_pickle)
+            for described, piece in zip(header["arrays"], pieces[1:], strict=True)
+        }
+        return cls(header["facts"], _decode_schema(pieces[0]), header["fingerprint"], arrays)
 
     @classmethod
     def decode(cls, data: bytes, *, allow_pickle: bool = False) -> Snapshot:
@@ -61,15 +75,23 @@ class Snapshot:
         if not is_whole(data):
             raise SnapshotError("the snapshot is damaged: its checksum does not match")
         at = _PREFIX.size + length
-        header = json.loads(data[_PREFIX.size : at])
-        schema = _decode_schema(data[at : at + header["schema"]])
-        at += header["schema"]
-        arrays = {}
-        for described in header["arrays"]:
-            piece = data[at : at + described["bytes"]]
-            arrays[described["name"]] = _decode_array(piece, described, allow_pickle)
-            at += described["bytes"]
-        return cls(header["facts"], schema, header["fingerprint"], arrays)
+        text = data[_PREFIX.size : at]
+        pieces = []
+        for size in sizes(text):
+            pieces.append(data[at : at + size])
+            at += size
+        return cls.of_pieces(text, pieces, allow_pickle=allow_pickle)
+
+
+def sizes(text: bytes) -> list[int]:
+    """Return the lengths of the pieces that a header describes.
+
+    >>> text, pieces = Snapshot({}, [], "", {"a": np.zeros(3)}).pieces()
+    >>> sizes(text) == [len(piece) for piece in pieces]
+    True
+    """
+    header = json.loads(text)
+    return [header["schema"], *(described["bytes"] for described in header["arrays"])]
 
 
 def is_whole(data: bytes) -> bool:

@@ -391,8 +391,12 @@ class _Settled:
         times = self._times(data)
         if self.question.ordered:
             require_order(times, self.question.time, after=self.progress.seen)
-        numbers = self.keys.numbers(keys, data.num_rows)
+        numbers = self.number_keys(keys, data.num_rows)
         return Batch(numbers, times, columns, arrived), int(times.max(initial=BEFORE_TIME))
+
+    def number_keys(self, keys: list[Any], rows: int) -> Array:
+        """Return the number of each row's key."""
+        return self.keys.numbers(keys, rows)
 
     def _times(self, data: pa.Table) -> Array:
         name, kind = self.question.time, self.plan.time_type

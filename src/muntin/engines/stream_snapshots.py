@@ -54,6 +54,11 @@ def fingerprint(asked: dict[str, str]) -> str:
 
 def save(stream: Stream) -> bytes:
     """Return a stream as bytes."""
+    return state_of(stream).encode()
+
+
+def state_of(stream: Stream) -> Snapshot:
+    """Return all that a stream holds."""
     asked = facts(stream._question)
     header: dict[str, Any] = {
         "kind": KIND,
@@ -80,14 +85,18 @@ def save(stream: Stream) -> bytes:
         arrays |= {f"keys.{name}": array for name, array in settled.keys.save().items()}
         for i, each in enumerate(settled.strategies):
             arrays |= {f"{i}.{name}": array for name, array in each.save().items()}
-    return Snapshot(header, schema, fingerprint(asked), arrays).encode()
+    return Snapshot(header, schema, fingerprint(asked), arrays)
 
 
 def restore(stream: Stream, data: bytes) -> None:
     """Bring a stream that was just made to where one was that was saved."""
+    load(stream, Snapshot.decode(data))
+
+
+def load(stream: Stream, snapshot: Snapshot) -> None:
+    """Bring a stream that was just made to where one was whose state this is."""
     from muntin.engines.stream import _Settled
 
-    snapshot = Snapshot.decode(data)
     header = snapshot.header
     if header.get("kind") != KIND:
         raise SnapshotError("the snapshot is not of a stream, but of an aggregator; its own class restores it")

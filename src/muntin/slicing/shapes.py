@@ -89,6 +89,12 @@ class Shapes:
         """Return how many slices the longest window by time can have, as far as edges tell."""
         return int((self.lengths.max(initial=0) / self.steps).sum())
 
+    def last_ends(self, times: Array) -> Array:
+        """Return for each time the end of the last window by time that holds it. There is at least one definition."""
+        steps = np.where(self.kinds == SLIDING, self.everys, self.lengths)
+        shapes = zip(steps, self.offsets, self.lengths, strict=True)
+        return np.max([times - (times - offset) % step + length for step, offset, length in shapes], axis=0)
+
     def first_needed(self, watermark: int, lateness: int) -> int:
         """Return the least time that a window by time which is not settled can begin at."""
         if watermark == END_OF_TIME:

@@ -19,6 +19,7 @@ from muntin.slicing.due import DUE, FOUND
 from muntin.slicing.late import LATE
 from muntin.slicing.merge import LAZY, TREE
 from muntin.slicing.mergers import merge_slices
+from muntin.slicing.partials import PARTIALS, Partials
 from muntin.slicing.purge import PURGE
 from muntin.slicing.records import Found
 from muntin.slicing.shapes import Shapes, ints
@@ -145,6 +146,18 @@ class SliceSet:
         ):
             self._make_room(4 * len(self.low))  # pages that no slice reaches are never touched
 
+    def take_slices(self, partials: Partials, states: Array) -> None:
+        """Put slices that were made elsewhere, with these states, among those there are."""
+        module = self.binding.kernels(PARTIALS, "take_slices")
+        slices = (partials.keys, partials.low, partials.high, partials.count)
+        self.cursor[ROW] = 0
+        while not module.take_slices(slices, states, self.arena, self.blocks, self.marks, self.free, self.cursor):
+            self._make_room(4 * len(self.low))
+
+    def clear(self) -> None:
+        """Forget all slices."""
+        SliceSet.__init__(self, self.binding, self.shapes, watched=self.watched, merger=self.merger)
+
     def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
         """Return the windows of some keys that end in (after, until]."""
         arena = (*self.arena[:-1], _NO_STATES)
@@ -218,7 +231,7 @@ class SliceSet:
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Take over slices that `save` returned."""
-        SliceSet.__init__(self, self.binding, self.shapes, watched=self.watched, merger=self.merger)
+        self.clear()
         keys, sizes = arrays["keys"], arrays["sizes"]
         self.know_keys(int(keys.max()) + 1 if len(keys) else 0)
         lengths = np.maximum(2, np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64))

@@ -19,6 +19,7 @@ from muntin.slicing.journal import Journal
 from muntin.slicing.kept_set import KeptSet
 from muntin.slicing.mergers import cannot_merge
 from muntin.slicing.object_set import ObjectSet
+from muntin.slicing.partials import Partials
 from muntin.slicing.records import Found, Records, matched
 from muntin.slicing.results import to_arrow
 from muntin.slicing.run_set import RunSet
@@ -139,6 +140,40 @@ class Slices(Strategy):
         for each in self.sets:
             taken[behind] = each.take_late(late, self.plan.lateness, watermark)
             each.take(others)
+        return taken
+
+    @property
+    def has_partials(self) -> bool:
+        """Whether slices can be made elsewhere and put together here: of windows by time, with states of fixed size."""
+        plain = all(type(each) is SliceSet and each.binding.fixed and not each.has_tree for each in self.sets)
+        return plain and not len(self.shapes.gaps)
+
+    def give_partials(self) -> Partials:
+        """Return all slices, and forget them. O(n)."""
+        lead, *others = [each.save() for each in self.sets]
+        for each in self.sets:
+            each.clear()
+        keys = np.repeat(lead["keys"], lead["sizes"])
+        states = [lead["states"], *(each["states"] for each in others)]
+        return Partials(keys, lead["low"], lead["high"], lead.get("count", np.zeros(len(keys), np.int64)), states)
+
+    def take_partials(self, partials: Partials, watermark: int) -> Array:
+        """Take slices that were made elsewhere, judged by the watermark; return which of them some window took.
+
+        A slice that ends after the watermark is taken, as is every window that it is in. O(1) combines a slice.
+        """
+        taken = np.ones(len(partials.keys), np.bool_)
+        if not len(taken):
+            return taken
+        for each in self.sets:
+            each.know_keys(int(partials.keys.max()) + 1)
+        if watermark != BEFORE_TIME and int(partials.low.min()) < watermark:
+            self._remember(Batch(partials.keys, partials.low, {}), watermark)
+            past = np.flatnonzero(partials.high <= watermark)
+            taken[past] = self.shapes.last_ends(partials.low[past]) + self.plan.lateness > watermark
+            partials = partials.take(np.flatnonzero(taken))
+        for each, states in zip(self.sets, partials.states, strict=True):
+            each.take_slices(partials, states)
         return taken
 
     def _remember(self, batch: Batch, watermark: int) -> None:

@@ -1,0 +1,1 @@
+"""The pipeline on Spark. Nothing here imports pyspark before it is used."""

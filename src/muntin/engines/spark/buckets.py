@@ -1,0 +1,51 @@
+"""Buckets: the keys that share one stateful call, and how Spark spreads buckets over its partitions."""
+
+from __future__ import annotations
+
+CLERK = -1
+"""The bucket that holds no rows: it remembers what the checkpoint was made for."""
+_MASK = 0xFFFFFFFF
+
+
+def labels(count: int) -> list[int]:
+    """Return numbers for buckets that Spark puts into different partitions, for any number of them that divides theirs.
+
+    Spark hashes what it groups by, so that of eight buckets numbered from 0 on six may fall into one of two partitions.
+
+    >>> [spark_hash(label) % 4 for label in labels(4)]
+    [0, 1, 2, 3]
+    """
+    found: dict[int, int] = {}
+    label = 0
+    while len(found) < count:
+        found.setdefault(spark_hash(label) % count, label)
+        label += 1
+    return [found[place] for place in range(count)]
+
+
+def spark_hash(value: int) -> int:
+    """Return Spark's hash (Murmur 3, 32 bits, seed 42) of an integer of 4 bytes.
+
+    >>> spark_hash(0), spark_hash(1)
+    (933211791, -559580957)
+    """
+    mixed = value * 0xCC9E2D51 & _MASK
+    mixed = (mixed << 15 | mixed >> 17) & _MASK
+    state = 42 ^ mixed * 0x1B873593 & _MASK
+    state = (state << 13 | state >> 19) & _MASK
+    state = (state * 5 + 0xE6546B64) & _MASK
+    state ^= 4
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def default_count(cores: int, partitions: int) -> int:
+    """Return how many buckets there are unless said: four a core, and as many in each partition.
+
+    >>> default_count(2, 2), default_count(4, 6), default_count(2, 200)
+    (8, 18, 8)
+    """
+    least = 4 * cores
+    return -(-least // partitions) * partitions if partitions < least else least

@@ -1,0 +1,67 @@
+"""State as chunks named by their content, so that a batch writes only what it has changed.
+
+Where a chunk ends is decided by the numbers in it, not by its length: rows that come or go in the middle of an array
+move everything after them, and all chunks but the ones around them stay what they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from muntin.snapshots import Snapshot, sizes
+
+LEAST, MOST = 1 << 17, 1 << 20
+"""The bytes of a chunk: at least and at most, but for the last one."""
+_ONE_IN = 1 << 14
+"""About one in so many words of 8 bytes ends a chunk: 128 KiB past the least."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def cut(data: bytes) -> list[bytes]:
+    """Return bytes in pieces whose ends depend on what is around them. O(n).
+
+    >>> data = np.random.default_rng(1).bytes(3_000_000)
+    >>> pieces, moved = cut(data), cut(bytes(800) + data)
+    >>> b"".join(pieces) == data, len(set(pieces) - set(moved)) <= 2
+    (True, True)
+    """
+    if len(data) <= LEAST:
+        return [data] if data else []
+    words = np.frombuffer(data, np.uint64, len(data) // 8)
+    # Two neighbours: a single number may be the same everywhere, as the count of a slice.
+    mixed = (words[1:] * _MIX) ^ (words[:-1] >> np.uint64(7))
+    ends = (np.flatnonzero(mixed * _MIX < np.uint64(2**64 // _ONE_IN)) + 2) * 8
+    pieces, begin, at = [], 0, 0
+    while begin < len(data):
+        at = int(np.searchsorted(ends, begin + LEAST))
+        end = min(int(ends[at]) if at < len(ends) else len(data), begin + MOST, len(data))
+        pieces.append(data[begin:end])
+        begin = end
+    return pieces
+
+
+def name_of(piece: bytes) -> bytes:
+    """Return the name of a chunk: a hash of what is in it."""
+    return hashlib.blake2b(piece, digest_size=16).digest()
+
+
+def joined(snapshot: Snapshot) -> tuple[bytes, bytes]:
+    """Return a snapshot's header, and its pieces as one string of bytes, each at a multiple of 8. O(n)."""
+    text, pieces = snapshot.pieces()
+    return text, b"".join(part for piece in pieces for part in (piece, bytes(-len(piece) % 8)))
+
+
+def parted(text: bytes, data: bytes) -> Snapshot:
+    """Return the snapshot of which `joined` made this. Objects are unpickled too: a checkpoint is the user's own.
+
+    >>> snapshot = Snapshot({"a": 1}, [], "", {"b": np.arange(3, dtype="i1"), "c": np.ones(2)})
+    >>> parted(*joined(snapshot)).arrays["c"]
+    array([1., 1.])
+    """
+    pieces, at = [], 0
+    for size in sizes(text):
+        pieces.append(data[at : at + size])
+        at += size + -size % 8
+    return Snapshot.of_pieces(text, pieces, allow_pickle=True)

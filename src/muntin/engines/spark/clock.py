@@ -1,0 +1,78 @@
+"""Event time as Spark has it: a timestamp of microseconds in, a watermark of whole milliseconds out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.durations import in_unit_of
+from muntin.errors import ColumnTypeError, InvalidArgumentError
+from muntin.types import ColumnType
+
+_DAY = 86_400_000
+_EARLIEST = 1 << 45
+"""Spark's watermark begins at 0 and never goes below. Integers may: they are moved up by this, which is a year 3084."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How the times of a column (`ticks`) are told to Spark, and how Spark's watermark is read.
+
+    A tick of a timestamp is a microsecond, of a date a day; one of integers is told as a millisecond. Spark's watermark
+    is in milliseconds, and knows nothing before 1970.
+    """
+
+    kind: str
+    """One of timestamp, date, integer."""
+    name: str
+
+    @classmethod
+    def of(cls, time: ColumnType, name: str) -> Clock:
+        """Return the clock of a time column."""
+        logical = time.logical
+        if time.family == "integer":
+            return cls("integer", name)
+        if logical is not None and pa.types.is_timestamp(logical) and logical.unit == "us":
+            return cls("timestamp", name)
+        if logical is not None and pa.types.is_date32(logical):
+            return cls("date", name)
+        raise ColumnTypeError(
+            f"the time column {name!r} holds {time}; on Spark it is a timestamp, a date or an integer"
+        )
+
+    def micros(self, ticks: int) -> int:
+        """Return a time as a Spark timestamp.
+
+        >>> Clock("date", "day").micros(1), Clock("timestamp", "ts").micros(5)
+        (86400000000, 5)
+        """
+        if self.kind == "timestamp":
+            return ticks
+        if self.kind == "date":
+            return ticks * _DAY * 1000
+        if not -_EARLIEST < ticks < (1 << 53):
+            raise InvalidArgumentError(
+                f"the time column {self.name!r} holds the integer {ticks}, and Spark's watermark reaches from "
+                f"{-_EARLIEST} to {1 << 53}; cast the column to a timestamp"
+            )
+        return (ticks + _EARLIEST) * 1000
+
+    def ticks(self, watermark: int) -> int | None:
+        """Return Spark's watermark, in milliseconds, as a time of the column; None before there is one.
+
+        >>> Clock("timestamp", "ts").ticks(7), Clock("date", "day").ticks(86_400_001), Clock("date", "day").ticks(0)
+        (7000, 1, None)
+        """
+        if watermark <= 0:
+            return None
+        if self.kind == "timestamp":
+            return watermark * 1000
+        return watermark // _DAY if self.kind == "date" else watermark - _EARLIEST
+
+    def delay(self, duration: Any, time: ColumnType) -> str:
+        """Return the delay of a watermark as Spark takes it; a part of a millisecond counts as a whole one."""
+        ticks = in_unit_of(duration, time, "watermark")
+        millis = {"timestamp": -(-ticks // 1000), "date": ticks * _DAY, "integer": ticks}[self.kind]
+        return f"{millis} milliseconds"

@@ -1,0 +1,119 @@
+"""Rows cut into slices where they are: what then goes over the network is a slice, not its rows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.columns import select
+from muntin.engines.batch import time_column
+from muntin.engines.told import ToldStream
+from muntin.slicing.keys import key_numbers
+from muntin.slicing.partials import Partials
+from muntin.slicing.question import Question
+from muntin.slicing.slices import Slices
+from muntin.slicing.strategy import BEFORE_TIME, Batch
+from muntin.types import Array
+
+_FEW = 4
+"""With fewer rows a slice than this it is cheaper to send the rows."""
+_AGAIN = 16
+"""After so many tries it is tried again."""
+
+
+class Cutter:
+    """Cuts rows into slices, as long as that makes them fewer."""
+
+    def __init__(self, question: Question, schema: pa.Schema, slices: Slices) -> None:
+        self.question = question
+        self.key_types = [schema.field(name).type for name in question.key]
+        # `early` has every slice count its rows; nothing is ever emitted here.
+        self.slices = Slices(replace(slices.plan, early=True))
+        self._waits = 0
+
+    @classmethod
+    def of(cls, question: Question, schema: pa.Schema) -> Cutter | None:
+        """Return a cutter for a query, or None where slices of rows elsewhere cannot be put together."""
+        slices = ToldStream(question, schema).slices
+        return None if slices is None else cls(question, schema, slices)
+
+    def cut(self, table: pa.Table, buckets: Array) -> tuple[pa.Table, Array] | None:
+        """Return the slices of rows as a table, and the bucket of each; None where rows had better be sent."""
+        if self._waits > 0:
+            self._waits -= 1
+            return None
+        columns = [table[name] for name in self.question.key]
+        numbers, count = _numbers(columns, table.num_rows)
+        times = time_column(table, str(self.question.time)).values.astype(np.int64, copy=False)
+        batch = Batch(numbers, times, select(table, self.question.columns))
+        self.slices.take(batch, BEFORE_TIME)
+        partials = self.slices.give_partials()
+        if len(partials.keys) * _FEW > table.num_rows:
+            self._waits = _AGAIN
+        first = np.zeros(count, np.int64)
+        first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+        rows = first[partials.keys]
+        keys = [column.take(pa.array(rows)) for column in columns]
+        return as_table(keys, partials), buckets[rows]
+
+
+def _numbers(columns: list[Any], rows: int) -> tuple[Array, int]:
+    """Return a number for each row's key, and how many there are; of one column in no order, which is faster."""
+    if len(columns) != 1:
+        return key_numbers(columns, rows)
+    encoded = pc.dictionary_encode(columns[0], null_encoding="encode")
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
+
+
+def as_table(keys: list[Any], partials: Partials) -> pa.Table:
+    """Return slices as a table: the key columns by their place, then what a slice has, its states as bytes."""
+    columns = {f"key {i}": column for i, column in enumerate(keys)}
+    columns |= {name: pa.array(getattr(partials, name)) for name in ("low", "high", "count")}
+    for i, states in enumerate(partials.states):
+        data = pa.py_buffer(np.ascontiguousarray(states).view(np.uint8).reshape(-1))
+        columns[f"state {i}"] = pa.Array.from_buffers(pa.binary(states.itemsize), len(states), [None, data])
+    return pa.table(columns)
+
+
+def from_table(table: pa.Table, slices: Slices) -> tuple[list[Any], Partials]:
+    """Return the key columns and slices that `as_table` was given."""
+    keys = [table[name] for name in table.column_names if name.startswith("key ")]
+    low, high, count = (table[name].to_numpy() for name in ("low", "high", "count"))
+    states = [_states(table[f"state {i}"], each.binding.dtype) for i, each in enumerate(slices.sets)]
+    return keys, Partials(low, low, high, count, states)
+
+
+def _states(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> Array:
+    """Return states as they were; each chunk is read from its own part of a buffer."""
+    parts = [
+        np.frombuffer(chunk.buffers()[1], np.uint8)[chunk.offset * dtype.itemsize :][: len(chunk) * dtype.itemsize]
+        for chunk in column.chunks
+    ]
+    states = np.empty(len(column), dtype)
+    states.view(np.uint8)[:] = np.concatenate(parts) if parts else np.zeros(0, np.uint8)
+    return states
+
+
+class Cutters:
+    """The cutters of this process by their query's token: a worker is given a new copy of the query for each task."""
+
+    def __init__(self, most: int = 8) -> None:
+        self.most = most
+        self._known: OrderedDict[str, Cutter | None] = OrderedDict()
+
+    def get(self, token: str, question: Question, schema: pa.Schema) -> Cutter | None:
+        """Return the cutter of a query; None where there is none."""
+        if token not in self._known:
+            self._known[token] = Cutter.of(question, schema)
+            while len(self._known) > self.most:
+                self._known.popitem(last=False)
+        return self._known[token]
+
+
+CUTTERS = Cutters()

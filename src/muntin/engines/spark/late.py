@@ -1,0 +1,27 @@
+"""Answers and late rows, which leave a query as one DataFrame, as two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muntin.engines.spark.unpack import LATE
+from muntin.errors import ColumnError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def split(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Return the answers and the late rows of a batch of `q.spark(df, late=True)`: for `foreachBatch`.
+
+        def write(batch, number):
+            answers, late = muntin.spark.split(batch)
+            answers.write.mode("overwrite").parquet(f"answers/{number}")
+            late.write.mode("overwrite").parquet(f"late/{number}")
+
+    Persist the batch before, if it is large: it is read twice.
+    """
+    if LATE not in frame.columns:
+        raise ColumnError(f"there is no column {LATE!r}; ask for late rows with q.spark(df, late=True)")
+    column = frame[LATE]
+    return frame.where(column.isNull()).drop(LATE), frame.where(column.isNotNull()).select(f"{LATE}.*")

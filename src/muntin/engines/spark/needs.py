@@ -1,0 +1,44 @@
+"""What the pipeline needs besides this library: packages, and settings of the session."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+from muntin.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+SETTINGS = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
+"""State is kept in RocksDB, and a checkpoint holds what has changed."""
+_PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
+
+
+def require_packages() -> None:
+    """Refuse to begin where a package is missing."""
+    for module, package in _PACKAGES.items():
+        if not _is_there(module):
+            raise UnsupportedOperationError(f"{package} is missing, and Spark needs it: pip install 'muntin[spark]'")
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is the package that it would be in
+        return False
+
+
+def apply_settings(session: SparkSession) -> None:
+    """Set what is not set; refuse a session that was told otherwise."""
+    for name, wanted in SETTINGS.items():
+        found = session.conf.get(name, None)
+        if found is None:
+            session.conf.set(name, wanted)
+        elif found.lower() != wanted.lower():
+            raise UnsupportedOperationError(
+                f"the session has {name} = {found}, and streaming queries need {wanted}: set that, or leave it out"
+            )

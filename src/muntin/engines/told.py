@@ -1,0 +1,103 @@
+"""A stream that another engine drives: it is told how far time has come, and never finds out by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.engines import stream_snapshots
+from muntin.engines.stream import Stream
+from muntin.slicing.partials import Partials
+from muntin.slicing.question import Question
+from muntin.slicing.slices import Slices
+from muntin.snapshots import Snapshot
+from muntin.types import ColumnType
+
+
+class ToldStream(Stream):
+    """A stream in three steps: `tell` how far time has come, `take` rows, `emit` what is due.
+
+    Whoever drives it throws it away when a step fails, so that none of them can be undone; that saves a copy of the
+    state for each step.
+
+    >>> from muntin import Query, agg, window
+    >>> query = Query(window.tumbling(10), {"n": agg.count()}, time="t", watermark=2)
+    >>> stream = ToldStream(query, pa.schema({"t": pa.int64()}))
+    >>> stream.take(pa.table({"t": [1, 4, 50]}))
+    >>> stream.emit().num_rows
+    0
+    >>> stream.tell(10)
+    >>> stream.emit()["n"].to_pylist()
+    [2]
+    """
+
+    def __init__(self, question: Question, schema: pa.Schema) -> None:
+        super().__init__(question)
+        self._settle(schema.empty_table())
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of all answers."""
+        return self._require_settled().tables.schema
+
+    @property
+    def time_type(self) -> ColumnType:
+        """The type of the time column."""
+        return self._require_settled().plan.time_type
+
+    def tell(self, watermark: int) -> None:
+        """Say that the watermark, which is the greatest time of any row less its delay, is here. O(1)."""
+        progress = self._require_settled().progress
+        progress.reached(watermark + progress.delay)
+
+    def take(self, data: pa.Table) -> None:
+        """Take rows, judged by the watermark; those that no window takes are in `late`."""
+        settled = self._require_settled()
+        batch, _ = settled.batch(data, self._counts["rows"])
+        watermark = settled.progress.watermark
+        taken = np.zeros(data.num_rows, np.bool_)
+        for each in settled.strategies:
+            taken |= each.take(batch, watermark)
+        self._count(data, batch.times < watermark, ~taken)
+
+    @property
+    def slices(self) -> Slices | None:
+        """What keeps the rows, where that is slices which can be made elsewhere; None otherwise."""
+        strategies = self._require_settled().strategies
+        alone = strategies[0] if len(strategies) == 1 else None
+        return alone if isinstance(alone, Slices) and alone.has_partials else None
+
+    def take_slices(self, keys: list[pa.Array], partials: Partials) -> None:
+        """Take slices that were made elsewhere, of rows with these keys; those of no window are counted as dropped."""
+        settled = self._require_settled()
+        assert self.slices is not None
+        numbers = settled.number_keys(keys, len(partials.low))
+        watermark = settled.progress.watermark
+        taken = self.slices.take_partials(replace(partials, keys=numbers), watermark)
+        self._counts["rows"] += int(partials.count.sum())
+        self._counts["late"] += int(partials.count[partials.high <= watermark].sum())
+        self._counts["dropped"] += int(partials.count[~taken].sum())
+
+    def emit(self) -> pa.Table:
+        """Return the windows that are due, or have changed since they were emitted."""
+        out = self._table(self._emit())
+        self._release_keys()
+        return out
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept of any row: a new stream would go on just as well."""
+        return not any(len(each.held_keys()) for each in self._require_settled().strategies)
+
+    def save(self) -> Snapshot:
+        """Return the whole state."""
+        return stream_snapshots.state_of(self)
+
+    @classmethod
+    def load(cls, question: Question, schema: pa.Schema, snapshot: Snapshot) -> ToldStream:
+        """Return a stream that goes on from a state that `save` returned."""
+        stream = cls(question, schema)
+        stream_snapshots.load(stream, snapshot)
+        return stream

@@ -1,0 +1,53 @@
+"""Micro-batches as files: one parquet file each, read one at a time; answers are collected batch by batch."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muntin import Query
+
+
+class Feed:
+    """A directory of files that Spark reads as a stream, with a checkpoint beside it."""
+
+    def __init__(self, session: Any, where: Path, schema: pa.Schema) -> None:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        self.session, self.where, self.schema = session, where, schema
+        self.spark_schema = from_arrow_schema(schema)
+        self.files = 0
+        (where / "in").mkdir()
+
+    def add(self, rows: list[dict[str, Any]] | pa.Table) -> None:
+        """Add a micro-batch."""
+        table = rows
+        if isinstance(rows, list):
+            table = pa.table({f.name: pa.array([row[f.name] for row in rows], f.type) for f in self.schema})
+        path = self.where / "in" / f"{self.files:04}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_700_000_000 + self.files,) * 2)
+        self.files += 1
+
+    def frame(self) -> Any:
+        reader = self.session.readStream.schema(self.spark_schema).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(self.where / "in"))
+
+    def run(self, query: Query, **options: Any) -> list[pa.Table]:
+        """Answer all that has been added and not been answered; return the answers of each batch."""
+        return self.collect(query.spark(self.frame(), **options))
+
+    def collect(self, answers: Any, mode: str = "append") -> list[pa.Table]:
+        batches: dict[int, pa.Table] = {}
+
+        def note(frame: Any, number: int) -> None:
+            batches[number] = frame.toArrow()
+
+        writer = answers.writeStream.outputMode(mode).option("checkpointLocation", str(self.where / "checkpoint"))
+        self.query = writer.trigger(availableNow=True).foreachBatch(note).start()
+        self.query.awaitTermination()
+        return [table for _, table in sorted(batches.items())]

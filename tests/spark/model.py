@@ -1,0 +1,207 @@
+"""What Spark must answer, batch by batch; and the pipeline's own parts played without Spark.
+
+`Expected` is the oracle, told the watermark as Spark tells it: each batch sees the one that the batches before it have
+brought about, emits what is due by it, takes its rows, and emits what these have changed.
+
+`Machine` runs the very functions that Spark runs (packer, stateful processor, unpacker) in this process, with state
+and timers in dictionaries, so that every transcript can be played in a second.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from queries import oracle, streams
+
+from muntin.engines.spark.bucket import COUNTS, Job
+from muntin.engines.spark.buckets import CLERK, labels
+from muntin.engines.spark.clock import Clock
+from muntin.engines.spark.pack import BUCKET, Packer
+from muntin.engines.spark.processor import Processor
+from muntin.engines.spark.schemas import known_to_spark
+from muntin.engines.spark.unpack import Unpacker
+from muntin.engines.told import ToldStream
+from muntin.types import column_type
+
+PER_TICK = {"s": 1_000_000, "ms": 1000, "us": 1}
+
+
+def as_spark_has_it(query: oracle.Query, batches: list[list[dict[str, Any]]]) -> tuple[oracle.Query, Any]:
+    """Return a query and its rows with times in microseconds, the only timestamps that Spark has."""
+    logical = query.time_type.logical
+    if not pa.types.is_timestamp(logical):
+        return query, batches
+    factor = PER_TICK[logical.unit]
+    kind = column_type(pa.timestamp("us", "UTC" if logical.tz else None))
+    rows = [[{**row, query.time: row[query.time] * factor} for row in batch] for batch in batches]
+    return replace(query, time_type=kind), rows
+
+
+class Expected:
+    """The oracle, with a watermark that it is told."""
+
+    def __init__(self, query: oracle.Query) -> None:
+        self.query = query
+        self.stream = oracle.Stream(replace(query, watermark=1 << 60))  # so that rows never move it
+        self.stream.query = replace(self.stream.query, time_type=query.time_type)
+
+    def batch(self, rows: list[dict[str, Any]], watermark: int | None) -> list[oracle.Result]:
+        emitted = []
+        if watermark is not None:
+            self.stream.horizon = max(self.stream.horizon, watermark + self.query.delay)
+            emitted += self.stream._emit(max(self.stream.watermark, watermark))
+        horizon = self.stream.horizon
+        self.stream.seen = -oracle.NEVER
+        if rows:
+            arrived = self.stream.push(rows)
+            self.stream.horizon = horizon
+            emitted += arrived
+        return emitted
+
+
+@dataclass
+class Store:
+    """State and timers of all buckets, as Spark keeps them."""
+
+    values: dict[Any, Any] = field(default_factory=dict)
+    timers: dict[int, set[int]] = field(default_factory=dict)
+    bucket: int = 0
+
+
+class Value:
+    def __init__(self, store: Store, name: str) -> None:
+        self.store, self.name = store, name
+
+    def get(self) -> Any:
+        return self.store.values.get((self.store.bucket, self.name))
+
+    def update(self, value: Any) -> None:
+        self.store.values[self.store.bucket, self.name] = value
+
+    def clear(self) -> None:
+        self.store.values.pop((self.store.bucket, self.name), None)
+
+
+class Chunks(Value):
+    def getValue(self, key: Any) -> Any:  # noqa: N802
+        return (self.get() or {}).get(key)
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
+        self.update({**(self.get() or {}), key: value})
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802
+        self.update({k: v for k, v in self.get().items() if k != key})
+
+
+class Handle:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def getValueState(self, name: str, schema: str) -> Value:  # noqa: N802
+        return Value(self.store, name)
+
+    def getMapState(self, name: str, key: str, value: str) -> Chunks:  # noqa: N802
+        return Chunks(self.store, name)
+
+    def registerTimer(self, at: int) -> None:  # noqa: N802
+        self.store.timers.setdefault(self.store.bucket, set()).add(at)
+
+    def deleteTimer(self, at: int) -> None:  # noqa: N802
+        self.store.timers.get(self.store.bucket, set()).discard(at)
+
+
+class Machine(streams.Stream):
+    """The pipeline without Spark. With `sliced`, rows are cut into slices before they are sent, where that can be."""
+
+    def __init__(
+        self, query: oracle.Query, schema: pa.Schema, buckets: int = 3, store: Store | None = None, sliced: bool = False
+    ) -> None:
+        self.query, self.schema, self.buckets = query, schema, buckets
+        asked = streams.asked(query)
+        self.clock = Clock.of(query.time_type, query.time)
+        self.job = pickle.loads(pickle.dumps(Job(asked, schema, self.clock, buckets, late=not sliced)))
+        self.packer = Packer(schema, query.time, self.clock, labels(buckets), asked if sliced else None, rows=2)
+        answers = known_to_spark(ToldStream(asked, schema).schema)
+        rows = pa.struct(list(known_to_spark(schema)))
+        self.unpacker = Unpacker(answers.append(pa.field("late", rows)), late=True)
+        self.store = store or Store()
+        self.seen = self.watermark = 0
+        self.delay = int(self.clock.delay(query.watermark, query.time_type).split()[0])
+        self.lost: list[dict[str, Any]] = []
+        self.counts = dict.fromkeys(COUNTS, 0)
+
+    def ticks(self) -> int | None:
+        return self.clock.ticks(self.watermark)
+
+    def tell(self, ticks: int) -> None:
+        """Move the watermark, as rows elsewhere would."""
+        self.watermark = max(self.watermark, self.clock.micros(ticks) // 1000)
+
+    def batch(self, rows: list[dict[str, Any]]) -> list[oracle.Result]:
+        """Run one micro-batch; the watermark moves after it."""
+        processor = Processor(self.job)
+        processor.init(Handle(self.store))
+        results = list(self.answers(processor, self.pack(rows)))
+        self.watermark = max(self.watermark, self.seen - self.delay)
+        return [each for table in results for each in self.results(table)]
+
+    def pack(self, rows: list[dict[str, Any]]) -> dict[int, list[Any]]:
+        """Return the packed rows by bucket, from two tasks."""
+        packed: dict[int, list[Any]] = {}
+        half = (len(rows) + 1) // 2
+        for task, part in enumerate((rows[:half], rows[half:])):
+            columns = [pa.array([row[f.name] for row in part], f.type) for f in self.schema]
+            numbers = pa.array([self.number(row) for row in part], pa.int32())
+            batch = pa.RecordBatch.from_arrays([*columns, numbers], [*self.schema.names, BUCKET])
+            batches = [batch.slice(i, 1) for i in range(batch.num_rows)]
+            for out in self.packer(iter(batches)):
+                for each in out.to_pylist():
+                    if each["clock"] is not None:
+                        micros = int(pa.scalar(each["clock"], pa.timestamp("us", "UTC")).value)
+                        self.seen = max(self.seen, micros // 1000)
+                    else:
+                        packed.setdefault(each["bucket"], []).append(SimpleNamespace(**{**each, "task": task}))
+        return packed
+
+    def number(self, row: Mapping[str, Any]) -> int:
+        key = tuple(row[name] for name in self.query.key)
+        return zlib.crc32(repr(key).encode()) % self.buckets if key else 0
+
+    def answers(self, processor: Processor, packed: dict[int, list[Any]]) -> Iterator[pa.Table]:
+        now = SimpleNamespace(getCurrentWatermarkInMs=lambda: self.watermark)
+        for bucket, rows in packed.items():
+            self.store.bucket = bucket
+            yield from self.unpacked(processor.handleInputRows((bucket,), iter(rows[::-1]), now))
+        for bucket, timers in list(self.store.timers.items()):
+            self.store.bucket = bucket
+            for at in sorted(timer for timer in timers if timer <= self.watermark):
+                yield from self.unpacked(processor.handleExpiredTimer((bucket,), now, None))
+                self.store.timers[bucket].discard(at)
+
+    def unpacked(self, results: Iterator[Any]) -> Iterator[pa.Table]:
+        for row in results:
+            for name in COUNTS:
+                self.counts[name] += row[name]
+            made = pa.RecordBatch.from_arrays(
+                [pa.array([row.answers], pa.binary()), pa.array([row.late_rows], pa.binary())], ["answers", "late_rows"]
+            )
+            for batch in self.unpacker(iter([made])):
+                table = pa.Table.from_batches([batch])
+                late = table["late"].combine_chunks()
+                self.lost += self.rows_of(late.filter(late.is_valid()))
+                yield table.filter(late.is_null()).drop_columns("late")
+
+    def rows_of(self, late: Any) -> list[dict[str, Any]]:
+        times = streams.integers(late.field(self.query.time))
+        return [{**row.as_py(), self.query.time: time} for row, time in zip(late, times, strict=True)]
+
+    @property
+    def held(self) -> set[int]:
+        """The buckets that have state."""
+        return {bucket for bucket, name in self.store.values if name == "muntin_header" and bucket != CLERK}

@@ -1,0 +1,226 @@
+"""Streaming queries on Spark itself: a sample of the transcripts, and what only Spark can show."""
+
+from __future__ import annotations
+
+import datetime
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from queries import oracle, streams, transcript
+from spark.feed import Feed
+from spark.model import Expected, as_spark_has_it
+
+import muntin.spark
+from muntin import Query, agg, rows, window
+from muntin.engines.spark import needs
+from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
+
+SAMPLE = (
+    "time: tumbling with a delayed watermark waits",
+    "sessions: a late row makes one session of two",
+)
+CALLS = pa.schema({"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "line": pa.int32(), "len": pa.float64()})
+
+
+def in_any_order(results: list[Any]) -> list[str]:
+    return sorted(map(repr, results))
+
+
+def calls(count: int, seed: int, keys: int = 5) -> pa.Table:
+    """Return rows in about the order of their times, with nulls and equal times among them."""
+    chance = np.random.default_rng(seed)
+    times = (np.arange(count) * 250_000 + chance.integers(-3_000_000, 3_000_000, count)) // 100_000 * 100_000
+    region = [None if k == 0 else f"region {k}" for k in chance.integers(0, keys, count)]
+    length = pa.array(chance.normal(size=count).round(2), mask=chance.random(count) < 0.1)
+    columns = [pa.array(times + 1_700_000_000_000_000, pa.int64()), region, chance.integers(0, 2, count), length]
+    return pa.table({field.name: pa.array(c).cast(field.type) for field, c in zip(CALLS, columns, strict=True)})
+
+
+def parts(table: pa.Table, count: int) -> list[pa.Table]:
+    size = -(-table.num_rows // count)
+    return [table.slice(i * size, size) for i in range(count)]
+
+
+def comparable(table: pa.Table, query: Query) -> list[str]:
+    """Return the rows of an answer as text, in any order, floats rounded: sums are added in another order."""
+    listed = table.select([*query.key, "window", "window_id", *query.aggregates]).to_pylist()
+    return sorted(repr([round(v, 6) if isinstance(v, float) else v for v in row.values()]) for row in listed)
+
+
+def final(batches: list[pa.Table], query: Query) -> pa.Table:
+    """Return the last word on each window."""
+    last: dict[Any, dict[str, Any]] = {}
+    table = pa.concat_tables(batches)
+    for row in table.to_pylist():
+        last[repr([*(row[name] for name in query.key), row["window"], row["window_id"]])] = row
+    return pa.Table.from_pylist([row for row in last.values() if not row["retracted"]], table.schema)
+
+
+def closed(query: Query, table: pa.Table, watermark: int) -> pa.Table:
+    """Return what `run` says of windows that end by the watermark."""
+    answer = query.run(table)
+    ends = answer["window"].combine_chunks().field("end").cast(pa.int64()).to_numpy()
+    return answer.filter(pa.array(ends <= watermark))
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_transcript(name: str, session: Any, tmp_path: Path) -> None:
+    (case,) = [case for case in transcript.load() if case.name == name]
+    query, batches = as_spark_has_it(case.query, [step.rows for step in case.steps if step.action == "push"])
+    player = streams.Stream(query, [row for batch in batches for row in batch])
+    feed = Feed(session, tmp_path, player.schema)
+    for batch in batches:
+        feed.add(batch)
+    answers = feed.run(streams.asked(query))
+    expected = Expected(query)
+    watermark, seen = None, -oracle.NEVER
+    for i, batch in enumerate([*batches, []]):
+        wanted = expected.batch(batch, watermark)
+        got = player.results(answers[i]) if i < len(answers) else []
+        assert in_any_order(got) == in_any_order(wanted), f"batch {i}"
+        seen = max([seen, *(row[query.time] for row in batch)])
+        watermark = int(seen) - query.delay
+
+
+QUERY = Query(
+    [window.sliding("20 seconds", every="5 seconds"), window.session("4 seconds"), window.tumbling(rows(7))],
+    {"n": agg.count(), "most": agg.max("len"), "mean": agg.mean("len"), "all": agg.collect("line")},
+    key=["region", "line"],
+    time="ts",
+    watermark="10 seconds",
+)
+
+
+def test_equals_run(session: Any, tmp_path: Path) -> None:
+    """Several windows, several keys with nulls among them, rows out of order: what has closed is what `run` says."""
+    table = calls(600, seed=3)
+    feed = Feed(session, tmp_path, CALLS)
+    for part in parts(table, 3):
+        feed.add(part)
+    answers = feed.run(QUERY)
+    watermark = int(table["ts"].cast(pa.int64()).to_numpy().max()) // 1000 * 1000 - 10_000_000
+    assert comparable(pa.concat_tables(answers), QUERY) == comparable(closed(QUERY, table, watermark), QUERY)
+    names = ["region", "line", "window", "window_id", "n", "most", "mean", "all", "revision", "retracted"]
+    assert answers[0].column_names == names
+    assert sum(p["stateOperators"][0]["numRowsDroppedByWatermark"] for p in feed.query.recentProgress) == 0
+
+
+def test_goes_on_from_the_checkpoint(session: Any, tmp_path: Path) -> None:
+    """Stopped and started between batches, the answers are those of one run; then the query may not change."""
+    table = calls(400, seed=4)
+    feed = Feed(session, tmp_path, CALLS)
+    query = Query([window.tumbling("10 seconds")], {"n": agg.count()}, key="region", time="ts", watermark="5 seconds")
+    answers = []
+    for part in parts(table, 2):
+        feed.add(part)
+        answers += feed.run(query, buckets=4)
+    watermark = int(table["ts"].cast(pa.int64()).to_numpy().max()) // 1000 * 1000 - 5_000_000
+    assert comparable(pa.concat_tables(answers), query) == comparable(closed(query, table, watermark), query)
+
+    feed.add(table.slice(390))
+    with pytest.raises(Exception, match="its buckets is 4, this one's is 6; pass buckets=4"):
+        feed.run(query, buckets=6)
+    other = Query(
+        [window.tumbling("10 seconds")], {"n": agg.max("len")}, key="region", time="ts", watermark="5 seconds"
+    )
+    with pytest.raises(Exception, match="its aggregate n is agg.count"):
+        feed.run(other, buckets=4)
+
+    # One more window at the end is no contradiction: it answers from what is held.
+    more = replace(query, windows=[*query.windows, window.tumbling("30 seconds")])
+    later = pa.table({"ts": [table["ts"][-1].as_py() + datetime.timedelta(hours=1)], "region": ["x"], "line": [0]})
+    feed.add(later.append_column("len", pa.array([1.0])).cast(CALLS))
+    added = pa.concat_tables(feed.run(more, buckets=4))
+    assert set(added["window_id"].to_pylist()) == {0, 1}
+    assert added.schema == answers[0].schema
+
+
+SCRIPT = '''
+import sys
+import muntin
+from muntin import Query, agg, window
+from pyspark.sql import SparkSession
+
+@agg.define(state={"n": "i8", "total": "f8"}, commutative=True)
+class mean_square:
+    def lift(v):
+        return (1, v * v)
+    def combine(a, b):
+        return (a.n + b.n, a.total + b.total)
+    def lower(s):
+        return s.total / s.n
+
+class Shifts(window.ContextFree):
+    """Six seconds of every ten."""
+    def next_edge(self, t):
+        return min(e for e in (t // 10 * 10 + o for o in (6, 10, 16)) if e > t)
+    def ended(self, previous, watermark):
+        edge = self.next_edge(previous)
+        while edge <= watermark:
+            if edge % 10 == 6:
+                yield edge - 6, edge
+            edge = self.next_edge(edge)
+
+where = sys.argv[1]
+spark = SparkSession.builder.getOrCreate()
+query = Query([Shifts()], {"ms": mean_square("v")}, time="t")
+rows = spark.readStream.schema("t long, v double").option("maxFilesPerTrigger", 1).parquet(where + "/in")
+found = {}
+
+def note(batch, number):
+    answers, late = muntin.spark.split(batch)
+    found[number] = answers.toArrow().to_pylist(), late.toArrow().to_pylist()
+
+writer = query.spark(rows, late=True).writeStream.outputMode("update")
+writer = writer.option("checkpointLocation", where + "/checkpoint")
+running = writer.trigger(availableNow=True).foreachBatch(note).start()
+running.awaitTermination()
+progress = muntin.spark.progress(running)
+'''
+
+
+def test_ones_own_from_a_script(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An aggregation and a window of `__main__` reach the workers; late rows come out, and are counted."""
+    feed = Feed(session, tmp_path, pa.schema({"t": pa.int64(), "v": pa.float64()}))
+    feed.add([{"t": -3, "v": 7.0}, {"t": 1, "v": 1.0}, {"t": 5, "v": 3.0}, {"t": 13, "v": 2.0}])
+    feed.add([{"t": 2, "v": 9.0}, {"t": 17, "v": 4.0}])
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    monkeypatch.setattr("sys.argv", ["script.py", str(tmp_path)])
+    made = runpy.run_path(str(script), run_name="__main__")
+    answers = [
+        (row["window"]["start"], row["window"]["end"], row["ms"]) for a, _ in made["found"].values() for row in a
+    ]
+    assert answers == [(0, 6, 5.0), (10, 16, 4.0)]
+    # -3 and 17 are in no shift at all, and 2 comes after its shift was answered.
+    late = [row["t"] for _, late in made["found"].values() for row in late]
+    assert late == [-3, 2, 17]
+    progress = made["progress"]
+    assert (progress.rows, progress.late, progress.dropped, progress.windows) == (6, 1, 3, 2)
+    assert "6 rows" in str(progress)
+
+
+def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
+    frame = Feed(session, tmp_path, CALLS).frame()
+    with pytest.raises(ColumnError, match="no column 'v'; the columns are 'ts', 'region', 'line', 'len'"):
+        Query(window.tumbling("1 minute"), {"m": agg.max("v")}).spark(frame)
+    with pytest.raises(ColumnTypeError, match="time column 'len' holds double"):
+        Query(window.tumbling("1 minute"), {"m": agg.count()}, time="len").spark(frame)
+    counting = Query(window.tumbling("1 minute"), {"n": agg.count()})
+    with pytest.raises(InvalidArgumentError, match="buckets is 0"):
+        counting.spark(frame, buckets=0)
+    with pytest.raises(InvalidArgumentError, match="the watermark is Spark's own"):
+        Query(window.tumbling("1 minute"), {"n": agg.count()}, idle_timeout="1 minute").spark(frame)
+    with pytest.raises(ColumnError, match="late=True"):
+        muntin.spark.split(session.range(1))
+    session.conf.set(needs.PROVIDER, "org.example.Other")
+    try:
+        with pytest.raises(UnsupportedOperationError, match=f"{needs.PROVIDER} = org.example.Other"):
+            counting.spark(frame)
+    finally:
+        session.conf.set(needs.PROVIDER, needs.ROCKSDB)

@@ -1,0 +1,84 @@
+"""Every transcript, played to the parts of the pipeline; a sample of them is played to Spark in test_on_spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from queries import streams, transcript
+from queries.transcript import Case
+from spark.model import Expected, Machine, as_spark_has_it
+
+from muntin import Query, agg, window
+from muntin.engines.spark import memory
+from muntin.engines.spark.buckets import labels
+from muntin.engines.spark.clock import Clock
+from muntin.engines.spark.pack import BUCKET, Packer, from_binary
+
+CASES = transcript.load()
+
+
+def in_any_order(results: list[Any]) -> list[str]:
+    return sorted(map(repr, results))
+
+
+@pytest.mark.parametrize("way", ["rows", "rows, state read anew", "slices"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_transcript(case: Case, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every batch answers what the oracle does that is told the same watermark."""
+    monkeypatch.setattr("muntin.engines.spark.bucket.MEMORY", memory.Memory(1 << 20 if way == "rows" else 0))
+    monkeypatch.setattr("muntin.engines.spark.cutter._FEW", 0)
+    sliced = way == "slices"
+    query, batches = as_spark_has_it(case.query, [step.rows for step in case.steps])
+    schema = streams.Stream(query, [row for batch in batches for row in batch]).schema
+    machine, expected = Machine(query, schema, sliced=sliced), Expected(query)
+    for step, rows in zip(case.steps, batches, strict=True):
+        if step.action == "advance":
+            machine.tell(step.watermark)
+        now, known, late = machine.ticks(), len(machine.lost), len(expected.stream.late)
+        emitted = machine.batch(rows)
+        assert in_any_order(emitted) == in_any_order(expected.batch(rows, now)), f"line {step.line}"
+        if not sliced:
+            assert in_any_order(machine.lost[known:]) == in_any_order(expected.stream.late[late:]), f"line {step.line}"
+        assert machine.counts["dropped"] == len(expected.stream.late)
+    assert in_any_order(machine.batch([])) == in_any_order(expected.batch([], machine.ticks()))
+
+
+def test_state_is_let_go() -> None:
+    """A bucket of which nothing is kept has no state and no timer."""
+    (case,) = [case for case in CASES if case.name == "time: tumbling, in order"]
+    query, batches = as_spark_has_it(case.query, [step.rows for step in case.steps])
+    schema = streams.Stream(query, [row for batch in batches for row in batch]).schema
+    machine = Machine(query, schema)
+    for rows in batches:
+        machine.batch(rows)
+    assert machine.held
+    machine.tell(10**6)
+    machine.batch([])
+    assert not machine.held
+    assert not any(machine.store.timers.values())
+
+
+@pytest.mark.parametrize(
+    ("windows", "aggregates", "sliced"),
+    [
+        ([window.sliding(10, every=2), window.cumulative(20, every=5)], {"m": agg.max("v"), "n": agg.count()}, True),
+        ([window.tumbling(10), window.session(3)], {"n": agg.count()}, False),
+        ([window.tumbling(10), window.trailing(3)], {"n": agg.count()}, False),
+        ([window.tumbling(10)], {"all": agg.collect("v")}, False),
+        ([window.tumbling(10)], {"run": agg.longest_increasing_run("v")}, False),
+    ],
+)
+def test_rows_are_cut_where_they_are(windows: list[Any], aggregates: dict[str, Any], sliced: bool) -> None:
+    """Windows by time of aggregations that commute and have a state of fixed size; the rows of others are sent."""
+    query = Query(windows, aggregates, time="t")
+    schema = pa.schema({"t": pa.int64(), "v": pa.float64()})
+    packer = Packer(schema, "t", Clock("integer", "t"), labels(1), query)
+    rows = pa.record_batch({"t": [1, 2, 3, 11], "v": [1.0, 2.0, 3.0, 4.0], BUCKET: pa.array([0] * 4, pa.int32())})
+    first, *_ = packer(iter([rows])).__next__().to_pylist()
+    assert first["sliced"] == sliced
+    table = from_binary(first["data"])
+    assert table.num_rows == (3 if sliced else 4)  # [0, 2), [2, 4), [10, 12)
+    if sliced:
+        assert table["count"].to_pylist() == [1, 2, 1]

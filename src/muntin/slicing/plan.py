@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.slicing.mergers import MERGERS
+from muntin.slicing.question import Question
 from muntin.slicing.rivals.buckets import Buckets
 from muntin.slicing.rivals.cutty import Cutty
 from muntin.slicing.rivals.pairs import Pairs
@@ -14,6 +17,8 @@ from muntin.slicing.rivals.tuple_tree import TupleTree
 from muntin.slicing.slices import Slices
 from muntin.slicing.strategy import Plan, Strategy
 from muntin.slicing.tuples import Tuples
+from muntin.types import ColumnType
+from muntin.windows.base import Window
 
 STRATEGIES: dict[str, Any] = {
     "slices": Slices,
@@ -24,6 +29,8 @@ STRATEGIES: dict[str, Any] = {
     "cutty": Cutty,
 }
 """What can be forced, by name. Slices and the tuple buffer are what is chosen; the others are their rivals."""
+CHOSEN_FROM = ("slices", "tuples")
+"""What is chosen from when nothing is forced, the better ones first. The last one answers everything."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,23 @@ class Forced:
             value = getattr(self, name)
             if value != "auto" and value not in known:
                 raise InvalidArgumentError(f"there is no {name} {value!r}; there are auto, {', '.join(known)}")
+
+
+def plan_of(
+    question: Question, windows: Mapping[int, Window], types: Mapping[str, ColumnType], time: ColumnType
+) -> Plan:
+    """Return what is to be answered, now that the types of the columns are known."""
+    return Plan(
+        windows={i: each.resolve(time) for i, each in windows.items()},
+        aggregates=question.aggregates,
+        types=types,
+        time_type=time,
+        lateness=in_unit_of(question.allowed_lateness, time, "allowed_lateness"),
+        partial=question.partial,
+        emit_empty=question.emit_empty,
+        early=question.emit_early is not None,
+        ordered=question.ordered,
+    )
 
 
 def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
@@ -60,7 +84,7 @@ def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
 
 def chosen_for(plan: Plan, forced: str = "auto") -> str:
     """Return the name of the strategy for a single window: as forced where that can answer it."""
-    names = ("slices", "tuples") if forced == "auto" else (forced, "slices", "tuples")
+    names = CHOSEN_FROM if forced == "auto" else (forced, *CHOSEN_FROM)
     return next(name for name in names if why_not(name, plan) is None)
 
 

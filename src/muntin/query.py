@@ -47,9 +47,9 @@ class Query(Question):
     def explain(
         self,
         schema: Any = None,
-        *,
         strategy: str = "auto",
         merge: str = "auto",
+        *,
         keys: int = 1000,
         rows_per_second: float | None = None,
     ) -> QueryPlan:
@@ -64,7 +64,7 @@ class Query(Question):
         >>> query = Query(window.sliding("1 hour", every="1 minute"), {"high": agg.max("v")}, watermark="10 seconds")
         >>> plan = query.explain()
         >>> plan.windows[0].strategy, plan.stores[0].slices, plan.stores[0].bytes
-        ('slices', 62, 2088)
+        ('slices', 62, 4136)
         >>> print(plan)
         query
           aggregates  high = agg.max('v')
@@ -85,7 +85,7 @@ class Query(Question):
           windows     0
           slices      0.01667 a second and key, at most
           merged by   high by lazy (a window has up to 60 slices, and a tree pays for more than 64)
-          state       32 bytes a slice, up to 62 at a time; about 2.04 KiB a key, 1.99 MiB for 1,000 keys
+          state       32 bytes a slice, up to 62 at a time; up to 4.04 KiB a key, 3.94 MiB for 1,000 keys
         run
           how         rows are sorted by time, unless they are in order already; then each window takes one pass
                       over them

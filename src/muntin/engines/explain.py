@@ -193,8 +193,7 @@ def explain(
     types = types_of(question, schema)
     windows = dict(enumerate(question.windows)) if windows is None else windows
     plan = plan_of(question, windows, types.columns, types.time)
-    strategies = strategies_for(plan, forced) if windows else []
-    subject = Subject(question, windows, plan, strategies, forced, types.assumed)
+    subject = Subject(question, windows, plan, strategies_for(plan, forced), forced, types.assumed)
     return subject.explained(keys, rows_per_second)
 
 
@@ -219,9 +218,10 @@ def _times(duration: float, rate: float | None) -> float | None:
 
 def _kept(strategy: Strategy, must: str) -> str:
     """Return what a strategy keeps of the rows of a window for which the tree says what must be."""
-    if name_of(strategy) in ("tuples", "tuple_tree"):
+    name = name_of(strategy)
+    if name in ("tuples", "tuple_tree"):
         return ROWS
-    return must if isinstance(strategy, Slices) else NOTHING
+    return NOTHING if name in _RIVALS else must
 
 
 def _merged_by(strategy: Strategy) -> Iterator[Chosen]:
@@ -243,7 +243,11 @@ def _merger(strategy: Slices, each: SliceSet) -> Chosen:
         return Chosen(each.binding.names, each.merger, "it was asked for")
     most = strategy.shapes.most_slices()
     if each.merger == "lazy":
-        why = f"a window has up to {most} slices, and a tree pays for more than {MANY_SLICES}" if most else "slices are few"
+        why = (
+            f"a window has up to {most} slices, and a tree pays for more than {MANY_SLICES}"
+            if most
+            else "slices are few"
+        )
     else:
         why = f"a window has up to {most} slices, and a tree over them answers it in O(log n) combines"
     return Chosen(each.binding.names, each.merger, why)
@@ -292,7 +296,7 @@ def _run(question: Question) -> str:
 # ---------------------------------------------------------------- streams
 
 
-def _of_streams(question: Question) -> dict[str, str]:
+def _of_streams(question: Question) -> dict[str, Any]:
     watermark = "the greatest time seen"
     if question.watermark != 0:
         watermark += f" less {question.watermark!r}"

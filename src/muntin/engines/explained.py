@@ -100,7 +100,7 @@ class StorePlan:
     row_count: int
     """How many of the last rows are kept whatever their time."""
     bytes: int | None
-    """The bytes of state of a key; None where they depend on how many rows come."""
+    """The bytes of state of a key, about and between pushes; None where they depend on how many rows come."""
     note: str = ""
     """What the estimate leaves out."""
     now: Mapping[str, int] | None = None
@@ -126,7 +126,8 @@ class StorePlan:
         if self.row_bytes is not None:
             parts.append(f"{_count(self.row_bytes, 'byte')} a row, {self._kept_for(unit)}")
         if self.bytes is not None:
-            parts.append(f"about {_size(self.bytes)} a key, {_size(self.bytes * keys)} for {_count(keys, 'key')}")
+            most = "up to" if self.row_bytes is None else "about"
+            parts.append(f"{most} {_size(self.bytes)} a key, {_size(self.bytes * keys)} for {_count(keys, 'key')}")
         if parts and self.note:
             parts.append(self.note)
         return "; ".join(parts) or "not estimated"

@@ -95,17 +95,17 @@ class Slots:
     each: int
     """The bytes of a slice."""
     bytes: int
-    """The bytes of a key: slices have room for a power of two of them, and a key has a few words."""
+    """The bytes of a key: a block of a power of two of slices, half of it free at times, and a few words."""
 
 
 def slots_of(sets: Iterable[SliceSet], plan: Plan, delay: int) -> Slots | None:
-    """Return what the slices of one key will take; None where only rows tell."""
+    """Return what the slices of one key take at most, between pushes; None where only rows tell."""
     often = edges_per_tick(plan.windows.values())
     held = [time_held(each, delay, plan.lateness) for each in plan.windows.values()]
     if often is None or None in held:
         return None
     slices = math.ceil(max(each for each in held if each is not None) * often) + 1
-    room = max(4, 1 << (slices - 1).bit_length())
+    room = max(4, 1 << (2 * slices - 1).bit_length())  # a block moves down when half of it is free: see blocks.py
     words = [slice_bytes(each) for each in sets]
     return Slots(slices, sum(words), sum(room * each + KEY_BYTES for each in words))
 

@@ -71,7 +71,7 @@ def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
     One that was asked for answers all windows that it can; the others go where they would go anyway.
     """
     chosen = {i: chosen_for(replace(plan, windows={i: each}), forced.strategy) for i, each in plan.windows.items()}
-    if forced.strategy not in ("auto", *chosen.values()):
+    if plan.windows and forced.strategy not in ("auto", *chosen.values()):
         raise UnsupportedOperationError(
             f"the strategy {forced.strategy!r} can answer none of these windows: {why_not(forced.strategy, plan)}"
         )

@@ -1,7 +1,7 @@
 """Against Spark: its windows, sessions and window frames of the same rows, as `ask_spark.py` wrote them.
 
-The oracle, `run` and streams are asked. Streams get the rows in the disorder they have: once with a watermark that waits
-for all of them, so that each window comes once, and once with none that waits, so that windows are revised.
+The oracle, `run` and streams are asked. Streams get the rows in the disorder they have: once with a watermark that
+waits for all of them, so that each window comes once, and once with none that waits, so that windows are revised.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ behind it, the comment is what its value must look like:
 
     agg.max("v").commutative  # True
 
-A block that begins with the line `# raises NameOfError` must raise that error. What a block prints must be what a ```text
-block right behind it shows, if there is one. Without files: README.md and docs/.
+A block that begins with the line `# raises NameOfError` must raise that error. What a block prints must be what a
+```text block right behind it shows, if there is one. Without files: README.md and docs/.
 """
 
 from __future__ import annotations

@@ -1,0 +1,183 @@
+"""The commands, and their options."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import muntin
+from muntin.cli import bench as benchmarks
+from muntin.cli import doctor as examination
+from muntin.cli.errors import BAD_INPUT, INTERRUPTED, one_clear_line
+from muntin.cli.interrupts import stop_on_interrupt
+from muntin.cli.local import LocalRun
+from muntin.cli.progress import Display, Summary, windows_table
+from muntin.cli.query_file import read_query
+from muntin.cli.sinks import Sink, json_lines
+from muntin.cli.sources import InputError, Source
+
+app = typer.Typer(
+    help="Sliding-window aggregation: queries from TOML files, over files, on Spark or in this process.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+_LAST = 20
+"""How many windows a terminal shows."""
+
+
+class Engine(StrEnum):
+    """What runs a query."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+QueryArgument = Annotated[Path, typer.Argument(metavar="QUERY.toml", help="The query: windows, aggregates, key, time.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, for a program to read.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:
+    if version:
+        typer.echo(f"muntin {muntin.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    query: QueryArgument,
+    input: Annotated[Path, typer.Option(help="A Parquet, CSV, JSON lines or Arrow file, or a folder of them.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="A file (.parquet, .csv, .jsonl) or a folder; the terminal, if there is none."),
+    ] = None,
+    engine: Annotated[
+        Engine | None, typer.Option(help="Unless said: spark for a folder, where Spark is installed; else local.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more files in the folder, until Ctrl-C.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew, whatever is there already.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Run a query over files. Ctrl-C stops it cleanly; the same command then goes on from there."""
+    with one_clear_line():
+        asked = read_query(query)
+        source = Source(input, asked)
+        if follow and not source.is_folder:
+            raise InputError(f"{input} is a file; only a folder can be followed")
+        chosen = engine or (Engine.SPARK if source.is_folder and _has_spark() and output is not None else Engine.LOCAL)
+        out, err = Console(), Console(stderr=True)
+        if chosen is Engine.SPARK:
+            from muntin.cli import on_spark
+
+            summary = on_spark.run(asked, source, output, err, follow=follow, overwrite=overwrite)
+        else:
+            shown: list[pa.Table] = []
+            local = LocalRun(asked, source, None if output is None else Sink(output), shown.append)
+            if output is None and (json or not out.is_terminal):
+                local.show = _print_lines
+            summary = _run_locally(local, err, follow=follow, overwrite=overwrite)
+            if shown:
+                windows = pa.concat_tables(shown)
+                out.print(windows_table(windows, title=f"The last of {windows.num_rows:,} windows", most=_LAST))
+        _report(summary, as_json=json and output is not None)
+    if not summary.finished and not follow:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _run_locally(local: LocalRun, console: Console, *, follow: bool, overwrite: bool) -> Summary:
+    local.open(overwrite=overwrite)
+    if local.resumed and console.is_terminal:
+        console.print(f"Going on from {local.saved.folder if local.saved else ''}")
+    total = None if follow else local.source.count_rows(local.source.files(local.position.done))
+    with stop_on_interrupt() as stop, Display(console, total) as display:
+        return local.run(stop, display, follow=follow)
+
+
+def _print_lines(windows: pa.Table) -> None:
+    for line in json_lines(windows):
+        sys.stdout.write(line + "\n")
+
+
+def _report(summary: Summary, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(summary.as_dict()))
+        return
+    where = "" if summary.output is None else f", in {summary.output}"
+    typer.echo(f"{summary}{where}", err=summary.output is None)
+    if not summary.finished and summary.output is not None:
+        typer.echo("Stopped before the end; the same command goes on from here.")
+
+
+@app.command()
+def explain(query: QueryArgument, json: JsonOption = False) -> None:
+    """Say which algorithm runs each part of a query, and why."""
+    with one_clear_line():
+        plan = read_query(query).explain()
+        typer.echo(_dumped(plan.to_dict()) if json else str(plan))
+
+
+@app.command()
+def doctor(json: JsonOption = False) -> None:
+    """Check what this machine has: Java, Spark, Arrow, numba, the kernel cache, stores; say what to do about each."""
+    findings = list(examination.examine())
+    if json:
+        typer.echo(_dumped([vars(each) for each in findings]))
+    else:
+        marks = {"ok": "[green]ok[/]", "missing": "[yellow]missing[/]", "broken": "[red]broken[/]"}
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for each in findings:
+            table.add_row(each.name, marks[each.state], each.detail + (f"\n-> {each.advice}" if each.advice else ""))
+        Console().print(table)
+    if any(each.state == "broken" for each in findings):
+        raise typer.Exit(1)
+
+
+@app.command()
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; all, if none is named.")] = None,
+    list_them: Annotated[bool, typer.Option("--list", help="List the benchmarks and stop.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows and few rounds.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Measure against other libraries, on this machine."""
+    with one_clear_line():
+        flags = {"--list": list_them, "--quick": quick, "--json": json}
+        code = benchmarks.run([*(names or []), *(flag for flag, wanted in flags.items() if wanted)])
+    if code:
+        raise typer.Exit(BAD_INPUT if code == BAD_INPUT else 1)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where data, results and the chart go.")] = Path("demo"),
+    days: Annotated[int, typer.Option(min=2, help="Days of data.")] = 3,
+    engine: Annotated[Engine | None, typer.Option(help="Unless said: spark, where it is installed.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Stream the power readings of 84 plugs through several windows at once: data, progress, tables, a chart."""
+    from muntin.cli import demo as show
+
+    with one_clear_line():
+        chosen = engine or (Engine.SPARK if _has_spark() else Engine.LOCAL)
+        summary = show.run(folder, days=days, on_spark=chosen is Engine.SPARK, console=Console(stderr=json))
+        if json:
+            typer.echo(_dumped(summary))
+
+
+def _has_spark() -> bool:
+    return importlib.util.find_spec("pyspark") is not None
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, indent=2, default=str)

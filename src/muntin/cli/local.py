@@ -1,0 +1,187 @@
+"""The engine `local`: files are pushed to a stream in this process. It can be stopped, and goes on exactly."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.cli.interrupts import Stop
+from muntin.cli.progress import Display, Summary
+from muntin.cli.sinks import OutputError, Sink, work_folder
+from muntin.cli.sources import Position, Source
+from muntin.engines.stream import Stream
+from muntin.errors import MuntinError, SnapshotError
+from muntin.query import Query
+
+SAVE_EVERY = 30.0
+"""Seconds between two saves of a run, so that a crash loses little."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks at a folder that is followed."""
+_VERSION = 1
+
+
+class Saved:
+    """What a run leaves next to its output: the stream's state, and how much of the input and output belongs to it."""
+
+    def __init__(self, output: Path) -> None:
+        self.folder = work_folder(output)
+        self.path = self.folder / "state"
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a run to go on with."""
+        return self.path.is_file()
+
+    def write(self, stream: Stream, position: Position, parts: int, summary: Summary, source: Path) -> None:
+        """Replace what is saved, all at once."""
+        header = {
+            "version": _VERSION,
+            "input": str(source.resolve()),
+            "position": position.to_json(),
+            "parts": parts,
+            "windows": summary.windows,
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        unfinished = self.path.with_name(".state")
+        unfinished.write_bytes(json.dumps(header).encode() + b"\n" + stream.snapshot())
+        unfinished.replace(self.path)
+
+    def read(self, query: Query, source: Path) -> tuple[Stream, Position, int, int]:
+        """Return the stream, the position, how many parts and how many windows there were."""
+        text, _, snapshot = self.path.read_bytes().partition(b"\n")
+        advice = "give --overwrite to begin anew"
+        try:
+            header = json.loads(text)
+            position = Position.from_json(header["position"])
+            parts, windows, version, known = (header[name] for name in ("parts", "windows", "version", "input"))
+        except (ValueError, KeyError) as error:
+            raise OutputError(f"{self.path} is damaged; {advice}") from error
+        if version != _VERSION:
+            raise OutputError(f"{self.path} was written by another version; {advice}")
+        if known != str(source.resolve()):
+            raise OutputError(f"the run to go on with, in {self.folder}, read {known}, not {source}; {advice}")
+        try:
+            return query.stream(snapshot), position, parts, windows
+        except SnapshotError as error:
+            raise OutputError(f"the run to go on with, in {self.folder}, is of another query ({error}); {advice}") from error
+
+    def forget(self) -> None:
+        """Delete it all."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class LocalRun:
+    """One run of a query over files. Without an output, windows go to `show`, and there is nothing to go on from."""
+
+    def __init__(self, query: Query, source: Source, sink: Sink | None, show: Callable[[pa.Table], Any]) -> None:
+        self.query, self.source, self.sink, self.show = query, source, sink, show
+        self.saved = None if sink is None else Saved(sink.output)
+        self.position = Position()
+        self.stream = query.stream()
+        self.summary = Summary("local", output=None if sink is None else str(sink.output))
+        self.resumed = False
+        self._before: dict[str, Any] = {}
+        self._time = pa.timestamp("us")
+
+    def open(self, *, overwrite: bool = False) -> None:
+        """Begin, or go on with what an earlier run has left; refuse to write over an output that is there."""
+        if self.sink is None or self.saved is None:
+            return
+        parts = 0
+        if overwrite:
+            self.saved.forget()
+            if self.sink.is_folder and self.sink.output.is_dir():
+                self.sink.open(0)
+        elif self.saved.exists:
+            self.stream, self.position, parts, self.summary.windows = self.saved.read(self.query, self.source.path)
+            self._before = dict(self.stream.metrics())
+            self.resumed = True
+        elif _is_there(self.sink.output):
+            raise OutputError(f"{self.sink.output} is there already; give --overwrite to replace it")
+        self.sink.open(parts)
+
+    def run(self, stop: Stop, display: Display, *, follow: bool = False) -> Summary:
+        """Read until there is no more, or somebody asks to stop."""
+        begun = saved_at = time.perf_counter()
+        try:
+            while not stop:
+                for table in self.source.batches(self.position):
+                    self._put(self.stream.push(table))
+                    self.stream.take_late()  # counted; keeping them would take memory for ever
+                    self._time = self._time if self.query.time is None else table.schema.field(self.query.time).type
+                    self._count(begun)
+                    display.show(self.summary.rows, self.summary.windows, self.summary.watermark)
+                    if stop:
+                        self.position.rows += table.num_rows
+                        break
+                    if time.perf_counter() - saved_at > SAVE_EVERY:
+                        # The generator has not moved on yet: this batch is in the state, so it counts as read.
+                        saved_at = self._save(table.num_rows)
+                if stop or not follow or stop.wait(LOOK_EVERY):
+                    break
+        except MuntinError:
+            self._give_up()
+            raise
+        if stop:
+            self._save(0)
+        else:
+            self._finish()
+        self._count(begun)
+        return self.summary
+
+    def _put(self, windows: pa.Table) -> None:
+        self.summary.windows += windows.num_rows
+        if self.sink is None:
+            self.show(windows)
+        else:
+            self.sink.write(windows)
+
+    def _finish(self) -> None:
+        windows = self.stream.close()
+        self._put(windows)
+        self.summary.finished = True
+        if self.sink is not None and self.saved is not None:
+            self.sink.finish(windows.slice(0, 0))
+            self.saved.forget()
+
+    def _give_up(self) -> None:
+        """Keep what was done before rows that could not be read or taken, if anything was."""
+        if self.resumed or self.summary.rows:
+            self._save(0)
+        elif self.saved is not None:
+            self.saved.forget()
+
+    def _save(self, unread: int) -> float:
+        if self.sink is not None and self.saved is not None:
+            self.sink.flush()
+            position = Position(set(self.position.done), self.position.file, self.position.rows + unread)
+            self.saved.write(self.stream, position, self.sink.finished, self.summary, self.source.path)
+        return time.perf_counter()
+
+    def _count(self, begun: float) -> None:
+        counts = self.stream.metrics()
+        for name in ("rows", "late", "dropped"):
+            setattr(self.summary, name, (counts[name] or 0) - self._before.get(name, 0))
+        self.summary.watermark = _readable(self.stream.watermark, self._time)
+        self.summary.seconds = time.perf_counter() - begun
+
+
+def _readable(ticks: int | None, kind: pa.DataType) -> str | None:
+    """Return a watermark as a time, where it is one.
+
+    >>> _readable(90, pa.timestamp("s")), _readable(90, pa.int64())
+    ('1970-01-01 00:01:30', '90')
+    """
+    if ticks is None or not pa.types.is_temporal(kind):
+        return None if ticks is None else str(ticks)
+    return str(pa.scalar(ticks, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind))
+
+
+def _is_there(output: Path) -> bool:
+    return any(output.iterdir()) if output.is_dir() else output.exists()

@@ -1,0 +1,166 @@
+"""The engine `spark`: a finite input is one batch query, a folder that is followed a streaming one."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+from rich.console import Console
+
+from muntin import spark
+from muntin.cli.interrupts import Stop, stop_on_interrupt
+from muntin.cli.progress import Display, Summary
+from muntin.cli.sinks import SUFFIXES, OutputError, work_folder
+from muntin.cli.sources import InputError, Source, format_of
+from muntin.errors import MuntinError
+from muntin.query import Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_READERS = {"parquet": "parquet", "csv": "csv", "json": "json"}
+_WRITERS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json"}
+QUIET = {
+    "spark__ui__enabled": "false",
+    "spark__ui__showConsoleProgress": "false",
+    "spark__log__level": "ERROR",
+    "spark__driver__host": "127.0.0.1",
+    "spark__driver__bindAddress": "127.0.0.1",
+    "spark__sql__session__timeZone": "UTC",
+    "spark__sql__streaming__numRecentProgressUpdates": "10000",
+}
+"""Settings of a session that a command line starts for itself."""
+
+
+class SparkRunError(MuntinError):
+    """Spark has given up. The message is the first line of what it says."""
+
+
+def run(
+    query: Query, source: Source, output: Path | None, console: Console, *, follow: bool, overwrite: bool
+) -> Summary:
+    """Run a query over files on Spark, into a folder of files."""
+    if output is None:
+        raise OutputError("Spark writes to a folder: give --output, or --engine local for the terminal")
+    work = work_folder(output)
+    if overwrite:
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(output, ignore_errors=True)
+    elif output.exists() and not (follow and work.is_dir()):
+        raise OutputError(f"{output} is there already; give --overwrite to replace it")
+    format_ = _WRITERS[SUFFIXES.get(output.suffix.lower(), ".parquet")]
+    if console.is_terminal:
+        console.print("Starting Spark ...")
+    session = spark.session(**QUIET)
+    if follow:
+        return _follow(query, source, output, format_, session, console)
+    return _finite(query, source, output, format_, session)
+
+
+def _finite(query: Query, source: Source, output: Path, format_: str, session: SparkSession) -> Summary:
+    begun = time.perf_counter()
+    files = source.files()
+    frame = _reader(session.read, files).load([str(each) for each in files])
+    answers = _written_as(query.spark(frame), format_)
+    answers.write.format(format_).options(**_options(format_)).save(str(output))
+    seconds = time.perf_counter() - begun
+    windows = session.read.format(format_).options(**_options(format_)).load(str(output)).count()
+    rows = source.count_rows(files)
+    return Summary(
+        "spark",
+        rows=frame.count() if rows is None else rows,
+        windows=windows,
+        seconds=seconds,
+        output=str(output),
+        finished=True,
+    )
+
+
+def _follow(
+    query: Query, source: Source, output: Path, format_: str, session: SparkSession, console: Console
+) -> Summary:
+    files = source.files()
+    schema = session.read.format(_format(files)).options(**_options(_format(files))).load([str(files[0])]).schema
+    frame = _reader(session.readStream.schema(schema), files).load(str(source.path))
+    writer = _written_as(query.spark(frame), format_).writeStream.format(format_).options(**_options(format_))
+    writer = writer.option("checkpointLocation", str(work_folder(output) / "checkpoint")).option("path", str(output))
+    begun = time.perf_counter()
+    with stop_on_interrupt() as stop, Display(console, None) as display:
+        running = writer.start()
+        return watch(running, stop, display, begun, str(output))
+
+
+def watch(running: StreamingQuery, stop: Stop, display: Display, begun: float, output: str) -> Summary:
+    """Show what a streaming query does until it ends or somebody asks to stop."""
+    try:
+        while running.isActive and not stop.wait(0.3):
+            done = spark.progress(running)
+            display.show(done.rows, done.windows, done.watermark)
+    finally:
+        if stop:
+            running.stop()
+    problem = running.exception()
+    if problem is not None:
+        raise SparkRunError(f"Spark has given up: {str(problem).strip().splitlines()[0]}")
+    done = spark.progress(running)
+    display.show(done.rows, done.windows, done.watermark)
+    return Summary(
+        "spark",
+        rows=done.rows,
+        late=done.late,
+        dropped=done.dropped,
+        windows=done.windows,
+        seconds=time.perf_counter() - begun,
+        watermark=done.watermark,
+        output=output,
+        finished=False,
+    )
+
+
+def _reader(reader: Any, files: list[Path]) -> Any:
+    name = _format(files)
+    return reader.format(name).options(**_options(name))
+
+
+def _format(files: list[Path]) -> str:
+    """Return the one format of all files, as Spark calls it."""
+    if not files:
+        raise InputError("there is no file to read yet; Spark learns the columns from the first one")
+    formats = {format_of(each) for each in files}
+    if len(formats) > 1 or not formats <= _READERS.keys():
+        raise InputError(
+            f"the files hold {', '.join(sorted(formats))}; Spark reads Parquet, CSV or JSON lines, of one kind: "
+            f"give --engine local for others"
+        )
+    return _READERS[formats.pop()]
+
+
+def _options(format_: str) -> dict[str, str]:
+    return {"header": "true", "inferSchema": "true"} if format_ == "csv" else {}
+
+
+def _written_as(answers: DataFrame, format_: str) -> DataFrame:
+    """Return answers in columns that a format has: for CSV `window_start` and so on."""
+    if format_ != "csv":
+        return answers
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import ArrayType, StructType
+
+    columns = []
+    for field in answers.schema:
+        if field.name == "window":
+            columns += [F.col(f"window.{inner.name}").alias(f"window_{inner.name}") for inner in field.dataType]
+        elif isinstance(field.dataType, ArrayType | StructType):
+            columns.append(F.to_json(field.name).alias(field.name))
+        else:
+            columns.append(F.col(f"`{field.name}`"))
+    return answers.select(*columns)
+
+
+def row_count(folder: Path) -> int:
+    """Return how many rows the Parquet files of a folder hold."""
+    return int(ds.dataset(sorted(folder.glob("*.parquet")), format="parquet").count_rows())

@@ -1,0 +1,250 @@
+"""Queries in TOML files: what `muntin run` and `muntin explain` read.
+
+    time = "ts"
+    key = "plug"
+    watermark = "10 seconds"
+
+    [[windows]]
+    sliding = "24 hours"
+    every = "1 minute"
+
+    [[windows]]
+    trailing = "100 rows"
+
+    [aggregates]
+    peak = "max(watts)"
+    usual = { agg = "quantile", columns = ["watts"], q = 0.5 }
+
+Whatever is wrong is said in one line, with the line of the file and the key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from muntin import aggregations, windows
+from muntin.aggregations.aggregation import Aggregation
+from muntin.cli import toml_lines
+from muntin.errors import MuntinError
+from muntin.query import Query
+from muntin.windows import Window, rows
+
+_ROWS = re.compile(r"\s*(\d+)\s+rows?\s*", re.IGNORECASE)
+_CALL = re.compile(r"\s*([a-z_][a-z0-9_]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_ARGUMENT = re.compile(r"""\s*(?:([A-Za-z_]\w*)\s*=\s*)?("[^"]*"|'[^']*'|[^,"'\s][^,"']*?)\s*(?:,|$)""")
+_WORDS = {"true": True, "false": False}
+_WINDOWS: dict[str, tuple[Callable[..., Window], tuple[str, ...]]] = {
+    "tumbling": (windows.tumbling, ("offset",)),
+    "sliding": (windows.sliding, ("every", "offset")),
+    "session": (windows.session, ()),
+    "trailing": (windows.trailing, ()),
+    "cumulative": (windows.cumulative, ("every", "offset")),
+    "delta": (windows.delta, ("range", "every", "offset")),
+    "punctuated": (windows.punctuated, ()),
+}
+"""The kinds of windows that a file can name, and the words that go with each."""
+_SETTINGS = tuple(each.name for each in fields(Query) if each.name not in ("windows", "aggregates"))
+
+
+class QueryFileError(MuntinError):
+    """A file is no query. The message names the file, the line and the key."""
+
+
+def read_query(path: str | Path) -> Query:
+    """Return the query of a TOML file."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise QueryFileError(f"{path} cannot be read: {reason}") from error
+    return parse_query(text, str(path))
+
+
+def parse_query(text: str, name: str = "query.toml") -> Query:
+    """Return the query that a TOML text describes; `name` is what errors call it.
+
+    >>> parse_query('[[windows]]\\nsession = "5 minutes"\\n[aggregates]\\nn = "count()"').windows
+    (window.session('5 minutes'),)
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise QueryFileError(_syntax(name, str(error))) from error
+    return _File(name, data, toml_lines.lines_of(text)).query()
+
+
+def _syntax(name: str, message: str) -> str:
+    place = re.search(r" \(at line (\d+), column (\d+)\)$", message)
+    if place is None:
+        return f"{name}: {message}"
+    return f"{name}:{place[1]}: {message[: place.start()]}, at column {place[2]}"
+
+
+class _File:
+    def __init__(self, name: str, data: Mapping[str, Any], lines: Mapping[toml_lines.Path, int]) -> None:
+        self.name, self.data, self.lines = name, data, lines
+
+    def query(self) -> Query:
+        known = (*_SETTINGS, "windows", "aggregates")
+        for key in self.data:
+            if key not in known:
+                raise self._wrong((key,), f"there is no such key{_hint(key, known)}")
+        windows, aggregates = self._windows(), self._aggregates()
+        settings = {key: self.data[key] for key in _SETTINGS if key in self.data}
+        for key, value in settings.items():
+            self._require_setting(key, value)
+            try:  # alone, so that the error is this key's
+                Query(windows, aggregates, **{key: value})
+            except (MuntinError, TypeError) as error:
+                raise self._wrong((key,), str(error)) from error
+        try:
+            return Query(windows, aggregates, **settings)
+        except MuntinError as error:
+            raise self._wrong((), str(error)) from error
+
+    def _require_setting(self, key: str, value: Any) -> None:
+        if key in ("partial", "emit_empty", "ordered") and not isinstance(value, bool):
+            raise self._wrong((key,), f"it is {value!r}; give true or false")
+        if key == "key" and not (isinstance(value, str) or _is_list_of(str, value)):
+            raise self._wrong((key,), f"it is {value!r}; give the name of a column, or a list of names")
+
+    # ------------------------------------------------------------ windows
+
+    def _windows(self) -> list[Window]:
+        found = self.data.get("windows")
+        if isinstance(found, dict):
+            found = [found]
+        if not _is_list_of(dict, found) or not found:
+            raise self._wrong(("windows",), 'give at least one window, such as [[windows]] with tumbling = "1 minute"')
+        return [self._window(each, ("windows", i)) for i, each in enumerate(found)]
+
+    def _window(self, words: Mapping[str, Any], path: toml_lines.Path) -> Window:
+        kinds = [word for word in words if word in _WINDOWS]
+        if len(kinds) != 1:
+            unknown = next((word for word in words if word not in ("every", "offset", "range", *_WINDOWS)), None)
+            if unknown is not None:
+                raise self._wrong((*path, unknown), f"there is no such kind of window{_hint(unknown, _WINDOWS)}")
+            said = "no kind" if not kinds else f"{len(kinds)} kinds ({', '.join(kinds)})"
+            raise self._wrong(path, f"the window has {said}; give one of {', '.join(_WINDOWS)}")
+        kind = kinds[0]
+        make, others = _WINDOWS[kind]
+        for word in words:
+            if word != kind and word not in others:
+                raise self._wrong((*path, word), f"a {kind} window has no such word{_hint(word, others)}")
+        named = {word: self._length(words[word], (*path, word)) for word in others if word in words}
+        first = words[kind] if kind in ("delta", "punctuated") else self._length(words[kind], (*path, kind))
+        if "every" in others and "every" not in words and kind != "delta":
+            raise self._wrong((*path, kind), 'it needs another word, every, such as every = "1 minute"')
+        return self._made(make, first, named, path, kind)
+
+    def _made(self, make: Callable[..., Window], first: Any, named: dict[str, Any], path: Any, kind: str) -> Window:
+        try:
+            return make(first, **named)
+        except (MuntinError, TypeError) as error:
+            guilty = next((word for word in named if repr(named[word]) in str(error)), kind)
+            raise self._wrong((*path, guilty), str(error)) from error
+
+    def _length(self, value: Any, path: toml_lines.Path) -> Any:
+        """Return a duration or a number of rows, which may be written as "100 rows" or { rows = 100 }."""
+        count = value
+        if isinstance(value, dict):
+            if set(value) != {"rows"}:
+                raise self._wrong(path, "give a duration such as '10 minutes', or { rows = 100 }")
+            count = value["rows"]
+        elif isinstance(value, str) and (found := _ROWS.fullmatch(value)):
+            count = int(found[1])
+        else:
+            return value
+        try:
+            return rows(count)
+        except MuntinError as error:
+            raise self._wrong(path, str(error)) from error
+
+    # ------------------------------------------------------------ aggregates
+
+    def _aggregates(self) -> dict[str, Aggregation]:
+        found = self.data.get("aggregates")
+        if not isinstance(found, dict) or not found:
+            raise self._wrong(("aggregates",), 'give at least one, such as [aggregates] with longest = "max(len)"')
+        return {name: self._aggregate(said, ("aggregates", name)) for name, said in found.items()}
+
+    def _aggregate(self, said: Any, path: toml_lines.Path) -> Aggregation:
+        if isinstance(said, str):
+            name, positional, named = self._call(said, path)
+        elif isinstance(said, dict) and isinstance(said.get("agg"), str):
+            columns = said.get("columns", [])
+            if isinstance(columns, str):
+                columns = [columns]
+            if not _is_list_of(str, columns):
+                raise self._wrong((*path, "columns"), f"it is {columns!r}; give a list of names")
+            name, positional = said["agg"], columns
+            named = {key: value for key, value in said.items() if key not in ("agg", "columns")}
+        else:
+            raise self._wrong(path, 'give a text such as "max(len)", or { agg = "max", columns = ["len"] }')
+        known = sorted(set(aggregations.__all__) - {"Aggregation", "Factory", "define"})
+        if name not in known:
+            raise self._wrong(path, f"there is no aggregation {name!r}{_hint(name, known)}")
+        try:
+            made = getattr(aggregations, name)(*positional, **named)
+        except (MuntinError, TypeError) as error:
+            guilty = (*path, next(iter(named))) if isinstance(said, dict) and len(named) == 1 else path
+            raise self._wrong(guilty, str(error)) from error
+        if not isinstance(made, Aggregation):
+            raise self._wrong(path, f"{name!r} is no aggregation")
+        return made
+
+    def _call(self, text: str, path: toml_lines.Path) -> tuple[str, list[Any], dict[str, Any]]:
+        """Return the parts of a text such as "quantile(v, 0.9)"; words are columns, or true and false."""
+        whole = _CALL.fullmatch(text)
+        if whole is None:
+            raise self._wrong(path, f"{text!r} is no aggregation; write it like max(len) or quantile(v, q=0.9)")
+        inside = whole[2] or ""
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        at = 0
+        while inside[at:].strip():
+            part = _ARGUMENT.match(inside, at)
+            if part is None:
+                raise self._wrong(path, f"{inside[at:].strip()!r} in {text!r} is no column and no value")
+            if part[1]:
+                named[part[1]] = _value(part[2])
+            else:
+                positional.append(_value(part[2]))
+            at = part.end()
+        return whole[1], positional, named
+
+    def _wrong(self, path: toml_lines.Path, message: str) -> QueryFileError:
+        line = toml_lines.line_of(self.lines, path)
+        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+        return QueryFileError(f"{self.name}:{line}: {f'{key}: ' if key else ''}{' '.join(message.split())}")
+
+
+def _value(text: str) -> Any:
+    """Return a number, true or false, or else a name."""
+    if text[0] in "\"'":
+        return text[1:-1]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            pass
+    return _WORDS.get(text, text)
+
+
+def _is_list_of(kind: type, value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, kind) for each in value)
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    known = list(known)
+    near = difflib.get_close_matches(word, known, 1)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; there are {', '.join(known)}" if known else ""

@@ -1,0 +1,169 @@
+"""Windows into files: parts, each whole or not there, so that a run that was stopped can go on exactly.
+
+Parts are numbered. A run remembers how many belong to what it had read; those after that are deleted when it goes on.
+A folder keeps its parts; a single file is made of them at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from muntin.errors import MuntinError
+
+PART_ROWS = 1 << 20
+"""Rows of a part, about."""
+SUFFIXES = {".parquet": ".parquet", ".pq": ".parquet", ".csv": ".csv", ".jsonl": ".jsonl", ".ndjson": ".jsonl"}
+
+
+class OutputError(MuntinError):
+    """Windows cannot be written there. The message names the path."""
+
+
+def work_folder(output: Path) -> Path:
+    """Return where a run keeps what it needs to go on: next to the output.
+
+    >>> work_folder(Path("out/windows.csv")).as_posix()
+    'out/windows.csv.muntin'
+    """
+    return output.with_name(output.name + ".muntin")
+
+
+class Sink:
+    """Writes tables of windows to a file or a folder, by the suffix of its name; without one, a folder of Parquet."""
+
+    def __init__(self, output: Path, *, is_folder: bool | None = None) -> None:
+        self.output = output
+        suffix = output.suffix.lower()
+        if suffix not in ("", *SUFFIXES):
+            known = ", ".join(SUFFIXES)
+            raise OutputError(f"{output} has no suffix that can be written; there are {known}, or none for a folder")
+        self.suffix = SUFFIXES.get(suffix, ".parquet")
+        self.is_folder = output.is_dir() or not suffix if is_folder is None else is_folder
+        self.parts = output if self.is_folder else work_folder(output) / "parts"
+        self.finished = 0
+        """How many parts are whole."""
+        self._waiting: list[pa.Table] = []
+        self._rows = 0
+
+    def open(self, finished: int = 0) -> None:
+        """Begin, or go on after so many parts."""
+        self.finished = finished
+        self.parts.mkdir(parents=True, exist_ok=True)
+        for path in self._paths():
+            if int(path.stem.removeprefix("part-")) >= finished:
+                path.unlink()
+
+    def write(self, windows: pa.Table) -> None:
+        """Take windows; they are in a file after `flush`."""
+        if windows.num_rows:
+            self._waiting.append(windows)
+            self._rows += windows.num_rows
+            if self._rows >= PART_ROWS:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what has come, as the next part."""
+        if not self._waiting:
+            return
+        path = self.parts / f"part-{self.finished:06}{self.suffix}"
+        unfinished = path.with_name("." + path.name)
+        table = pa.concat_tables(self._waiting)
+        _WRITERS[self.suffix](table, unfinished)
+        unfinished.replace(path)
+        self.finished += 1
+        self._waiting, self._rows = [], 0
+
+    def finish(self, empty: pa.Table) -> None:
+        """Make one file of the parts, unless it is a folder; `empty` is a table of no windows, with their columns."""
+        self.flush()
+        if self.is_folder:
+            return
+        unfinished = self.output.with_name("." + self.output.name)
+        _JOINERS[self.suffix](self._paths(), unfinished, empty)
+        os.replace(unfinished, self.output)
+        shutil.rmtree(self.parts)
+
+    def _paths(self) -> list[Path]:
+        return sorted(self.parts.glob(f"part-*{self.suffix}"))
+
+
+# ---------------------------------------------------------------- formats
+
+
+def flat(windows: pa.Table) -> pa.Table:
+    """Return windows without structs and lists, as CSV needs them: `window_start`, `window_end`; lists as JSON.
+
+    >>> flat(pa.table({"window": [{"start": 0, "end": 10}], "n": [[1, 2]]})).to_pylist()
+    [{'window_start': 0, 'window_end': 10, 'n': '[1, 2]'}]
+    """
+    columns: dict[str, Any] = {}
+    for name, column in zip(windows.column_names, windows.columns, strict=True):
+        columns |= dict(_plain_columns(name, column))
+    return pa.table(columns)
+
+
+def _plain_columns(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, Any]]:
+    if pa.types.is_struct(column.type):
+        names = [field.name for field in column.type]
+        for inner, values in zip(names, column.flatten(), strict=True):
+            yield from _plain_columns(f"{name}_{inner}", values)
+    elif pa.types.is_nested(column.type):
+        yield name, [None if value is None else json.dumps(value, default=_text) for value in column.to_pylist()]
+    else:
+        yield name, column
+
+
+def json_lines(windows: pa.Table) -> Iterator[str]:
+    """Yield a line of JSON for each window; times in ISO form."""
+    for row in windows.to_pylist():
+        yield json.dumps(row, default=_text)
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _write_json(table: pa.Table, path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for line in json_lines(table))
+
+
+def _join_parquet(parts: list[Path], output: Path, empty: pa.Table) -> None:
+    schema = pq.read_schema(parts[0]) if parts else empty.schema
+    with pq.ParquetWriter(output, schema) as writer:
+        for part in parts:
+            writer.write_table(pq.read_table(part, partitioning=None))
+
+
+def _join_text(parts: list[Path], output: Path, empty: pa.Table, *, header: bool) -> None:
+    with output.open("wb") as file:
+        if header and not parts:
+            pa_csv.write_csv(flat(empty), file)
+        for i, part in enumerate(parts):
+            with part.open("rb") as one:
+                if header and i:
+                    one.readline()
+                shutil.copyfileobj(one, file)
+
+
+_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
+    ".parquet": lambda table, path: pq.write_table(table, path),
+    ".csv": lambda table, path: pa_csv.write_csv(flat(table), path),
+    ".jsonl": _write_json,
+}
+_JOINERS: dict[str, Callable[[list[Path], Path, pa.Table], None]] = {
+    ".parquet": _join_parquet,
+    ".csv": lambda parts, output, empty: _join_text(parts, output, empty, header=True),
+    ".jsonl": lambda parts, output, empty: _join_text(parts, output, empty, header=False),
+}

@@ -1,0 +1,161 @@
+"""Rows from files: one, or a folder of them, in the order of their names, cut into batches that a stream can take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from muntin.errors import ColumnError, ColumnTypeError, MuntinError
+from muntin.query import Query
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".arrow": "ipc",
+    ".ipc": "ipc",
+    ".feather": "feather",
+}
+"""What files hold, by their suffixes."""
+BATCH_ROWS = 1 << 16
+"""Rows of a push: enough for what a push costs by itself, few enough to stop soon."""
+
+
+class InputError(MuntinError):
+    """Rows cannot be read from there. The message names the path."""
+
+
+@dataclass
+class Position:
+    """How far rows have been read: files that are done, and how many rows of the one that is not."""
+
+    done: set[str] = field(default_factory=set)
+    file: str | None = None
+    rows: int = 0
+
+    def to_json(self) -> str:
+        """Return it as text."""
+        return json.dumps({"done": sorted(self.done), "file": self.file, "rows": self.rows})
+
+    @classmethod
+    def from_json(cls, text: str) -> Position:
+        """Return what `to_json` wrote.
+
+        >>> Position.from_json(Position({"a.csv"}, "b.csv", 7).to_json())
+        Position(done={'a.csv'}, file='b.csv', rows=7)
+        """
+        found = json.loads(text)
+        return cls(set(found["done"]), found["file"], found["rows"])
+
+
+def format_of(path: Path) -> str:
+    """Return the format of a file by its suffix; refuse what is none.
+
+    >>> format_of(Path("rows.ndjson"))
+    'json'
+    """
+    found = FORMATS.get(path.suffix.lower())
+    if found is None:
+        raise InputError(f"{path} has no suffix that is known; there are {', '.join(FORMATS)}")
+    return found
+
+
+class Source:
+    """Rows of a file or a folder, as the columns that a query needs."""
+
+    def __init__(self, path: Path, query: Query) -> None:
+        if not path.exists():
+            raise InputError(f"{path} does not exist")
+        self.path = path
+        time = () if query.time is None else (query.time,)
+        self.columns = list(dict.fromkeys((*query.key, *time, *query.columns)))
+        self.time = query.time
+        if not path.is_dir():
+            format_of(path)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether there may be more files later."""
+        return self.path.is_dir()
+
+    def files(self, done: Collection[str] = ()) -> list[Path]:
+        """Return the files that are there and not done, by name. Those that begin with a dot or underscore are none."""
+        if not self.is_folder:
+            return [] if self.path.name in done else [self.path]
+        found = (each for each in self.path.iterdir() if each.suffix.lower() in FORMATS and each.is_file())
+        return sorted(each for each in found if each.name not in done and each.name[0] not in "._")
+
+    def count_rows(self, files: list[Path]) -> int | None:
+        """Return how many rows there are, where files say so; None where they must be read to know."""
+        if not all(FORMATS[each.suffix.lower()] in ("parquet", "ipc", "feather") for each in files):
+            return None
+        return sum(self._dataset(each).count_rows() for each in files)
+
+    def batches(self, position: Position, *, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        """Yield the rows that come after a position, and move it on with each batch, once the next is asked for."""
+        for file in self.files(position.done):
+            if position.file != file.name:
+                position.file, position.rows = file.name, 0
+            for table in self._rows(file, position.rows, rows):
+                yield table
+                position.rows += table.num_rows
+            position.done.add(file.name)
+            position.file, position.rows = None, 0
+
+    def _rows(self, file: Path, skip: int, most: int) -> Iterator[pa.Table]:
+        dataset = self._dataset(file)
+        missing = [name for name in self.columns if name not in dataset.schema.names]
+        if missing:
+            names = ", ".join(map(repr, dataset.schema.names))
+            raise ColumnError(f"{file}: there is no column {missing[0]!r}; the columns are {names}")
+        try:
+            for batch in dataset.to_batches(columns=self.columns, batch_size=most):
+                table = pa.Table.from_batches([batch])
+                if skip >= table.num_rows:
+                    skip -= table.num_rows
+                    continue
+                yield self._with_times(table.slice(skip), file)
+                skip = 0
+        except (pa.ArrowInvalid, OSError) as error:
+            raise InputError(f"{file} cannot be read: {_first_line(error)}") from error
+
+    def _dataset(self, file: Path) -> Any:
+        try:
+            return ds.dataset(file, format=format_of(file))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise InputError(f"{file} cannot be read: {_first_line(error)}") from error
+
+    def _with_times(self, table: pa.Table, file: Path) -> pa.Table:
+        """Return the rows with times of one type, whatever a text format makes of them from file to file."""
+        if self.time is None or format_of(file) not in ("csv", "json"):
+            return table
+        index = table.column_names.index(self.time)
+        column = table.column(index)
+        if pa.types.is_string(column.type):
+            column = _parsed(column, self.time, file)
+        elif pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+        return table.set_column(index, self.time, column)
+
+
+def _parsed(column: Any, name: str, file: Path) -> Any:
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        try:
+            return pc.cast(column, kind)
+        except pa.ArrowInvalid as error:
+            problem = _first_line(error)
+    raise ColumnTypeError(f"{file}: the time column {name!r} holds text that is no time: {problem}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,82 @@
+"""The other commands: explain, doctor, bench, and what all have in common."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from muntin.cli import doctor
+
+
+@pytest.mark.parametrize("command", ["run", "demo", "bench", "explain", "doctor"])
+def test_every_command_has_help(command, muntin):
+    result = muntin(command, "--help")
+    assert result.exit_code == 0
+    assert "--json" in result.stdout
+
+
+def test_version(muntin):
+    assert muntin("--version").stdout.startswith("muntin 0.")
+
+
+def test_explain_says_what_runs_each_window(muntin, query_file):
+    result = muntin("explain", query_file)
+    assert result.exit_code == 0
+    assert "window.session('5 minutes')" in result.stdout
+    assert "slices" in result.stdout
+    plan = json.loads(muntin("explain", query_file, "--json").stdout)
+    assert plan["windows"][1]["window"] == "window.session('5 minutes')"
+
+
+def test_explain_of_a_wrong_file_names_line_and_key(muntin, query_file):
+    query_file.write_text(query_file.read_text().replace("count()", "cuont()"))
+    result = muntin("explain", query_file)
+    assert result.exit_code == 2
+    assert f"{query_file}:13: aggregates.n: there is no aggregation 'cuont'; did you mean count?" in result.stderr
+
+
+def test_doctor_examines_everything(muntin):
+    result = muntin("doctor", "--json")
+    findings = {each["name"]: each for each in json.loads(result.stdout)}
+    assert list(findings) == [
+        "Python", "Arrow", "numba", "kernel cache", "Java", "Spark", "LMDB store", "Redis store", "charts",
+    ]  # fmt: skip
+    assert {findings[name]["state"] for name in ("Python", "Arrow", "numba", "kernel cache")} == {"ok"}
+    assert all(each["advice"] for each in findings.values() if each["state"] != "ok")
+    assert "kernel cache" in muntin("doctor").stdout
+
+
+def test_doctor_says_what_to_do_without_java_or_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    finding = doctor._java()
+    assert finding.state == "missing"
+    assert str(tmp_path) in finding.detail
+    assert "muntin[java]" in finding.advice
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MUNTIN_CACHE_DIR", str(tmp_path / "file"))
+    finding = doctor._cache()
+    assert finding.state == "broken"
+    assert "MUNTIN_CACHE_DIR" in finding.advice
+
+
+def test_doctor_refuses_an_old_java(monkeypatch, tmp_path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\necho \'openjdk version "11.0.2"\' >&2\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    finding = doctor._java()
+    assert (finding.state, finding.detail) == ("broken", f"11, {java}")
+    assert "17 or 21" in finding.advice
+
+
+def test_bench_lists_and_refuses():
+    command = [sys.executable, "-c", "from muntin.cli import main; main()", "bench"]
+    listed = subprocess.run([*command, "--list"], capture_output=True, text=True, check=True)
+    assert "slide_extremes" in listed.stdout
+    refused = subprocess.run([*command, "nonsense"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "there is no benchmark 'nonsense'" in refused.stderr

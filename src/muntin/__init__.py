@@ -7,6 +7,7 @@ from muntin._version import __version__
 from muntin.engines.arrays import explain, slide
 from muntin.engines.warm import warm
 from muntin.kernels.cache import cache_info, clear_cache
+from muntin.plotting import plot
 from muntin.query import Query
 from muntin.slicing.question import ProcessingTime
 from muntin.windows import rows
@@ -20,6 +21,7 @@ __all__ = [
     "cache_info",
     "clear_cache",
     "explain",
+    "plot",
     "policies",
     "rows",
     "slide",

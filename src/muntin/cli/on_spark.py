@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import sys
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.dataset as ds
 from rich.console import Console
 
 from muntin import spark
@@ -27,7 +30,7 @@ _WRITERS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json"}
 QUIET = {
     "spark__ui__enabled": "false",
     "spark__ui__showConsoleProgress": "false",
-    "spark__log__level": "ERROR",
+    "spark__log__level": "OFF",
     "spark__driver__host": "127.0.0.1",
     "spark__driver__bindAddress": "127.0.0.1",
     "spark__sql__session__timeZone": "UTC",
@@ -38,6 +41,14 @@ QUIET = {
 
 class SparkRunError(MuntinError):
     """Spark has given up. The message is the first line of what it says."""
+
+
+def start(**settings: str) -> SparkSession:
+    """Start a quiet Spark on this machine, whose workers run the Python that runs this."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark's own
+        return spark.session(**QUIET, **settings)
 
 
 def run(
@@ -55,7 +66,7 @@ def run(
     format_ = _WRITERS[SUFFIXES.get(output.suffix.lower(), ".parquet")]
     if console.is_terminal:
         console.print("Starting Spark ...")
-    session = spark.session(**QUIET)
+    session = start()
     if follow:
         return _follow(query, source, output, format_, session, console)
     return _finite(query, source, output, format_, session)
@@ -105,7 +116,7 @@ def watch(running: StreamingQuery, stop: Stop, display: Display, begun: float, o
             running.stop()
     problem = running.exception()
     if problem is not None:
-        raise SparkRunError(f"Spark has given up: {str(problem).strip().splitlines()[0]}")
+        raise SparkRunError(f"Spark has given up: {_cause(str(problem))}")
     done = spark.progress(running)
     display.show(done.rows, done.windows, done.watermark)
     return Summary(
@@ -119,6 +130,17 @@ def watch(running: StreamingQuery, stop: Stop, display: Display, begun: float, o
         output=output,
         finished=False,
     )
+
+
+def _cause(text: str) -> str:
+    """Return the line of Spark's many that says what happened: the last one of a Python error, or the first.
+
+    >>> _cause("Job aborted\\nTraceback:\\n  File x\\nmuntin.errors.ColumnError: no v\\n\\tat org.apache")
+    'muntin.errors.ColumnError: no v'
+    """
+    lines = text.strip().splitlines()
+    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line) and not line.startswith("org.")]
+    return errors[-1] if errors else lines[0]
 
 
 def _reader(reader: Any, files: list[Path]) -> Any:
@@ -159,8 +181,3 @@ def _written_as(answers: DataFrame, format_: str) -> DataFrame:
         else:
             columns.append(F.col(f"`{field.name}`"))
     return answers.select(*columns)
-
-
-def row_count(folder: Path) -> int:
-    """Return how many rows the Parquet files of a folder hold."""
-    return int(ds.dataset(sorted(folder.glob("*.parquet")), format="parquet").count_rows())

@@ -114,7 +114,7 @@ def _present(times: Array, days: int, random: np.random.Generator) -> Array:
 def _held_back(arrival: Array, times: Array, days: int, random: np.random.Generator) -> Array:
     """Let readings of some minutes wait and arrive in a burst; a few are so late that no window takes them."""
     for begin in random.uniform(0, days * 24, 3 * days) * HOUR:
-        waits = random.choice([1.0, 5.0, 30.0], p=[0.6, 0.35, 0.05]) * HOUR / 60
+        waits = random.choice([5.0, 20.0, 90.0], p=[0.6, 0.35, 0.05]) * HOUR / 60
         held = (times >= begin) & (times < begin + waits)
         arrival[held] = np.maximum(arrival[held], int(begin + waits))
     return arrival

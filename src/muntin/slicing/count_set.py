@@ -306,7 +306,10 @@ class CountSet:
         for name in KEYED:
             self.keyed[name][keys] = arrays[name]
         self.apart[keys] = arrays["apart"]
-        self.apart_tables = tuple(arrays[name].copy() for name in ("shifts", "fresh", "odd", "least"))
+        definitions = len(self.shapes.lengths)
+        self.apart_tables = tuple(
+            arrays[name].reshape(-1, definitions).copy() for name in ("shifts", "fresh", "odd", "least")
+        )
         self.cursor[:] = arrays["cursor"]
         revived = States(self.binding).revived
         self._make_room_for_rows(_laid_out(self.row_blocks, self.row_marks, keys, arrays["row_sizes"]))

@@ -290,7 +290,11 @@ class CountSet:
         rows, slices = _slots(self.row_blocks, keys), _slots(self.blocks, keys)
         used = int(self.cursor[1])
         tables = dict(
-            zip(("shifts", "fresh", "odd", "least"), (table[:used].copy() for table in self.apart_tables), strict=True)
+            zip(
+                ("shifts", "fresh", "odd", "least"),
+                (table[:used].ravel().copy() for table in self.apart_tables),
+                strict=True,
+            )
         )
         arrays = {name: array[keys] for name, array in self.keyed.items()}
         arrays |= {"keys": keys, "row_sizes": self.row_blocks[3][keys], "sizes": self.blocks[3][keys]}

@@ -26,6 +26,7 @@ EXPERIMENTS = (
     "latency",
     "median",
     "holistic",
+    "count_windows",
     "monoid_trees",
     "cold_start",
     "fiba",

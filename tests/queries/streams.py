@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from queries import oracle
 
 from muntin import Query
-from muntin.slicing.plan import STRATEGIES
+from muntin.slicing.plan import STRATEGIES, why_not
+from muntin.slicing.strategy import Plan
 
 FORCED = ("auto", *STRATEGIES)
-"""The strategies that every transcript and every random query is played to."""
+"""The strategies that every transcript and every random query is played to, where they can answer."""
+
+
+def answering(query: oracle.Query) -> list[str]:
+    """Return the strategies that can answer some window of a query: the others refuse it."""
+    plan = Plan(
+        windows={},
+        aggregates=query.aggregates,
+        types={},
+        time_type=query.time_type,
+        lateness=query.lateness,
+        partial=query.partial,
+        emit_empty=query.emit_empty,
+        early=query.emit_early is not None,
+    )
+    single = [replace(plan, windows={i: each}) for i, each in enumerate(query.resolved)]
+    return ["oracle", "auto", *(name for name in STRATEGIES if any(why_not(name, each) is None for each in single))]
+
 
 WORDS = ("windows", "aggregates", "key", "time", "watermark", "allowed_lateness", "partial", "emit_empty")
 WORDS += ("idle_timeout", "emit_early")

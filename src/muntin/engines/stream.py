@@ -207,7 +207,7 @@ class Stream:
         >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t").stream()
         >>> _ = stream.push({"t": [1, 11, 12]})
         >>> stream.add(window.tumbling(20)), stream.complete_from(1)
-        (1, 2)
+        (1, 10)
         >>> stream.close().select(["window", "window_id", "n"]).to_pylist()[1]
         {'window': {'start': 0, 'end': 20}, 'window_id': 1, 'n': 2}
         """

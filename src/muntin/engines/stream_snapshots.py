@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from muntin.engines.answer_tables import as_bytes, from_bytes
 from muntin.errors import SnapshotError
-from muntin.slicing.plan import name_of
+from muntin.slicing.plan import STRATEGIES, name_of
 from muntin.slicing.question import Question
 from muntin.snapshots import Snapshot
 from muntin.types import column_type
@@ -114,6 +114,9 @@ def restore(stream: Stream, data: bytes) -> None:
         raise SnapshotError(
             f"the snapshot was kept by {kept}, not by {stream._forced.strategy}; restore it with strategy='auto'"
         )
+    unknown = [name for name in names if name not in STRATEGIES]
+    if unknown:
+        raise SnapshotError(f"the snapshot was kept by {unknown[0]}, which this version of muntin does not know")
     settled.kept_by(known["strategies"])
     settled.progress.load(known["progress"])
     settled.keys.load(_under("keys.", snapshot.arrays))

@@ -212,7 +212,7 @@ def _kernel_text(kernel: Callable[..., Any], entries: tuple[str, ...]) -> str:
     inside = "inlined" if isinstance(mark, ast.Name) and mark.id == "inlined" else "jit"
     node.decorator_list = [ast.Name("entry" if node.name in entries else inside, ast.Load())]
     if ast.get_docstring(node) is not None:
-        node.body = node.body[1:]
+        node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(ast.fix_missing_locations(node)) + "\n"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from muntin.kernels.vocabulary import Ints, index, inlined, kernel
 from muntin.slicing.slicer import position
 
-SLIDING, CUMULATIVE = 0, 1
+SLIDING, CUMULATIVE, OWN = 0, 1, 2
 """The kinds of windows by time, as `shapes` has them."""
 
 
@@ -37,18 +37,49 @@ def write_window(
 
 
 @kernel
+def due_own(
+    low: Ints, key: int, d: int, begin: int, stop: int, windows: Any, after: int, until: int, found: Any, count: int
+) -> int:
+    """Find the windows of a user's own definition that end in (after, until], among those that are known."""
+    starts, ends, at, last = windows
+    at = position(ends, at, last, max(after, low[begin]))
+    first = begin
+    while at < last and ends[at] <= until:
+        first = position(low, first, stop, starts[at] - 1)
+        if first == stop:
+            break
+        if low[first] >= ends[at]:
+            at = position(ends, at, last, low[first])
+            continue
+        write_window(found, count, key, d, starts[at], ends[at], first, position(low, first, stop, ends[at] - 1))
+        count += 1
+        at += 1
+    return count
+
+
+@kernel
 def due_by_time(
     arena: Any, key: int, begin: int, stop: int, shapes: Any, after: int, until: int, found: Any, count: int
 ) -> int:
     """Find the windows by time of a key that end in (after, until]; its slices are [begin, stop)."""
     low = arena[0]
-    kinds, lengths, everys, offsets = shapes
+    kinds, lengths, everys, offsets, sinces, floors, starts, ends, bounds = shapes
     for d in range(len(kinds)):
+        if kinds[d] == 2:
+            windows = (starts, ends, bounds[lengths[d]], bounds[lengths[d] + 1])
+            count = due_own(low, key, d, begin, stop, windows, after, until, found, count)
+            continue
         length, every, offset = lengths[d], everys[d], offsets[d]
-        end = next_end(max(after, low[begin]), length, every, offset)
+        end = next_end(max(after, floors[d], low[begin]), length, every, offset)
         first = begin
         while end <= until:
             start = end - length if kinds[d] == 0 else end - 1 - (end - 1 - offset) % length
+            if start < sinces[d]:  # a definition that came later: the slices before were not cut for it
+                if kinds[d] == 0:
+                    end = next_end(sinces[d] + length - 1, length, every, offset)
+                else:
+                    end = sinces[d] + (offset - sinces[d]) % length + every
+                continue
             first = position(low, first, stop, start - 1)
             if first == stop:
                 break
@@ -149,9 +180,24 @@ def due_windows(
     return count
 
 
+@kernel
+def count_rows(arena: Any, found: Any, shift: int, rows: Ints) -> None:
+    """Count the rows of windows."""
+    _, _, _, _, count, skip, _, _, _ = arena
+    _, definitions, _, _, firsts, lasts = found
+    for i in range(len(firsts)):
+        bit = 1 << (definitions[i] - shift) if definitions[i] >= shift else 0
+        total = 0
+        for slot in range(firsts[i], lasts[i]):
+            if skip[slot] & bit == 0:
+                total += count[slot]
+        rows[i] = total
+
+
 DUE = (
     next_end,
     write_window,
+    due_own,
     due_by_time,
     session_end,
     session_begin,
@@ -159,3 +205,5 @@ DUE = (
     due_sessions,
     due_windows,
 )
+FOUND = (due_windows, count_rows)
+"""Those that are called from outside."""

@@ -12,12 +12,18 @@ from muntin.slicing.slicer import place_row, position
 @kernel
 def taken_by_time(time: int, shapes: Any, lateness: int, watermark: int) -> bool:
     """Say whether some window by time that holds this time may still change."""
-    kinds, lengths, everys, offsets = shapes
+    kinds, lengths, everys, offsets, _, _, starts, ends, bounds = shapes
     for d in range(len(kinds)):
         if kinds[d] == 0:
             end = time - (time - offsets[d]) % everys[d] + lengths[d]
-        else:
+        elif kinds[d] == 1:
             end = time - (time - offsets[d]) % lengths[d] + lengths[d]
+        else:
+            begin = bounds[lengths[d]]
+            last = position(starts, begin, bounds[lengths[d] + 1], time) - 1
+            if last < begin or ends[last] <= time:
+                continue
+            end = ends[last]
         if end + lateness > watermark:
             return True
     return False

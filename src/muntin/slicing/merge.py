@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
+from muntin.kernels.vocabulary import Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
 
 
 @kernel
@@ -24,20 +24,6 @@ def fold_windows(arena: Any, found: Any, shift: int, outputs: Outputs) -> None:
             if bit == 0 or skip[slot] & bit == 0:
                 state = combine(state, load(states, slot))
         emit(outputs, i, state)
-
-
-@kernel
-def count_rows(arena: Any, found: Any, shift: int, rows: Ints) -> None:
-    """Count the rows of windows."""
-    _, _, _, _, count, skip, _, _, _ = arena
-    _, definitions, _, _, firsts, lasts = found
-    for i in range(len(firsts)):
-        bit = 1 << (definitions[i] - shift) if definitions[i] >= shift else 0
-        total = 0
-        for slot in range(firsts[i], lasts[i]):
-            if skip[slot] & bit == 0:
-                total += count[slot]
-        rows[i] = total
 
 
 @inlined
@@ -110,5 +96,5 @@ def query_windows(arena: Any, tree: Slots, blocks: Any, found: Any, outputs: Out
         emit(outputs, i, query_tree(states, tree, begin, leaves, firsts[i] - begin, lasts[i] - begin))
 
 
-LAZY = (fold_windows, count_rows)
+LAZY = (fold_windows,)
 TREE = (node, renew_tree, query_tree, query_windows)

@@ -8,6 +8,7 @@ from typing import Any
 
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.slicing.counted import Counted
 from muntin.slicing.mergers import MERGERS
 from muntin.slicing.question import Question
 from muntin.slicing.rivals.buckets import Buckets
@@ -18,19 +19,23 @@ from muntin.slicing.slices import Slices
 from muntin.slicing.strategy import Plan, Strategy
 from muntin.slicing.tuples import Tuples
 from muntin.types import ColumnType
-from muntin.windows.base import Window
+from muntin.windows.base import Rows, Window
+from muntin.windows.counts import SlidingRows
 
 STRATEGIES: dict[str, Any] = {
     "slices": Slices,
+    "counted": Counted,
     "tuples": Tuples,
     "buckets": Buckets,
     "tuple_tree": TupleTree,
     "pairs": Pairs,
     "cutty": Cutty,
 }
-"""What can be forced, by name. Slices and the tuple buffer are what is chosen; the others are their rivals."""
-CHOSEN_FROM = ("slices", "tuples")
+"""What can be forced, by name. The first three are what is chosen; the others are their rivals."""
+CHOSEN_FROM = ("slices", "counted", "tuples")
 """What is chosen from when nothing is forced, the better ones first. The last one answers everything."""
+SINGLE = SlidingRows(Rows(1), Rows(1))
+"""Windows of one row each, which judge late rows otherwise than longer ones: these number them apart."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +75,16 @@ def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
 
     One that was asked for answers all windows that it can; the others go where they would go anyway.
     """
-    chosen = {i: chosen_for(replace(plan, windows={i: each}), forced.strategy) for i, each in plan.windows.items()}
-    if plan.windows and forced.strategy not in ("auto", *chosen.values()):
+    groups: dict[tuple[str, bool], dict[int, Window]] = {}
+    for i, each in plan.windows.items():
+        name = chosen_for(replace(plan, windows={i: each}), forced.strategy)
+        groups.setdefault((name, each == SINGLE), {})[i] = each
+    if plan.windows and forced.strategy not in ("auto", *(name for name, _ in groups)):
         raise UnsupportedOperationError(
             f"the strategy {forced.strategy!r} can answer none of these windows: {why_not(forced.strategy, plan)}"
         )
     plan = replace(plan, merge=forced.merge)
-    return [
-        STRATEGIES[name](replace(plan, windows={i: each for i, each in plan.windows.items() if chosen[i] == name}))
-        for name in dict.fromkeys(chosen.values())
-    ]
+    return [STRATEGIES[name](replace(plan, windows=windows)) for (name, _), windows in groups.items()]
 
 
 def chosen_for(plan: Plan, forced: str = "auto") -> str:

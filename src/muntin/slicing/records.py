@@ -132,6 +132,11 @@ class Records:
             for field in fields(self):
                 setattr(self, field.name, getattr(self, field.name)[kept])
 
+    def renumber(self, places: Array) -> None:
+        """Follow definitions that have moved; forget those that are no more, at -1."""
+        self.definitions = places[self.definitions]
+        self.keep(self.definitions >= 0)
+
     def save(self) -> dict[str, Array]:
         """Return the record as arrays by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

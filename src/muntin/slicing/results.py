@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,21 +62,24 @@ def _arrow_type(aggregation: Aggregation, types: Mapping[str, ColumnType], time:
 
 
 def _example_type(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> pa.DataType:
-    examples = [_example(kind.logical) for kind in kinds]
+    examples = [[_example(kind.logical, number) for kind in kinds] for number in (1, 2)]
     algebra = plain_algebra(aggregation, kinds)
     try:
-        answer = pa.array([algebra.lower(algebra.lift(*examples, 0))])
+        state = algebra.combine(*(algebra.lift(*each, 0) for each in examples))
+        answer = pa.array([algebra.lower(state)])
     except Exception:  # noqa: BLE001  # a user's function may do anything with a value that never came
         return pa.null()
-    names = {pa.scalar(example).type: kind.logical for example, kind in zip(examples, kinds, strict=True)}
+    names = {pa.scalar(example).type: kind.logical for example, kind in zip(examples[0], kinds, strict=True)}
     return _renamed(answer.type, names)
 
 
-def _example(logical: pa.DataType) -> Any:
+def _example(logical: pa.DataType, number: int) -> Any:
     if pa.types.is_string(logical) or pa.types.is_large_string(logical):
-        return "a"
+        return "ab"[number - 1]
+    if pa.types.is_decimal(logical):
+        return decimal.Decimal(number)
     try:
-        return pa.scalar(1).cast(logical).as_py()
+        return pa.scalar(number).cast(logical).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
 
@@ -84,6 +88,8 @@ def _renamed(found: pa.DataType, names: Mapping[pa.DataType, pa.DataType]) -> pa
     """Return a type with the columns' own types where an example's stand."""
     if found in names:
         return names[found]
+    if pa.types.is_decimal(found):
+        return pa.decimal256(76, 38)  # such as a mean, which may have any number of digits
     if pa.types.is_list(found):
         return pa.list_(_renamed(found.value_type, names))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,29 +12,32 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States
 from muntin.columns import Column, boxed, mask_of
 from muntin.errors import InvariantError
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.generate import standalone
 from muntin.slicing.blocks import ARENA, LENGTHS, MARKS, MERGES, SLICES, TOP, USED
-from muntin.slicing.due import DUE
+from muntin.slicing.due import DUE, FOUND
 from muntin.slicing.late import LATE
 from muntin.slicing.merge import LAZY, TREE
 from muntin.slicing.mergers import merge_slices
 from muntin.slicing.purge import PURGE
 from muntin.slicing.records import Found
 from muntin.slicing.shapes import Shapes, ints
-from muntin.slicing.slicer import ROW, SLICER
-from muntin.slicing.strategy import BEFORE_TIME, Batch
+from muntin.slicing.slicer import ROW, SLICER, order_by_key, position
+from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Batch
 from muntin.types import Array
 
 KERNELS = (*ARENA, *SLICER, *DUE, *LATE, *PURGE, *LAZY, *TREE)
-ENTRIES = (
-    "order_by_key",
-    "take_rows",
-    "take_late_rows",
-    "due_windows",
-    "purge",
-    "fold_windows",
-    "query_windows",
-    "count_rows",
-)
+ENTRIES = ("take_rows", "take_late_rows", "purge", "fold_windows", "query_windows")
+
+
+@cache
+def _finding(compiled: bool) -> Any:
+    """Return the kernels that touch no state: compiled once, whatever the aggregations."""
+    inner = (position, *(each for each in DUE if each not in FOUND))
+    return kernel_cache.load(standalone(order_by_key, *FOUND, within=inner, counted=False), compiled=compiled)
+
+
+_NO_STATES = np.zeros(0, np.int64)
 
 
 class SliceSet:
@@ -61,6 +64,11 @@ class SliceSet:
         self.states, self.tree = binding.slots(0), binding.slots(0)
         self._make_room(64)
 
+    @property
+    def finding(self) -> Any:
+        """The kernels that find windows."""
+        return _finding(not kernel_cache.is_uncompiled())
+
     @cached_property
     def module(self) -> Any:
         """The kernels."""
@@ -69,20 +77,12 @@ class SliceSet:
     def _make_room(self, slots: int) -> None:
         """Make the arrays so many slots long, keeping what they hold."""
         watched = slots if self.watched else 0
-        self.low, self.high = _longer(self.low, slots), _longer(self.high, slots)
-        self.first, self.last = _longer(self.first, watched), _longer(self.last, watched)
-        self.count, self.skip = _longer(self.count, watched), _longer(self.skip, watched, 0)
-        self.tag = _longer(self.tag, slots if self.tagged else 0)
-        self.states = self._more_states(self.states, slots)
-        self.tree = self._more_states(self.tree, slots if self.has_tree else 0)
-
-    def _more_states(self, states: Array, slots: int) -> Array:
-        longer = self.binding.slots(slots)
-        if self.binding.fixed:  # as bytes: NumPy copies records field by field
-            longer.view(np.uint8)[: states.nbytes] = states.view(np.uint8)
-        else:
-            longer[: len(states)] = states
-        return longer
+        self.low, self.high = longer(self.low, slots), longer(self.high, slots)
+        self.first, self.last = longer(self.first, watched), longer(self.last, watched)
+        self.count, self.skip = longer(self.count, watched), longer(self.skip, watched, 0)
+        self.tag = longer(self.tag, slots if self.tagged else 0)
+        self.states = more_states(self.binding, self.states, slots)
+        self.tree = more_states(self.binding, self.tree, slots if self.has_tree else 0)
 
     @property
     def arena(self) -> tuple[Array, ...]:
@@ -95,27 +95,31 @@ class SliceSet:
         """Where the slices of each key are, as kernels take it."""
         return self.base, self.length, self.head, self.size, self.stale
 
+    def reshape(self, shapes: Shapes) -> None:
+        """Cut slices for other definitions from now on."""
+        self.shapes = shapes
+        self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
+        self.cursor = ints([1, 0, 0])
+
+    def forget_session(self, number: int) -> None:
+        """Drop the bit of a session definition that is no more: those after it move down."""
+        below = (1 << number) - 1
+        self.skip = (self.skip & below) | (self.skip >> 1 & ~below)
+
     def know_keys(self, count: int) -> None:
         """Be ready for keys up to a number."""
         if count > len(self.base):
             capacity = max(count, 2 * len(self.base))
-            self.base = _longer(self.base, capacity, fill=-1)
-            self.length, self.head = _longer(self.length, capacity, 0), _longer(self.head, capacity, 0)
-            self.size, self.stale = _longer(self.size, capacity, 0), _longer(self.stale, capacity, 0)
-
-    def inputs(self, columns: Mapping[str, Column], rows: int) -> tuple[Array, ...]:
-        """Return what `lift` reads of the columns."""
-        used = [columns[name] for name in self.binding.columns]
-        masks = [mask_of([used[p] for p in positions], skip_nan, rows) for positions, skip_nan in self.binding.masks]
-        values = [boxed(column) if self.binding.boxed(c) else column.values for c, column in enumerate(used)]
-        return (*values, *masks)
+            self.base = longer(self.base, capacity, fill=-1)
+            self.length, self.head = longer(self.length, capacity, 0), longer(self.head, capacity, 0)
+            self.size, self.stale = longer(self.size, capacity, 0), longer(self.stale, capacity, 0)
 
     def order_by_key(self, keys: Array, top: int) -> Array:
         """Return the rows in the order of their keys, which are below `top`."""
         if top > 16 * len(keys):
             return np.argsort(keys, kind="stable")
         order = np.empty(len(keys), np.int64)
-        self.module.order_by_key(keys, np.zeros(top, np.int64), order)
+        self.finding.order_by_key(keys, np.zeros(top, np.int64), order)
         return order
 
     def take(self, batch: Batch) -> None:
@@ -131,10 +135,10 @@ class SliceSet:
     def _resuming(self, name: str, batch: Batch, *further: Any) -> None:
         """Run a kernel over rows, again with more memory where it stopped for lack of it."""
         rows = (batch.keys, batch.times, self.tags, self.fresh)
-        inputs = self.inputs(batch.columns, len(batch.times))
+        inputs = inputs_of(self.binding, batch.columns, len(batch.times))
         kernel = getattr(self.module, name)
         self.cursor[ROW] = 0
-        edges = (self.shapes.steps, self.shapes.phases, self.coming)
+        edges = (self.shapes.steps, self.shapes.phases, self.coming, *self.shapes.own.intervals)
         gap = self.shapes.gap
         while not kernel(
             rows, inputs, self.arena, self.blocks, self.marks, self.free, edges, self.cursor, gap, *further
@@ -143,28 +147,30 @@ class SliceSet:
 
     def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
         """Return the windows of some keys that end in (after, until]."""
-        fixed = (self.arena, self.blocks, chosen, self.shapes.timed, self.shapes.gaps, ints(after), until)
+        arena = (*self.arena[:-1], _NO_STATES)
+        fixed = (arena, self.blocks, chosen, self.shapes.timed, self.shapes.gaps, ints(after), until)
         found = Found.of_length(self.expected)
-        count = self.module.due_windows(*fixed, found.arrays)
+        count = self.finding.due_windows(*fixed, found.arrays)
         if count > self.expected:
             found = Found.of_length(count)
-            self.module.due_windows(*fixed, found.arrays)
+            self.finding.due_windows(*fixed, found.arrays)
         self.expected = max(64, count + count // 4)  # as many as now, and some more, will be found the next time
         rows = np.zeros(count if self.watched else 0, np.int64)
         found = found.cut(count, rows)
         if self.watched:
-            self.module.count_rows(self.arena, found.arrays, len(self.shapes.kinds), rows)
+            self.finding.count_rows(arena, found.arrays, len(self.shapes.kinds), rows)
         return found
 
     def answer(self, found: Found) -> dict[str, Any]:
         """Return the raw results of windows by name."""
         outputs = self.binding.outputs(len(found.keys))
         if len(found.keys):
-            self._merge(found, outputs)
+            self._write(found, outputs)
         triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
         return {name: (values, valid, result) for name, result, (values, valid) in triples}
 
-    def _merge(self, found: Found, outputs: tuple[Array, ...]) -> None:
+    def _write(self, found: Found, outputs: tuple[Array, ...]) -> None:
+        """Write the answers of windows."""
         if self.merger == "lazy" or self.has_gaps:
             self.module.fold_windows(self.arena, found.arrays, len(self.shapes.kinds), outputs)
         elif self.has_tree:
@@ -185,6 +191,12 @@ class SliceSet:
     def held(self) -> Array:
         """Return the keys that have slices."""
         return np.flatnonzero(self.size > 0)
+
+    @property
+    def oldest(self) -> int:
+        """The least time at which a slice begins; the end of time where there is none."""
+        keys = self.held()
+        return int(self.low[self.base[keys] + self.head[keys]].min(initial=END_OF_TIME))
 
     def slots(self) -> tuple[Array, Array, Array]:
         """Return the keys that have slices, how many each has, and all slots in order."""
@@ -227,6 +239,11 @@ class SliceSet:
         self.states[slots] = States(self.binding).revived(arrays["states"].copy())
 
     @property
+    def kept(self) -> int:
+        """How many rows are kept besides the states."""
+        return 0
+
+    @property
     def bytes(self) -> int:
         """The memory of the blocks in use."""
         each = 2 * 8 + (4 * 8 if self.watched else 0) + self.states.itemsize * (1 + self.has_tree)
@@ -261,16 +278,34 @@ class SliceSet:
         require(bool((first[both] > last[both - 1] + self.shapes.gap).all()), "two slices should have been one")
 
 
+def inputs_of(binding: Binding, columns: Mapping[str, Column], rows: int) -> tuple[Array, ...]:
+    """Return what `lift` reads of the columns."""
+    used = [columns[name] for name in binding.columns]
+    masks = [mask_of([used[p] for p in positions], skip_nan, rows) for positions, skip_nan in binding.masks]
+    values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(used)]
+    return (*values, *masks)
+
+
 def require(condition: bool, message: str) -> None:
     """Raise an `InvariantError` unless a condition holds."""
     if not condition:
         raise InvariantError(f"Slices: {message}")
 
 
-def _longer(array: Array, length: int, fill: int | None = None) -> Array:
+def longer(array: Array, length: int, fill: int | None = None) -> Array:
     """Return a longer array; pages beyond what is copied stay untouched unless there is something to fill in."""
-    longer = np.empty(length, np.int64)
-    longer[: len(array)] = array
+    result = np.empty(length, np.int64)
+    result[: len(array)] = array
     if fill is not None:
-        longer[len(array) :] = fill
-    return longer
+        result[len(array) :] = fill
+    return result
+
+
+def more_states(binding: Binding, states: Array, slots: int) -> Array:
+    """Return room for more states, with those there are."""
+    result = binding.slots(slots)
+    if binding.fixed:  # as bytes: NumPy copies records field by field
+        result.view(np.uint8)[: states.nbytes] = states.view(np.uint8)
+    else:
+        result[: len(states)] = states
+    return result

@@ -33,23 +33,6 @@ def order_by_key(keys: Ints, places: Ints, order: Ints) -> None:
         places[index(key)] += 1
 
 
-@kernel
-def find_interval(time: int, edges: Any, cursor: Ints) -> None:
-    """Find the edges around a time. Those of each progression are remembered: most are still the ones before."""
-    steps, phases, coming = edges
-    low = -(1 << 62) * 2
-    high = (1 << 62) - 1 + (1 << 62)
-    for p in range(len(steps)):
-        edge = coming[p]
-        if edge <= time or edge - steps[p] > time:
-            edge = time - (time - phases[p]) % steps[p] + steps[p]
-            coming[p] = edge
-        high = min(high, edge)
-        low = max(low, edge - steps[p])
-    cursor[0] = low
-    cursor[1] = high
-
-
 @inlined
 def position(times: Ints, begin: int, end: int, time: int) -> int:
     """Return the first slot of [begin, end) whose time is after this one; times ascend."""
@@ -60,6 +43,27 @@ def position(times: Ints, begin: int, end: int, time: int) -> int:
         else:
             begin = middle + 1
     return begin
+
+
+@kernel
+def find_interval(time: int, edges: Any, cursor: Ints) -> None:
+    """Find the edges around a time. Those of each progression are remembered: most are still the ones before."""
+    steps, phases, coming, lows, highs, bounds = edges
+    low = -(1 << 62) * 2
+    high = (1 << 62) - 1 + (1 << 62)
+    for p in range(len(steps)):
+        edge = coming[p]
+        if edge <= time or edge - steps[p] > time:
+            edge = time - (time - phases[p]) % steps[p] + steps[p]
+            coming[p] = edge
+        high = min(high, edge)
+        low = max(low, edge - steps[p])
+    for d in range(len(bounds) - 1):  # a user's own: the interval is known
+        at = position(lows, bounds[d], bounds[d + 1], time) - 1
+        high = min(high, highs[at])
+        low = max(low, lows[at])
+    cursor[0] = low
+    cursor[1] = high
 
 
 @inlined
@@ -200,4 +204,4 @@ def take_rows(
     return True
 
 
-SLICER = (order_by_key, find_interval, position, holds, widen, place_row, take_rows)
+SLICER = (order_by_key, position, find_interval, holds, widen, place_row, take_rows)

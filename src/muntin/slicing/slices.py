@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,23 @@ import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
-from muntin.errors import AggregationOverflowError, UnsupportedOperationError
+from muntin.errors import UnsupportedOperationError
 from muntin.slicing.blocks import MERGES, SLICES
-from muntin.slicing.journal import Journal
+from muntin.slicing.decisions import ROWS, WHOLE, Decisions, Facts, decide
+from muntin.slicing.journal import Journal, Replayed
+from muntin.slicing.kept_set import KeptSet
 from muntin.slicing.mergers import cannot_merge
+from muntin.slicing.object_set import ObjectSet
 from muntin.slicing.records import Found, Records, matched
 from muntin.slicing.results import to_arrow
 from muntin.slicing.run_set import RunSet
 from muntin.slicing.runs import keeps_runs
 from muntin.slicing.shapes import Shapes, ints
 from muntin.slicing.slice_set import SliceSet, require
-from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
+from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan
 from muntin.types import Array
+from muntin.windows.base import Window
+from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
 from muntin.windows.times import Cumulative, Sliding
 
@@ -32,8 +37,8 @@ _MANY_KEYS = 4096
 """From so many keys on, rows are put into the order of their keys first: slices are then met in the order of memory."""
 
 
-class Slices(Strategy):
-    """Slices for windows by time and sessions, of aggregations that commute, or of rows that come in order.
+class Slices(Replayed):
+    """Slices for windows by time and sessions.
 
     A push is one pass over its rows, whatever the number of windows; a window takes one combine for each of its slices,
     or O(log n) with a tree.
@@ -46,13 +51,16 @@ class Slices(Strategy):
         self.sets: list[SliceSet] = []
         runs, others = _groups(plan)
         for binding in others:
-            self.sets.append(SliceSet(binding, self.shapes, watched=watched, merger=self._merger(binding)))
+            kind: type[SliceSet] = SliceSet
+            if _keeps_rows(plan, binding.aggregations):
+                kind = KeptSet if binding.compiled else ObjectSet
+            self.sets.append(kind(binding, self.shapes, watched=watched, merger=self._merger(binding)))
         if runs:
             self.sets.append(RunSet(runs, plan, self.shapes, watched=watched))
         self.records = Records.empty()
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
-        self._journal = Journal(self, keeping=self.may_fail)
+        self._complete_from = BEFORE_TIME  # slices from here on are all there
 
     def _merger(self, binding: Binding) -> str:
         """Return what merges slices: as it was asked for, or a tree where windows have many."""
@@ -67,14 +75,17 @@ class Slices(Strategy):
     def can(cls, plan: Plan) -> str | None:
         """Return why slices cannot answer a plan, or None if they can."""
         for each in plan.windows.values():
-            if not isinstance(each, Sliding | Cumulative | Session):
-                return f"{each!r} needs the rows themselves"
-        if plan.emit_empty:
-            return "windows without rows have no slices"
-        for name, aggregation in plan.aggregates.items():
-            if not aggregation.commutative:
-                return f"{name} depends on the order of rows, which may come out of order"
+            if not isinstance(each, ContextFree | Session):
+                split = decide(Facts.of([each], [], ordered=plan.ordered)).split
+                return f"{each!r} is not by time" if split.answer == WHOLE else f"{each!r}: {split.why}"
+            if plan.emit_empty and isinstance(each, Sliding | Cumulative):
+                return "windows without rows have no slices"
         return None
+
+    @property
+    def decisions(self) -> Decisions:
+        """What these slices must be able to do, and by which rules."""
+        return decide(Facts.of_plan(self.plan))
 
     @property
     def _unsettled(self) -> tuple[int, int]:
@@ -84,27 +95,30 @@ class Slices(Strategy):
         lateness = self.plan.lateness
         return self.watermark - lateness, self.watermark - max(lateness, 1)
 
-    def take(self, batch: Batch, watermark: int) -> Array:
+    def _take(self, batch: Batch, watermark: int) -> Array:
         """Put the rows into slices. O(1) combines a row."""
-        with self._in_words():
-            taken = self._take_any(batch, watermark)
-        self._journal.note(len(batch.times), lambda: self._take_any(batch, watermark))
-        return taken
-
-    def _take_any(self, batch: Batch, watermark: int) -> Array:
         if not len(batch.times):
             return np.ones(0, np.bool_)
-        top = int(batch.keys.max()) + 1
+        self.shapes.own.cover(batch.times)
+        if not self.shapes.takes_every_row:
+            held = self.shapes.own.holds(batch.times)
+            if not held.all():
+                held[held] = self._take_by_key(batch.take(np.flatnonzero(held)), watermark)
+                return held
+        return self._take_by_key(batch, watermark)
+
+    def _take_by_key(self, batch: Batch, watermark: int) -> Array:
+        top = int(batch.keys.max(initial=-1)) + 1
         for each in self.sets:
             each.know_keys(top)
         if top > _MANY_KEYS:
             order = self.sets[0].order_by_key(batch.keys, top)
-            return _put_back(self._take(batch.take(order), watermark), order)
-        return self._take(batch, watermark)
+            return _put_back(self._take_in_order(batch.take(order), watermark), order)
+        return self._take_in_order(batch, watermark)
 
-    def _take(self, batch: Batch, watermark: int) -> Array:
+    def _take_in_order(self, batch: Batch, watermark: int) -> Array:
         taken = np.ones(len(batch.times), np.bool_)
-        least = int(batch.times.min())
+        least = int(batch.times.min(initial=END_OF_TIME))
         if least > watermark or (least == watermark and not len(self.shapes.gaps)) or watermark == BEFORE_TIME:
             for each in self.sets:
                 each.take(batch)
@@ -126,14 +140,8 @@ class Slices(Strategy):
             chosen = np.unique(batch.keys[batch.times <= limit])
             self._before = chosen, self.sets[0].find(chosen, self._unsettled, watermark)
 
-    def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
+    def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
         """Answer the windows that end by the watermark. O(slices) combines a window, O(log n) with a tree."""
-        with self._in_words():
-            answers = self._emit(watermark, early)
-        self._journal.note(1, lambda: self._emit(watermark, early))
-        return answers
-
-    def _emit(self, watermark: int, early: bool) -> list[Answers]:
         chosen = self.sets[0].held()
         if self.plan.early:
             answers = self._emit_recorded(chosen, watermark, early)
@@ -191,8 +199,13 @@ class Slices(Strategy):
         ends = np.where(self.records.definitions < len(self.shapes.kinds), *self._unsettled)
         self.records.keep((self.records.end > ends) & (not closed))
         needed = self.shapes.first_needed(self.watermark, self.plan.lateness)
+        slices = int(self.sets[0].marks[SLICES])
         for each in self.sets:
             each.purge(chosen, needed, self.watermark, self.plan.lateness)
+        if int(self.sets[0].marks[SLICES]) < slices:
+            self._complete_from = max(self._complete_from, needed)
+        if self.shapes.own.each:
+            self.shapes.own.forget(self.sets[0].oldest, END_OF_TIME if closed else self.watermark - self.plan.lateness)
 
     def _answers(self, found: Found, revision: Array, *, retracted: bool = False) -> Answers:
         count = len(found.keys)
@@ -213,22 +226,63 @@ class Slices(Strategy):
             retracted=np.full(count, retracted),
         )
 
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """Say which aggregations overflowed."""
-        try:
-            yield
-        except OverflowError as error:
-            raise AggregationOverflowError(f"{', '.join(map(str, self.plan.aggregates.values()))}: {error}") from error
-
     def undo(self) -> Callable[[], None]:
-        """Return what brings back the state of now. Amortised O(1) a row: see journal.py."""
-        return self._journal.undo(int(self.sets[0].marks[SLICES]))
+        """Return what brings back the state of now, and the definitions. Amortised O(1) a row: see journal.py."""
+        undo, plan, shapes, journal = (
+            self._journal.undo(int(self.sets[0].marks[SLICES])),
+            self.plan,
+            self.shapes,
+            self._journal,
+        )
+
+        def back() -> None:
+            self.plan, self.shapes, self._journal = plan, shapes, journal
+            for each in self.sets:
+                each.reshape(shapes)
+            undo()
+
+        return back
 
     @property
     def may_fail(self) -> bool:
         """Whether an aggregation can raise an error."""
         return any(each.binding.may_fail for each in self.sets)
+
+    # ------------------------------------------------------------ definitions that come and go
+
+    def add(self, window_id: int, definition: Window, plan: Plan) -> int:
+        """Answer one more definition by time, from the slices that are held. O(slices).
+
+        Where its edges are those of others, all that is held is of use; else what comes after the slices of now.
+        """
+        timed = len(self.shapes.kinds) > len(self.shapes.own.each)
+        if not isinstance(definition, Sliding | Cumulative) or not timed or plan.emit_empty:
+            raise UnsupportedOperationError(f"slices that are there were not cut for {definition!r}")
+        lead = self.sets[0]
+        since = BEFORE_TIME
+        if not self.shapes.cuts_for(Shapes.of({window_id: definition})):
+            since = int(lead.high[lead.slots()[2]].max(initial=BEFORE_TIME))
+        self._reshape(plan, since)
+        return max(since, self._complete_from)
+
+    def remove(self, window_id: int, plan: Plan) -> None:
+        """Answer a definition no more; slices that only it needed are let go with the next watermark. O(slices)."""
+        session = int(np.flatnonzero(self.shapes.ids == window_id)[0]) - len(self.shapes.kinds)
+        if session >= 0:
+            for each in self.sets:
+                each.forget_session(session)
+        self._reshape(plan, BEFORE_TIME)
+
+    def _reshape(self, plan: Plan, since: int) -> None:
+        before = self.shapes
+        self.plan = plan
+        self.shapes = before.changed_to(plan.windows, since, self.watermark)
+        place = {int(window_id): i for i, window_id in enumerate(self.shapes.ids)}
+        places = ints(place.get(int(window_id), -1) for window_id in before.ids)
+        self.records.renumber(places)
+        for each in self.sets:
+            each.reshape(self.shapes)
+        self._journal = Journal(self, keeping=self.may_fail)
 
     def held_keys(self) -> Array:
         """Return the keys that have slices."""
@@ -238,14 +292,20 @@ class Slices(Strategy):
         """Return all slices. O(n)."""
         arrays = {f"{i}.{name}": array for i, each in enumerate(self.sets) for name, array in each.save().items()}
         arrays |= {f"records.{name}": array for name, array in self.records.save().items()}
-        return arrays | {"watermark": ints([self.watermark])}
+        arrays |= {f"own.{name}": array for name, array in self.shapes.own.save().items()}
+        bounds = {"sinces": self.shapes.sinces, "floors": self.shapes.floors, "gap": ints([self.shapes.gap])}
+        return arrays | bounds | {"marks": ints([self.watermark, self._complete_from])}
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Take over slices that `save` returned. O(n)."""
+        gap = int(state["gap"][0])
+        self.shapes = replace(self.shapes, sinces=state["sinces"], floors=state["floors"], gap=gap)
         for i, each in enumerate(self.sets):
+            each.reshape(self.shapes)
             each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
         self.records.load({n.partition(".")[2]: array for n, array in state.items() if n.startswith("records.")})
-        self.watermark = int(state["watermark"][0])
+        self.shapes.own.load({n.removeprefix("own."): array for n, array in state.items() if n.startswith("own.")})
+        self.watermark, self._complete_from = state["marks"].tolist()
         self._before = None
 
     def metrics(self) -> dict[str, int]:
@@ -255,7 +315,7 @@ class Slices(Strategy):
             "slices": int(lead.marks[SLICES]),
             "merges": int(lead.marks[MERGES]),
             "splits": 0,
-            "kept": 0,
+            "kept": sum(each.kept for each in self.sets),
             "bytes": sum(each.bytes for each in self.sets),
         }
 
@@ -282,8 +342,13 @@ def _groups(plan: Plan) -> tuple[dict[str, Aggregation], list[Binding]]:
         if name not in runs:
             binding = _bound(plan, {name: each})
             objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
-            groups.setdefault((binding.compiled, objects), {})[name] = each
+            kept = _keeps_rows(plan, [each])
+            groups.setdefault((binding.compiled, objects, kept), {})[name] = each
     return runs, [_bound(plan, group) for group in groups.values()]
+
+
+def _keeps_rows(plan: Plan, aggregations: Iterable[Aggregation]) -> bool:
+    return decide(Facts.of(plan.windows.values(), aggregations, ordered=plan.ordered)).kept.answer == ROWS
 
 
 def _bound(plan: Plan, aggregates: Mapping[str, Aggregation]) -> Binding:

@@ -7,12 +7,15 @@ behind it, the comment is what its value must look like:
 
     agg.max("v").commutative  # True
 
-A block that begins with the line `# raises NameOfError` must raise that error. Without files: README.md and docs/.
+A block that begins with the line `# raises NameOfError` must raise that error. What a block prints must be what a
+```text block right behind it shows, if there is one. Without files: README.md and docs/.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import linecache
 import re
 import sys
@@ -21,6 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"\s*^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RAISES = re.compile(r"# raises (\w+)")
 
 
@@ -33,14 +37,19 @@ def run_page(path: Path) -> list[str]:
         line = text.count("\n", 0, block.start()) + 2
         where = f"{path.relative_to(ROOT)}:{line}"
         expected = RAISES.match(block[1])
+        printed = io.StringIO()
         try:
-            wrong += run_block(block[1], where, space)
+            with contextlib.redirect_stdout(printed):
+                wrong += run_block(block[1], where, space)
         except Exception as error:
             if expected is None or type(error).__name__ != expected[1]:
                 wrong.append(f"{where}: {type(error).__name__}: {error}")
         else:
             if expected is not None:
                 wrong.append(f"{where}: nothing raised {expected[1]}")
+        shown = SHOWN.match(text, block.end())
+        if printed.getvalue() and shown is not None and printed.getvalue().rstrip() != shown[1].rstrip():
+            wrong.append(f"{where}: prints what is not shown:\n{printed.getvalue()}")
     return wrong
 
 

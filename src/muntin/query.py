@@ -8,7 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.engines import batch
+from muntin.engines.explain import explain
+from muntin.engines.explained import QueryPlan
 from muntin.engines.stream import Stream
+from muntin.slicing.plan import Forced
 from muntin.slicing.question import Question
 
 
@@ -40,6 +43,61 @@ class Query(Question):
         O(n log n) to sort the rows where they are not, and O(1) combines a row for each window definition.
         """
         return batch.run(self, table)
+
+    def explain(
+        self,
+        schema: Any = None,
+        strategy: str = "auto",
+        merge: str = "auto",
+        *,
+        keys: int = 1000,
+        rows_per_second: float | None = None,
+    ) -> QueryPlan:
+        """Say how this query would run: what answers each window and why, what is kept, and how much that is.
+
+        `schema` has the types of the columns: an Arrow schema, a mapping of names to Arrow types, or a table. Without
+        it they are assumed, and the plan says how. `strategy` and `merge` are as in `stream`. State is reckoned for a
+        number of `keys`; where rows are kept, for so many `rows_per_second` of each key (a unit of time, where times
+        are integers). No row is read.
+
+        >>> from muntin import Query, agg, window
+        >>> query = Query(window.sliding("1 hour", every="1 minute"), {"high": agg.max("v")}, watermark="10 seconds")
+        >>> plan = query.explain()
+        >>> plan.windows[0].strategy, plan.stores[0].slices, plan.stores[0].bytes
+        ('slices', 62, 4136)
+        >>> print(plan)
+        query
+          aggregates  high = agg.max('v')
+          key         none: all rows share their windows
+          time        ts, timestamp[us]
+          assumed     ts is timestamp[us], v is double; give schema= to have it exact
+        window 0
+          definition  window.sliding('1 hour', every='1 minute')
+          class       context free, measured in time
+          strategy    slices
+          rows        none is kept (out of order, commutative): a late row is combined with the state of its
+                      slice, whose edges do not depend on it
+          edges       0.01667 a second; a window has up to 60 slices
+          in run      high by two_stacks where a slide brings fewer than eight rows (at most three combines a
+                      row); high by boundary where it brings eight or more (a row is combined once, into a
+                      slice; a window is three combines of slices)
+        kept by slices
+          windows     0
+          slices      0.01667 a second and key, at most
+          merged by   high by lazy (a window has up to 60 slices, and a tree pays for more than 64)
+          state       32 bytes a slice, up to 62 at a time; up to 4.04 KiB a key, 3.94 MiB for 1,000 keys
+        run
+          how         rows are sorted by time, unless they are in order already; then each window takes one pass
+                      over them
+        stream
+          watermark   the greatest time seen less '10 seconds', or what advance() says; a window is emitted when
+                      it reaches its end
+          lateness    a window that was emitted never changes; rows that no window takes are in late
+          early       no window is emitted before it is due
+          idle        the watermark waits for rows
+          order       rows come in any order
+        """
+        return explain(self, schema, Forced(strategy, merge), keys, rows_per_second)
 
     def stream(
         self,

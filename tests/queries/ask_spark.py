@@ -2,7 +2,8 @@
 
     python tests/queries/ask_spark.py        # needs pyspark 4, and Java
 
-Times are whole seconds, so that the trailing window (t - 5, t] is Spark's range from t - 4 to t.
+Times are whole seconds, so that the trailing window (t - 5, t] is Spark's range from t - 4 to t. Trailing windows are
+window frames, the others are grouped by `window` and `session_window`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def tables(count: int, seed: int) -> list[list[list[Any]]]:
 
 
 def ask(asked: list[list[list[Any]]]) -> dict[str, list[list[Any]]]:
-    """Return Spark's answers: for each window (table, key, start, end, rows, sum, max)."""
+    """Return Spark's answers: for each window (table, key, start, end, rows, sum, max, mean)."""
     from pyspark.sql import SparkSession, Window
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -39,23 +40,33 @@ def ask(asked: list[list[list[Any]]]) -> dict[str, list[list[Any]]]:
     frame = spark.createDataFrame(rows, "c int, i int, t long, k string, v long").withColumn(
         "ts", F.timestamp_seconds("t")
     )
-    answers = [F.count("*"), F.sum("v"), F.max("v")]
+    answers = [F.count("*"), F.sum("v"), F.max("v"), F.avg("v")]
+    names = [f"a{i}" for i in range(len(answers))]
 
     def grouped(span: Any) -> Any:
         start, end = F.unix_timestamp("w.start"), F.unix_timestamp("w.end")
-        found = frame.groupBy("c", "k", span.alias("w")).agg(*(a.alias(f"a{i}") for i, a in enumerate(answers)))
-        return found.select("c", "k", start, end, "a0", "a1", "a2")
+        named = [answer.alias(name) for answer, name in zip(answers, names, strict=True)]
+        return frame.groupBy("c", "k", span.alias("w")).agg(*named).select("c", "k", start, end, *names)
 
-    by_rows = Window.partitionBy("c", "k").orderBy("t", "i").rowsBetween(-2, 0)
-    by_time = Window.partitionBy("c", "k").orderBy("t").rangeBetween(-4, 0)
+    def by_rows(count: int) -> Any:
+        span = Window.partitionBy("c", "k").orderBy("t", "i").rowsBetween(1 - count, 0)
+        return frame.select("c", "k", F.min("t").over(span), "t", *(a.over(span) for a in answers))
+
+    def by_time(seconds: int) -> Any:
+        span = Window.partitionBy("c", "k").orderBy("t").rangeBetween(1 - seconds, 0)
+        return frame.select("c", "k", F.col("t") - seconds, "t", *(a.over(span) for a in answers))
+
     asked_for = {
         "window.session(4)": grouped(F.session_window("ts", "4 seconds")),
+        "window.session(1)": grouped(F.session_window("ts", "1 second")),
         "window.tumbling(7, offset=3)": grouped(F.window("ts", "7 seconds", "7 seconds", "3 seconds")),
+        "window.tumbling(10)": grouped(F.window("ts", "10 seconds")),
         "window.sliding(10, every=4)": grouped(F.window("ts", "10 seconds", "4 seconds")),
-        "window.trailing(rows(3))": frame.select(
-            "c", "k", F.min("t").over(by_rows), "t", *(a.over(by_rows) for a in answers)
-        ),
-        "window.trailing(5)": frame.select("c", "k", F.col("t") - 5, "t", *(a.over(by_time) for a in answers)),
+        "window.sliding(12, every=5, offset=-2)": grouped(F.window("ts", "12 seconds", "5 seconds", "-2 seconds")),
+        "window.trailing(rows(3))": by_rows(3),
+        "window.trailing(rows(8))": by_rows(8),
+        "window.trailing(5)": by_time(5),
+        "window.trailing(20)": by_time(20),
     }
     return {name: sorted((list(row) for row in found.collect()), key=repr) for name, found in asked_for.items()}
 

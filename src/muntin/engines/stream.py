@@ -12,21 +12,21 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.columns import Column, pick, select
-from muntin.durations import in_unit_of
 from muntin.engines import stream_snapshots
 from muntin.engines.answer_tables import AnswerTables
+from muntin.engines.assumed import CLOCK_TYPE
 from muntin.engines.batch import as_table, require_order, require_room, time_column
+from muntin.engines.explain import Subject, explain, explain_running
+from muntin.engines.explained import QueryPlan
 from muntin.engines.progress import Progress
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.slicing.keys import KeyTable
-from muntin.slicing.plan import STRATEGIES, Forced, strategies_for
+from muntin.slicing.plan import STRATEGIES, Forced, plan_of, strategies_for
 from muntin.slicing.question import Question
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import INT64, Array, ColumnType, assignable, column_type
 from muntin.windows.base import Window
 
-CLOCK_TYPE = column_type(pa.timestamp("us"))
-"""The type of the times of rows that get the clock's."""
 _FEW_KEYS = 64
 
 
@@ -272,6 +272,21 @@ class Stream:
             totals["bytes"] += self._settled.keys.nbytes
         return {**self._counts, **totals, "watermark": self.watermark}
 
+    def explain(self) -> QueryPlan:
+        """Say how this stream answers each window, and what is there now. O(windows); see `Query.explain`.
+
+        >>> from muntin import Query, agg, window
+        >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t").stream()
+        >>> _ = stream.push({"t": [1, 12]})
+        >>> stream.explain().stores[0].now["slices"]
+        1
+        """
+        settled = self._settled
+        if settled is None:
+            return explain(self._question, forced=self._forced, windows=self._windows)
+        subject = Subject(self._question, self._windows, settled.plan, settled.strategies, self._forced, {})
+        return explain_running(subject, self._complete_from, self.metrics())
+
     def snapshot(self) -> bytes:
         """Return the whole state as bytes, from which `Query.stream` goes on. O(state).
 
@@ -362,22 +377,9 @@ class _Settled:
         self.types = types
         self.key_types = keys
         self.forced = forced
-        resolved = {i: each.resolve(time) for i, each in windows.items()}
-        lateness = in_unit_of(question.allowed_lateness, time, "allowed_lateness")
-        early = question.emit_early is not None
-        self.plan = Plan(
-            resolved,
-            question.aggregates,
-            types,
-            time,
-            lateness,
-            question.partial,
-            question.emit_empty,
-            early,
-            question.ordered,
-        )
+        self.plan = plan_of(question, windows, types, time)
         self.progress = Progress(question, time, clock)
-        self.tables = AnswerTables(self.plan, list(resolved.values()), keys)
+        self.tables = AnswerTables(self.plan, list(self.plan.windows.values()), keys)
         self.keys = KeyTable(list(keys.values()))
         self.strategies: list[Strategy] = strategies_for(self.plan, forced)
         self._crowd = _FEW_KEYS

@@ -45,7 +45,7 @@ class Counted(Replayed):
         """Return why slices in row numbers cannot answer a plan, or None if they can."""
         for each in plan.windows.values():
             if not isinstance(each, SlidingRows):
-                return f"{each!r} is not measured in rows"
+                return f"{each!r} is neither tumbling nor sliding by rows"
         singles = [each.range.count == 1 for each in plan.windows.values() if isinstance(each, SlidingRows)]
         if any(singles) and not all(singles):
             return "a window of one row refuses late rows that longer ones take in its midst"

@@ -186,21 +186,24 @@ class Run:
         span = self.span
         return Facts(binding, span.longest, span.overlap, self.rows / max(span.count, 1), self._sortable(binding))
 
+    def facts(self, aggregations: Mapping[str, Aggregation]) -> list[Facts]:
+        """Return, for aggregations that run together, what the choice of their algorithm depends on."""
+        return [self._facts(self._bind(group)) for group in self._groups(aggregations)]
+
     def explained(self, aggregations: Mapping[str, Aggregation]) -> str:
         """Say what would run, and why."""
         span = self.span
         apart = f"{self.rows / max(span.count, 1):.4g} rows apart; a row falls into {span.overlap:.4g} of them at most"
         lines = [f"{self.rows} rows, {span.count} windows of {span.longest} rows at most, {apart}"]
-        for group in self._groups(aggregations):
-            binding = self._bind(group)
-            facts = self._facts(binding)
+        for facts in self.facts(aggregations):
+            binding = facts.binding
             auto = self.aggregator == "auto"
             name = choose(facts).aggregator if auto else self.aggregator
             self._require_suited(name, binding)
             compiled = binding.compiled or name == "order_statistics"
             how = "compiled" if compiled else "as plain Python, because its state is an object"
             by = name if auto else f"{name}, as was asked for"
-            lines += [", ".join(map(str, group.values())), f"  runs {how}, by {by}"]
+            lines += [", ".join(map(str, binding.aggregations)), f"  runs {how}, by {by}"]
             lines += [explained(facts)] if auto else []
         return "\n".join(lines)
 

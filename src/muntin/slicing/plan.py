@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.slicing.counted import Counted
 from muntin.slicing.mergers import MERGERS
+from muntin.slicing.question import Question
 from muntin.slicing.rivals.buckets import Buckets
 from muntin.slicing.rivals.cutty import Cutty
 from muntin.slicing.rivals.pairs import Pairs
@@ -15,6 +18,7 @@ from muntin.slicing.rivals.tuple_tree import TupleTree
 from muntin.slicing.slices import Slices
 from muntin.slicing.strategy import Plan, Strategy
 from muntin.slicing.tuples import Tuples
+from muntin.types import ColumnType
 from muntin.windows.base import Rows, Window
 from muntin.windows.counts import SlidingRows
 
@@ -28,6 +32,8 @@ STRATEGIES: dict[str, Any] = {
     "cutty": Cutty,
 }
 """What can be forced, by name. The first three are what is chosen; the others are their rivals."""
+CHOSEN_FROM = ("slices", "counted", "tuples")
+"""What is chosen from when nothing is forced, the better ones first. The last one answers everything."""
 SINGLE = SlidingRows(Rows(1), Rows(1))
 """Windows of one row each, which judge late rows otherwise than longer ones: these number them apart."""
 
@@ -47,6 +53,23 @@ class Forced:
                 raise InvalidArgumentError(f"there is no {name} {value!r}; there are auto, {', '.join(known)}")
 
 
+def plan_of(
+    question: Question, windows: Mapping[int, Window], types: Mapping[str, ColumnType], time: ColumnType
+) -> Plan:
+    """Return what is to be answered, now that the types of the columns are known."""
+    return Plan(
+        windows={i: each.resolve(time) for i, each in windows.items()},
+        aggregates=question.aggregates,
+        types=types,
+        time_type=time,
+        lateness=in_unit_of(question.allowed_lateness, time, "allowed_lateness"),
+        partial=question.partial,
+        emit_empty=question.emit_empty,
+        early=question.emit_early is not None,
+        ordered=question.ordered,
+    )
+
+
 def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
     """Return strategies that together answer all windows of a plan.
 
@@ -56,7 +79,7 @@ def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
     for i, each in plan.windows.items():
         name = chosen_for(replace(plan, windows={i: each}), forced.strategy)
         groups.setdefault((name, each == SINGLE), {})[i] = each
-    if forced.strategy not in ("auto", *(name for name, _ in groups)):
+    if plan.windows and forced.strategy not in ("auto", *(name for name, _ in groups)):
         raise UnsupportedOperationError(
             f"the strategy {forced.strategy!r} can answer none of these windows: {why_not(forced.strategy, plan)}"
         )
@@ -66,9 +89,7 @@ def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
 
 def chosen_for(plan: Plan, forced: str = "auto") -> str:
     """Return the name of the strategy for a single window: as forced where that can answer it."""
-    names = ["slices", "counted", "tuples"]
-    if forced != "auto":
-        names.insert(0, forced)
+    names = CHOSEN_FROM if forced == "auto" else (forced, *CHOSEN_FROM)
     return next(name for name in names if why_not(name, plan) is None)
 
 

@@ -31,7 +31,7 @@ from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
 from muntin.windows.times import Cumulative, Sliding
 
-_MANY_SLICES = 64
+MANY_SLICES = 64
 """Windows of more slices than this are answered from a tree: with fewer, keeping it up costs more than it saves."""
 _MANY_KEYS = 4096
 """From so many keys on, rows are put into the order of their keys first: slices are then met in the order of memory."""
@@ -69,7 +69,7 @@ class Slices(Replayed):
             if reason:
                 raise UnsupportedOperationError(f"{self.plan.merge} cannot merge these slices: {reason}")
             return self.plan.merge
-        return "flat_fat" if self.shapes.most_slices() > _MANY_SLICES else "lazy"
+        return "flat_fat" if self.shapes.most_slices() > MANY_SLICES else "lazy"
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:

@@ -1,0 +1,243 @@
+"""What a query will do, in words and in numbers: what `explain` returns."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from textwrap import wrap
+from typing import Any
+
+_WIDTH = 104
+_INDENT = 14
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An aggregator, what it merges, and why it was chosen."""
+
+    aggregates: tuple[str, ...]
+    aggregator: str
+    why: str
+    when: str = ""
+    """What must hold for it, where that depends on the rows."""
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        when = f" {self.when}" if self.when else ""
+        return f"{', '.join(self.aggregates)} by {self.aggregator}{when} ({self.why})"
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """How one window is answered."""
+
+    window_id: int
+    window: str
+    context: str
+    """Context free, forward context free, or forward context aware."""
+    measure: str
+    strategy: str
+    not_by: Mapping[str, str]
+    """Better strategies, or the one that was asked for, and why it is none of them."""
+    kept: str
+    """What is kept of rows besides states: "rows", "values" or "nothing"."""
+    rule: str
+    """The rule of the decision tree that this window comes to, and what it says must be kept."""
+    must_keep: str
+    why: str
+    edges: float | None
+    """How many edges it has a second (a unit of time, where times are integers); None where only rows tell.
+
+    Of sessions, the most that there can be.
+    """
+    slices: int | None
+    """How many slices a window has, at most; None where only rows tell, or where there are none."""
+    run: tuple[Chosen, ...]
+    """What merges rows in `run`. Where it depends on how many rows there are, what it may be."""
+    complete_from: Any = None
+    """In a running stream, for a window that was added: from when on it is complete."""
+
+    def lines(self, unit: str) -> Iterator[tuple[str, str]]:
+        """Yield what is said of it, with titles."""
+        yield "class", f"{self.context}, measured in {self.measure}"
+        yield "strategy", "; ".join([self.strategy, *(f"not {name}: {why}" for name, why in self.not_by.items())])
+        kept = {"nothing": "none is kept", "values": "their values are kept, sorted"}.get(self.kept, "they are kept")
+        if self.kept == self.must_keep:
+            yield "rows", f"{kept} ({self.rule}): {self.why}"
+        else:
+            yield "rows", f"{kept}, as {self.strategy} does; slices would keep {self.must_keep} ({self.rule})"
+        if self.edges is None:
+            yield "edges", "where the rows put them"
+        else:
+            most = "" if self.context == "context free" else "at most "
+            slices = "" if self.slices is None else f"; a window has up to {_count(self.slices, 'slice')}"
+            yield "edges", f"{most}{_number(self.edges)} a {unit}{slices}"
+        yield "in run", "; ".join(map(str, self.run))
+        if self.complete_from is not None:
+            yield "complete", f"from {self.complete_from} on: it was added while rows came"
+
+
+@dataclass(frozen=True)
+class StorePlan:
+    """What one strategy keeps for the windows that it answers."""
+
+    strategy: str
+    window_ids: tuple[int, ...]
+    merge: tuple[Chosen, ...]
+    """What merges slices, or rows, into windows."""
+    slices_per_second: float | None
+    """Slices a second and key (or a unit of time, where times are integers), at most."""
+    slices: int | None
+    """Slices that a key holds at a time."""
+    slice_bytes: int | None
+    value_bytes: int | None
+    """The bytes of each distinct value of a slice, where values are kept."""
+    row_bytes: int | None
+    """The bytes of a row that is kept."""
+    row_time: float | None
+    """For how long rows are kept, in seconds or units of time; None where only rows tell."""
+    row_count: int
+    """How many of the last rows are kept whatever their time."""
+    bytes: int | None
+    """The bytes of state of a key, about and between pushes; None where they depend on how many rows come."""
+    note: str = ""
+    """What the estimate leaves out."""
+    now: Mapping[str, int] | None = None
+    """In a running stream: what is there."""
+
+    def lines(self, unit: str, keys: int) -> Iterator[tuple[str, str]]:
+        """Yield what is said of it, with titles."""
+        yield "windows", ", ".join(map(str, self.window_ids))
+        if self.slices_per_second is not None:
+            yield "slices", f"{_number(self.slices_per_second)} a {unit} and key, at most"
+        yield "merged by", "; ".join(map(str, self.merge))
+        yield "state", self._state(unit, keys)
+        if self.now is not None:
+            yield "now", ", ".join(f"{name} {count}" for name, count in self.now.items())
+
+    def _state(self, unit: str, keys: int) -> str:
+        parts = []
+        if self.slice_bytes is not None:
+            held = "" if self.slices is None else f", up to {self.slices:,} at a time"
+            parts.append(f"{_count(self.slice_bytes, 'byte')} a slice{held}")
+        if self.value_bytes is not None:
+            parts.append(f"{_count(self.value_bytes, 'byte')} for each distinct value of a slice")
+        if self.row_bytes is not None:
+            parts.append(f"{_count(self.row_bytes, 'byte')} a row, {self._kept_for(unit)}")
+        if self.bytes is not None:
+            most = "up to" if self.row_bytes is None else "about"
+            parts.append(f"{most} {_size(self.bytes)} a key, {_size(self.bytes * keys)} for {_count(keys, 'key')}")
+        if parts and self.note:
+            parts.append(self.note)
+        return "; ".join(parts) or "not estimated"
+
+    def _kept_for(self, unit: str) -> str:
+        if self.row_time is None:
+            return "kept for as long as the rows themselves say"
+        last = f"the last {_count(self.row_count, 'row')}, and those of " if self.row_count else "those of "
+        return f"{last}the last {_count(self.row_time, unit)}"
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """How a query runs. Print it; or read its fields, which are plain values (`to_dict` has all of them).
+
+    `unit` is what rates are counted by: seconds, or units of time where the times are integers.
+    """
+
+    windows: tuple[WindowPlan, ...]
+    stores: tuple[StorePlan, ...]
+    aggregates: Mapping[str, str]
+    key: tuple[str, ...]
+    time: str | None
+    time_type: str
+    unit: str
+    assumed: Mapping[str, str]
+    """Columns whose types nobody has said, and what was assumed."""
+    keys: int
+    """The number of keys for which bytes are reckoned."""
+    bytes: int | None
+    """The bytes of state of so many keys; None where they depend on how many rows come."""
+    run: str
+    watermark: str
+    lateness: str
+    early: str
+    idle: str
+    order: str
+    now: Mapping[str, Any] | None = None
+    """In a running stream: its metrics."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as plain values, for JSON."""
+        return asdict(self)
+
+    def sections(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        """Yield what is said, in sections of lines with titles."""
+        yield "query", list(self._of_the_query())
+        for window in self.windows:
+            lines = list(window.lines(self.unit))
+            yield f"window {window.window_id}", [("definition", window.window), *lines]
+        for store in self.stores:
+            yield f"kept by {store.strategy}", list(store.lines(self.unit, self.keys))
+        yield "run", [("how", self.run)]
+        yield "stream", list(self._of_the_stream())
+
+    def _of_the_query(self) -> Iterator[tuple[str, str]]:
+        yield "aggregates", ", ".join(f"{name} = {each}" for name, each in self.aggregates.items())
+        yield "key", ", ".join(self.key) or "none: all rows share their windows"
+        yield "time", "the clock's, as rows come" if self.time is None else f"{self.time}, {self.time_type}"
+        if self.assumed:
+            columns = ", ".join(f"{name} is {kind}" for name, kind in self.assumed.items())
+            yield "assumed", f"{columns}; give schema= to have it exact"
+
+    def _of_the_stream(self) -> Iterator[tuple[str, str]]:
+        yield "watermark", self.watermark
+        yield "lateness", self.lateness
+        yield "early", self.early
+        yield "idle", self.idle
+        yield "order", self.order
+        if self.now is not None:
+            yield "now", ", ".join(f"{name} {count}" for name, count in self.now.items())
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        lines = []
+        for title, section in self.sections():
+            lines.append(title)
+            for name, text in section:
+                first, *rest = wrap(text, _WIDTH - _INDENT, break_long_words=False, break_on_hyphens=False) or [""]
+                lines += [f"  {name:<{_INDENT - 2}}{first}", *(" " * _INDENT + line for line in rest)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return a table, for notebooks."""
+        rows = []
+        for title, section in self.sections():
+            rows.append(f'<tr><th colspan="2" style="text-align:left">{html.escape(title)}</th></tr>')
+            for name, text in section:
+                cells = "".join(f'<td style="text-align:left">{html.escape(each)}</td>' for each in (name, text))
+                rows.append(f"<tr>{cells}</tr>")
+        return f"<table>{''.join(rows)}</table>"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _count(value: float, what: str) -> str:
+    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"
+    if value == 1:
+        return f"{shown} {what}"
+    first, *rest = what.split(" ", 1)
+    return " ".join([shown, f"{first}s", *rest])
+
+
+def _size(count: int) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.3g} {unit}" if unit != "bytes" else f"{count} bytes"
+        count /= 1024  # type: ignore[assignment]
+    return f"{count:.3g} GiB"

@@ -1,6 +1,7 @@
-"""Runs the benchmarks: `python benchmarks/run.py [NAME ...] [--quick] [--json] [--write-readme] [--list]`.
+"""Runs the benchmarks: `python benchmarks/run.py [NAME ...] [OPTION ...]`; `--help` names the options.
 
-Without a name all run, in the order of the list, about five minutes. Exits with 0 whether or not targets are reached.
+A name stands for all that begin with it and `_`, too: `slicing` for `slicing_rows` and its kin. Without a name all run,
+in the order of the list, about fifteen minutes. Exits with 0 whether or not targets are reached.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from harness import Figure, as_json, environment, show, show_summary, write_readme
+from charts import draw
+from harness import Figure, as_json, count_processor_time, environment, show, show_summary, write_readme
 
 EXPERIMENTS = (
     "slide_extremes",
@@ -32,7 +34,17 @@ EXPERIMENTS = (
     "fiba",
     "citi_bike",
     "keys",
+    "slicing_rows",
+    "slicing_rivals",
+    "slicing_latency",
+    "slicing_keys",
+    "slicing_memory",
 )
+
+
+def named(name: str) -> list[str]:
+    """Return the experiments that a name stands for."""
+    return [each for each in EXPERIMENTS if each == name or each.startswith(f"{name}_")]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -41,19 +53,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(EXPERIMENTS)}")
     parser.add_argument("--json", action="store_true", help="results as JSON on stdout; the tables go to stderr")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows and few rounds: a smoke test")
+    parser.add_argument(
+        "--charts", action="store_true", help="draw what is a chart into docs/figures (needs matplotlib)"
+    )
+    parser.add_argument("--cpu", action="store_true", help="processor time of one thread, for a machine that is shared")
     parser.add_argument("--write-readme", action="store_true", help="put the table of this run into README.md")
     parser.add_argument("--list", action="store_true", help="list the experiments and stop")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.names if name not in EXPERIMENTS]
+    unknown = [name for name in options.names if not named(name)]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
     if options.list:
         for name in EXPERIMENTS:
             print(f"{name:<16} {(importlib.import_module(name).__doc__ or '').splitlines()[0]}")
         return
+    if options.cpu:
+        count_processor_time()
     out = sys.stderr if options.json else sys.stdout
     figures: list[Figure] = []
-    for name in options.names or EXPERIMENTS:
+    chosen = [each for name in options.names for each in named(name)] or EXPERIMENTS
+    for name in dict.fromkeys(chosen):
         for figure in importlib.import_module(name).run(options.quick):
             show(figure, out)
             figures.append(figure)
@@ -61,6 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\n" + ", ".join(f"{name} {value}" for name, value in environment().items()), file=out)
     if options.json:
         print(json.dumps(as_json(figures), indent=2))
+    if options.charts:
+        for path in draw(figure.chart for figure in figures if figure.chart is not None):
+            print(path, file=out)
     if options.write_readme:
         write_readme(figures)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,6 +41,7 @@ class ColumnType:
         return "object" if self.logical is None else str(self.logical)
 
 
+@cache  # asked for several times a push, of few types
 def _family(logical: pa.DataType | None) -> str:
     if logical is None:
         return "other"

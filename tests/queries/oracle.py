@@ -69,7 +69,7 @@ Windows
 Before and without rows
  19. With `emit_early` windows that hold rows are also emitted before they are due, whenever the greatest time seen (or
      the clock, for `ProcessingTime`) has moved on by so much since the last time. It is counted from the first push
-     with rows on (from the start, by the clock), and looked at in every call but `close`. An early window is emitted
+     with rows on, and looked at in every call but `close`. An early window is emitted
      again, at the next such time or when it is due, only if other rows are in it than were. One that is no more, such
      as a session that has grown, is retracted at once. Windows by rows that are not full are emitted early only with
      `partial`.
@@ -499,7 +499,7 @@ class Stream:
         self.query = query
         self.clock = clock
         self.came = 0
-        self.last_early: float | None = clock() if isinstance(query.emit_early, ProcessingTime) else None
+        self.last_early: float | None = None
         self.windows = query.resolved
         self.watermark = -NEVER
         self.seen = -NEVER
@@ -553,7 +553,7 @@ class Stream:
             return False
         by_clock = isinstance(span, ProcessingTime)
         now = self.clock() if by_clock else self.seen
-        if self.last_early is None and now > -NEVER:
+        if self.last_early is None and self.seen > -NEVER:
             self.last_early = now
         if self.last_early is None or now - self.last_early < (span.duration if by_clock else span):
             return False

@@ -12,6 +12,7 @@ from queries import oracle
 from muntin import Query
 from muntin.slicing.plan import STRATEGIES, why_not
 from muntin.slicing.strategy import Plan
+from muntin.types import INT64
 
 FORCED = ("auto", *STRATEGIES)
 """The strategies that every transcript and every random query is played to, where they can answer."""
@@ -22,7 +23,7 @@ def answering(query: oracle.Query) -> list[str]:
     plan = Plan(
         windows={},
         aggregates=query.aggregates,
-        types={},
+        types={column: INT64 for each in query.aggregates.values() for column in each.columns},
         time_type=query.time_type,
         lateness=query.lateness,
         partial=query.partial,

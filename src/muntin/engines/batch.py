@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ def run(query: Question, table: Any) -> pa.Table:
     windows = [definition.resolve(time.type) for definition in query.windows]
     if query.ordered:
         require_order(time.values.astype(np.int64), query.time, after=-(2**63))
-    require_room(time, query.time, windows)
+    require_room(time, query.time, reach_of(windows))
     for name in query.columns:
         pick(data, name, data.column_names)  # refused by name, before any work is done
     codes, keys = key_numbers([pick(data, name, data.column_names) for name in query.key], data.num_rows)
@@ -69,10 +69,14 @@ def as_table(table: Any) -> pa.Table:
     raise InvalidArgumentError(f"a table is needed: Arrow, pandas or a dict of columns; got a {type(table).__name__}")
 
 
-def require_room(time: Column, name: str, windows: list[Window]) -> None:
-    """Refuse times so far out that a window of theirs would reach beyond what int64 can hold."""
+def reach_of(windows: Iterable[Window]) -> int:
+    """Return how far from a row's time a window of it can begin or end, at most."""
     lengths = [getattr(each, part, 0) for each in windows if each.measure is not Measure.DELTA for part in _LENGTHS]
-    reach = 2 * max((length for length in lengths if isinstance(length, int)), default=0)
+    return 2 * max((length for length in lengths if isinstance(length, int)), default=0)
+
+
+def require_room(time: Column, name: str, reach: int) -> None:
+    """Refuse times so far out that a window of theirs would reach beyond what int64 can hold."""
     if len(time.values):
         low, high = int(time.values.min()), int(time.values.max())
         if low - reach < -(2**63) or high + reach >= 2**63:

@@ -17,6 +17,7 @@ from muntin.engines.assumed import types_of
 from muntin.engines.explained import Chosen, QueryPlan, StorePlan, WindowPlan
 from muntin.errors import InvalidArgumentError
 from muntin.slicing import expected
+from muntin.slicing.counted import Counted
 from muntin.slicing.decisions import NOTHING, ROWS, VALUES, Facts, decide
 from muntin.slicing.over_rows import Run
 from muntin.slicing.plan import CHOSEN_FROM, Forced, name_of, plan_of, strategies_for, why_not
@@ -230,6 +231,8 @@ def _merged_by(strategy: Strategy) -> Iterator[Chosen]:
     if isinstance(strategy, Slices):
         for each in strategy.sets:
             yield _merger(strategy, each)
+    elif isinstance(strategy, Counted):
+        yield Chosen(names, "flat_fat", "a tree over slices in row numbers answers a window in O(log n) combines")
     elif name_of(strategy) in _RIVALS:
         yield Chosen(names, *_RIVALS[name_of(strategy)])
     else:

@@ -15,7 +15,7 @@ from muntin.columns import Column, pick, select
 from muntin.engines import stream_snapshots
 from muntin.engines.answer_tables import AnswerTables
 from muntin.engines.assumed import CLOCK_TYPE
-from muntin.engines.batch import as_table, require_order, require_room, time_column
+from muntin.engines.batch import as_table, reach_of, require_order, require_room, time_column
 from muntin.engines.explain import Subject, explain, explain_running
 from muntin.engines.explained import QueryPlan
 from muntin.engines.progress import Progress
@@ -190,8 +190,8 @@ class Stream:
 
     def _count(self, data: pa.Table, behind: Array, late: Array) -> None:
         self._counts["rows"] += data.num_rows
-        self._counts["late"] += int(behind.sum())
-        self._counts["dropped"] += int(late.sum())
+        self._counts["late"] += int(np.count_nonzero(behind))
+        self._counts["dropped"] += int(np.count_nonzero(late))
         self._late_schema = self._late_schema or data.schema
         if late.any():
             self._late = [*self._late, data.filter(pa.array(late))]
@@ -378,6 +378,7 @@ class _Settled:
         self.key_types = keys
         self.forced = forced
         self.plan = plan_of(question, windows, types, time)
+        self._reach = reach_of(self.plan.windows.values())
         self.progress = Progress(question, time, clock)
         self.tables = AnswerTables(self.plan, list(self.plan.windows.values()), keys)
         self.keys = KeyTable(list(keys.values()))
@@ -412,7 +413,7 @@ class _Settled:
             raise ColumnTypeError(
                 f"the time column {name!r} holds {times.type}; it held {kind} before, and must stay so"
             )
-        require_room(times, name, list(self.plan.windows.values()))
+        require_room(times, name, self._reach)
         return times.values.astype(np.int64)
 
     def release_keys(self) -> None:
@@ -436,7 +437,7 @@ class _Settled:
         resolved = window.resolve(self.plan.time_type)
         plan = replace(self.plan, windows={**self.plan.windows, window_id: resolved})
         complete = self._add(question, plan, window_id, resolved)
-        self.question, self.plan = question, plan
+        self.question, self.plan, self._reach = question, plan, reach_of(plan.windows.values())
         self.tables = AnswerTables(plan, list(plan.windows.values()), self.key_types)
         return complete
 

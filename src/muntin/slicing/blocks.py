@@ -74,7 +74,7 @@ def given_back(arena: Any, blocks: Any, marks: Any, free: Any, key: int) -> None
     size[key] = 0
 
 
-@kernel
+@inlined
 def has_room(arena: Any, blocks: Any, marks: Any, free: Any, key: int) -> bool:
     """Make room for one more slice at the end of a key's block; say whether there was memory for it."""
     base, length, head, size, stale = blocks
@@ -102,7 +102,7 @@ def has_room(arena: Any, blocks: Any, marks: Any, free: Any, key: int) -> bool:
     return True
 
 
-@kernel
+@inlined
 def opened(arena: Any, blocks: Any, marks: Any, key: int, at: int) -> int:
     """Open a slot for a new slice before the at-th of a key, whose block has room; return it."""
     base, _, head, size, stale = blocks

@@ -290,7 +290,11 @@ class CountSet:
         rows, slices = _slots(self.row_blocks, keys), _slots(self.blocks, keys)
         used = int(self.cursor[1])
         tables = dict(
-            zip(("shifts", "fresh", "odd", "least"), (table[:used].copy() for table in self.apart_tables), strict=True)
+            zip(
+                ("shifts", "fresh", "odd", "least"),
+                (table[:used].ravel().copy() for table in self.apart_tables),
+                strict=True,
+            )
         )
         arrays = {name: array[keys] for name, array in self.keyed.items()}
         arrays |= {"keys": keys, "row_sizes": self.row_blocks[3][keys], "sizes": self.blocks[3][keys]}
@@ -306,7 +310,10 @@ class CountSet:
         for name in KEYED:
             self.keyed[name][keys] = arrays[name]
         self.apart[keys] = arrays["apart"]
-        self.apart_tables = tuple(arrays[name].copy() for name in ("shifts", "fresh", "odd", "least"))
+        definitions = len(self.shapes.lengths)
+        self.apart_tables = tuple(
+            arrays[name].reshape(-1, definitions).copy() for name in ("shifts", "fresh", "odd", "least")
+        )
         self.cursor[:] = arrays["cursor"]
         revived = States(self.binding).revived
         self._make_room_for_rows(_laid_out(self.row_blocks, self.row_marks, keys, arrays["row_sizes"]))

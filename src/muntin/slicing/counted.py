@@ -12,11 +12,12 @@ from muntin.aggregations.binding import Binding, bind
 from muntin.slicing.blocks import SLICES
 from muntin.slicing.count_set import CountSet, RowShapes, leaving
 from muntin.slicing.counted_slices import SHIFTS, SPLITS
+from muntin.slicing.journal import Replayed
 from muntin.slicing.records import Found, Records
 from muntin.slicing.results import to_arrow
 from muntin.slicing.runs import keeps_runs
 from muntin.slicing.shapes import ints
-from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
+from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan
 from muntin.types import Array
 from muntin.windows.counts import SlidingRows
 
@@ -24,7 +25,7 @@ _CHANGED = -1
 """What stands on record for the last row of a window whose rows have changed since it was emitted."""
 
 
-class Counted(Strategy):
+class Counted(Replayed):
     """Slices for tumbling and sliding windows by rows.
 
     Rows up to the watermark are in slices, so that disorder within the watermark moves nothing. A push takes one merge
@@ -44,7 +45,7 @@ class Counted(Strategy):
         """Return why slices in row numbers cannot answer a plan, or None if they can."""
         for each in plan.windows.values():
             if not isinstance(each, SlidingRows):
-                return f"{each!r} is not measured in rows"
+                return f"{each!r} is neither tumbling nor sliding by rows"
         singles = [each.range.count == 1 for each in plan.windows.values() if isinstance(each, SlidingRows)]
         if any(singles) and not all(singles):
             return "a window of one row refuses late rows that longer ones take in its midst"
@@ -53,7 +54,7 @@ class Counted(Strategy):
                 return f"{name} needs the values of a window in order"
         return None
 
-    def take(self, batch: Batch, watermark: int) -> Array:
+    def _take(self, batch: Batch, watermark: int) -> Array:
         """Put the rows between those there are. O(n log n) for n rows, and a move of each row after the oldest."""
         taken = np.ones(len(batch.times), np.bool_)
         if not len(batch.times):
@@ -74,7 +75,7 @@ class Counted(Strategy):
             each.take(batch.keys, batch.times, order, batch.columns, limit)
         return taken
 
-    def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
+    def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
         """Answer the windows whose last row the watermark has reached. O(log n) combines a window."""
         chosen = self.sets[0].known()
         until = END_OF_TIME if early else watermark
@@ -87,6 +88,11 @@ class Counted(Strategy):
             each.settle(chosen, watermark)
         self._forget(watermark)
         return [answers] if len(answers.keys) else []
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether an aggregation can raise an error."""
+        return any(each.binding.may_fail for each in self.sets)
 
     def _numbered(self, found: Found, again: Array) -> tuple[Found, Array]:
         """Return windows with their revisions; those that are emitted again go on record."""

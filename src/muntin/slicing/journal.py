@@ -6,9 +6,14 @@ it is long; to go back, it is loaded and the pushes since then are taken once mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, Protocol
 
+from muntin.errors import AggregationOverflowError
+from muntin.slicing.strategy import Answers, Batch, Strategy
 from muntin.types import Array
 
 _LEAST = 10_000
@@ -54,3 +59,46 @@ class Journal:
                 self._saved, self._steps = saved, self._steps[:count]
 
         return back
+
+
+class Replayed(Strategy):
+    """A strategy that undoes what failed by doing once more what did not."""
+
+    @abstractmethod
+    def _take(self, batch: Batch, watermark: int) -> Array:
+        """Take rows; see `take`."""
+
+    @abstractmethod
+    def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
+        """Answer windows; see `emit`."""
+
+    @cached_property
+    def _journal(self) -> Journal:
+        return Journal(self, keeping=self.may_fail)
+
+    def take(self, batch: Batch, watermark: int) -> Array:
+        """Take rows, judged by the watermark before them; return which of them some window took."""
+        with self._in_words():
+            taken = self._take(batch, watermark)
+        self._journal.note(len(batch.times), lambda: self._take(batch, watermark))
+        return taken
+
+    def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
+        """Return the windows that are due at this watermark, or have changed since they were emitted."""
+        with self._in_words():
+            answers = self._emit(watermark, horizon, early)
+        self._journal.note(1, lambda: self._emit(watermark, horizon, early))
+        return answers
+
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back the state of now. Amortised O(1) a row."""
+        metrics = self.metrics()
+        return self._journal.undo(metrics["slices"] + metrics["kept"])
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Say which aggregations overflowed."""
+        try:
+            yield
+        except OverflowError as error:
+            raise AggregationOverflowError(f"{', '.join(map(str, self.plan.aggregates.values()))}: {error}") from error

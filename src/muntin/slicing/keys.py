@@ -55,6 +55,7 @@ class KeyTable:
         self._free = np.zeros(0, np.int64)
         self._places = np.zeros((0, 2), np.int64)
         self._arena = np.zeros(0 if self._is_word else _LEAST_BYTES, np.uint8)
+        self._same = np.zeros(0, np.int64)  # without columns all rows have one key
         self._make_room(_LEAST_KEYS)
 
     def __len__(self) -> int:
@@ -84,7 +85,9 @@ class KeyTable:
         """
         self._require(columns, rows)
         if not self.types and rows > 1:
-            return np.full(rows, self._lookup((), 1)[0])
+            if rows > len(self._same) or not len(self):
+                self._same = np.full(rows, self._lookup((), 1)[0])
+            return self._same[:rows]
         before = self.mark()
         try:
             return self._lookup(columns, rows)

@@ -32,10 +32,10 @@ STRATEGIES: dict[str, Any] = {
     "cutty": Cutty,
 }
 """What can be forced, by name. The first three are what is chosen; the others are their rivals."""
-SINGLE = SlidingRows(Rows(1), Rows(1))
-"""Windows of one row each, which judge late rows otherwise than longer ones: these number them apart."""
 CHOSEN_FROM = ("slices", "counted", "tuples")
 """What is chosen from when nothing is forced, the better ones first. The last one answers everything."""
+SINGLE = SlidingRows(Rows(1), Rows(1))
+"""Windows of one row each, which judge late rows otherwise than longer ones: these number them apart."""
 
 
 @dataclass(frozen=True)

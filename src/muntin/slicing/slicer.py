@@ -88,7 +88,7 @@ def widen(arena: Any, slot: int, time: int) -> None:
         count[index(slot)] += 1
 
 
-@kernel
+@inlined  # as what it calls: handing these arrays over takes longer than placing a row
 def place_row(
     rows: Any,
     columns: Columns,

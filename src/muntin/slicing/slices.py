@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +11,10 @@ import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
-from muntin.errors import AggregationOverflowError, UnsupportedOperationError
+from muntin.errors import UnsupportedOperationError
 from muntin.slicing.blocks import MERGES, SLICES
 from muntin.slicing.decisions import ROWS, WHOLE, Decisions, Facts, decide
-from muntin.slicing.journal import Journal
+from muntin.slicing.journal import Journal, Replayed
 from muntin.slicing.kept_set import KeptSet
 from muntin.slicing.mergers import cannot_merge
 from muntin.slicing.object_set import ObjectSet
@@ -26,7 +25,7 @@ from muntin.slicing.run_set import RunSet
 from muntin.slicing.runs import keeps_runs
 from muntin.slicing.shapes import Shapes, ints
 from muntin.slicing.slice_set import SliceSet, require
-from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
+from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan
 from muntin.types import Array
 from muntin.windows.base import Window
 from muntin.windows.own import ContextFree
@@ -39,7 +38,7 @@ _MANY_KEYS = 4096
 """From so many keys on, rows are put into the order of their keys first: slices are then met in the order of memory."""
 
 
-class Slices(Strategy):
+class Slices(Replayed):
     """Slices for windows by time and sessions.
 
     A push is one pass over its rows, whatever the number of windows; a window takes one combine for each of its slices,
@@ -63,7 +62,6 @@ class Slices(Strategy):
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
         self._complete_from = BEFORE_TIME  # slices from here on are all there
-        self._journal = Journal(self, keeping=self.may_fail)
 
     def _merger(self, binding: Binding) -> str:
         """Return what merges slices: as it was asked for, or a tree where windows have many."""
@@ -98,14 +96,8 @@ class Slices(Strategy):
         lateness = self.plan.lateness
         return self.watermark - lateness, self.watermark - max(lateness, 1)
 
-    def take(self, batch: Batch, watermark: int) -> Array:
+    def _take(self, batch: Batch, watermark: int) -> Array:
         """Put the rows into slices. O(1) combines a row."""
-        with self._in_words():
-            taken = self._take_any(batch, watermark)
-        self._journal.note(len(batch.times), lambda: self._take_any(batch, watermark))
-        return taken
-
-    def _take_any(self, batch: Batch, watermark: int) -> Array:
         if not len(batch.times):
             return np.ones(0, np.bool_)
         self.shapes.own.cover(batch.times)
@@ -122,10 +114,10 @@ class Slices(Strategy):
             each.know_keys(top)
         if top > _MANY_KEYS:
             order = self.sets[0].order_by_key(batch.keys, top)
-            return _put_back(self._take(batch.take(order), watermark), order)
-        return self._take(batch, watermark)
+            return _put_back(self._take_in_order(batch.take(order), watermark), order)
+        return self._take_in_order(batch, watermark)
 
-    def _take(self, batch: Batch, watermark: int) -> Array:
+    def _take_in_order(self, batch: Batch, watermark: int) -> Array:
         taken = np.ones(len(batch.times), np.bool_)
         least = int(batch.times.min(initial=END_OF_TIME))
         if least > watermark or (least == watermark and not len(self.shapes.gaps)) or watermark == BEFORE_TIME:
@@ -183,14 +175,8 @@ class Slices(Strategy):
             chosen = np.unique(batch.keys[batch.times <= limit])
             self._before = chosen, self.sets[0].find(chosen, self._unsettled, watermark)
 
-    def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
+    def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
         """Answer the windows that end by the watermark. O(slices) combines a window, O(log n) with a tree."""
-        with self._in_words():
-            answers = self._emit(watermark, early)
-        self._journal.note(1, lambda: self._emit(watermark, early))
-        return answers
-
-    def _emit(self, watermark: int, early: bool) -> list[Answers]:
         chosen = self.sets[0].held()
         if self.plan.early:
             answers = self._emit_recorded(chosen, watermark, early)
@@ -274,14 +260,6 @@ class Slices(Strategy):
             revision=revision,
             retracted=np.full(count, retracted),
         )
-
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """Say which aggregations overflowed."""
-        try:
-            yield
-        except OverflowError as error:
-            raise AggregationOverflowError(f"{', '.join(map(str, self.plan.aggregates.values()))}: {error}") from error
 
     def undo(self) -> Callable[[], None]:
         """Return what brings back the state of now, and the definitions. Amortised O(1) a row: see journal.py."""

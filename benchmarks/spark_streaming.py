@@ -12,6 +12,7 @@ import argparse
 import os
 import shutil
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,7 @@ def main() -> None:
             for _ in range(options.rounds):
                 for name in options.ways:
                     found[name].append(measure(session, where, WAYS[name]))
+                    print(f"{keys:>7} keys  {name:<26} {found[name][-1]:>12,.0f} rows/s", file=sys.stderr, flush=True)
             ceiling = statistics.median(found.get("dropped", [float("nan")]))
             for name, rates in found.items():
                 rate = statistics.median(rates)

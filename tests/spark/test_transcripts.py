@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from queries import streams, transcript
+from queries import oracle, streams, transcript
 from queries.transcript import Case
 from spark.model import Expected, Machine, as_spark_has_it
 
@@ -82,3 +83,28 @@ def test_rows_are_cut_where_they_are(windows: list[Any], aggregates: dict[str, A
     assert table.num_rows == (3 if sliced else 4)  # [0, 2), [2, 4), [10, 12)
     if sliced:
         assert table["count"].to_pylist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize("few", [0, 10**9], ids=["slices", "slices, then rows"])
+def test_a_window_is_added(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query with one more window at the end goes on from the state of the one without, which keeps its edges."""
+    monkeypatch.setattr("muntin.engines.spark.bucket.MEMORY", memory.Memory(0))
+    monkeypatch.setattr("muntin.engines.spark.cutter._FEW", few)
+    schema = pa.schema({"t": pa.int64(), "k": pa.string(), "v": pa.float64()})
+    words = {"aggregates": {"n": agg.count(), "m": agg.max("v")}, "key": ["k"], "watermark": 3}
+    one = oracle.Query([window.sliding(10, every=5)], **words)
+    two = oracle.Query([window.sliding(10, every=5), window.tumbling(4)], **words)
+    batches = [[{"t": t, "k": "ab"[t % 2], "v": float(t % 7)} for t in range(low, low + 30)] for low in (0, 27, 55)]
+    first = Machine(one, schema, sliced=True)
+    expected = Expected(one)
+    assert in_any_order(first.batch(batches[0])) == in_any_order(expected.batch(batches[0], None))
+    machine = Machine(two, schema, sliced=True, store=first.store)
+    machine.watermark = first.watermark
+    for batch in [*batches[1:], []]:
+        wanted = in_any_order(expected.batch(batch, machine.ticks()))
+        answers = machine.batch(batch)
+        assert in_any_order([each for each in answers if each.window_id == 0]) == wanted
+    fourths = [each for each in answers if each.window_id == 1]
+    final = oracle.final(two.windows, two.aggregates, two.key, two.time, [row for batch in batches for row in batch])
+    assert fourths
+    assert all(each in [replace(other, name=None) for other in final] for each in fourths)

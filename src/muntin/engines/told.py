@@ -63,19 +63,22 @@ class ToldStream(Stream):
         self._count(data, batch.times < watermark, ~taken)
 
     @property
-    def slices(self) -> Slices | None:
+    def slices(self) -> list[Slices] | None:
         """What keeps the rows, where that is slices which can be made elsewhere; None otherwise."""
-        strategies = self._require_settled().strategies
-        alone = strategies[0] if len(strategies) == 1 else None
-        return alone if isinstance(alone, Slices) and alone.has_partials else None
+        kept = self._require_settled().strategies
+        found = [each for each in kept if isinstance(each, Slices) and each.has_partials]
+        return found if len(found) == len(kept) else None
 
     def take_slices(self, keys: list[pa.Array], partials: Partials) -> None:
-        """Take slices that were made elsewhere, of rows with these keys; those of no window are counted as dropped."""
+        """Take slices that were made elsewhere, of rows with these keys; rows of no window are counted as dropped."""
         settled = self._require_settled()
-        assert self.slices is not None
         numbers = settled.number_keys(keys, len(partials.low))
         watermark = settled.progress.watermark
-        taken = self.slices.take_partials(replace(partials, keys=numbers), watermark)
+        taken = np.zeros(len(numbers), np.bool_)
+        for each in self.slices or ():
+            # Windows that were added later are kept apart, and have edges of their own.
+            low, high = each.shapes.interval(partials.low)
+            taken |= each.take_partials(replace(partials, keys=numbers, low=low, high=high), watermark)
         self._counts["rows"] += int(partials.count.sum())
         self._counts["late"] += int(partials.count[partials.high <= watermark].sum())
         self._counts["dropped"] += int(partials.count[~taken].sum())

@@ -93,7 +93,15 @@ class Shapes:
         """Return for each time the end of the last window by time that holds it. There is at least one definition."""
         steps = np.where(self.kinds == SLIDING, self.everys, self.lengths)
         shapes = zip(steps, self.offsets, self.lengths, strict=True)
-        return np.max([times - (times - offset) % step + length for step, offset, length in shapes], axis=0)
+        ends = [times - (times - offset) % step + length for step, offset, length in shapes]
+        latest: Array = np.max(ends, axis=0)
+        return latest
+
+    def interval(self, times: Array) -> tuple[Array, Array]:
+        """Return the edges around each time."""
+        lows = [times - (times - phase) % step for step, phase in zip(self.steps, self.phases, strict=True)]
+        highs = [low + step for low, step in zip(lows, self.steps, strict=True)]
+        return np.max(lows, axis=0), np.min(highs, axis=0)
 
     def first_needed(self, watermark: int, lateness: int) -> int:
         """Return the least time that a window by time which is not settled can begin at."""

@@ -71,12 +71,13 @@ class Bucket:
 
     def _take(self, stream: ToldStream, packed: Iterable[tuple[bytes, bool]]) -> Iterator[None]:
         """Take what has come, slices together and rows together; stop after each."""
-        rows, slices = [], []
+        rows: list[pa.Table] = []
+        slices: list[pa.Table] = []
         for data, sliced in packed:
             (slices if sliced else rows).append(from_binary(data))
         if slices:
-            assert stream.slices is not None
-            stream.take_slices(*from_table(pa.concat_tables(slices), stream.slices))
+            assert stream.slices
+            stream.take_slices(*from_table(pa.concat_tables(slices), stream.slices[0]))
             yield
         if rows:
             stream.take(pa.concat_tables(rows))

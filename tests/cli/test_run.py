@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cli.files import QUERY, read, readings, write
+
 from muntin.cli import local
 from muntin.cli.query_file import parse_query
 from muntin.cli.sinks import flat

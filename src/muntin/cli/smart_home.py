@@ -28,13 +28,13 @@ SEED = 84
 class load_factor:  # noqa: N801  # named as it is used
     """The mean over the peak."""
 
-    def lift(v):  # type: ignore[no-untyped-def]  # noqa: ANN201, ANN001, N805, D102
+    def lift(v):  # type: ignore[no-untyped-def]  # noqa: ANN201, N805, D102
         return (1, v, v)
 
     def combine(a, b):  # type: ignore[no-untyped-def]  # noqa: ANN201, ANN001, N805, D102
         return (a.n + b.n, a.total + b.total, max(a.peak, b.peak))
 
-    def lower(s):  # type: ignore[no-untyped-def]  # noqa: ANN201, ANN001, N805, D102
+    def lower(s):  # type: ignore[no-untyped-def]  # noqa: ANN201, N805, D102
         return s.total / (s.n * s.peak) if s.peak > 0 else None
 
 

@@ -18,6 +18,8 @@ from muntin.kernels.cache import uncompiled
 
 CASES = transcript.load()
 
+pytestmark = pytest.mark.compiled
+
 
 def asked(query: oracle.Query) -> Query:
     """Return the oracle's query as the product's."""

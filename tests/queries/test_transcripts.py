@@ -9,8 +9,6 @@ import pytest
 from queries import oracle, streams, transcript
 from queries.transcript import Case
 
-from muntin.kernels.cache import uncompiled
-
 CASES = transcript.load()
 
 RUNNERS: dict[str, Any] = {"oracle": lambda query, rows, clock: oracle.Stream(query, clock)}
@@ -25,14 +23,13 @@ def in_any_order(results: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_transcript(case: Case) -> None:
-    """Uncompiled, since each set of aggregates would be compiled anew."""
-    with uncompiled():
-        for runner in RUNNERS:
-            if runner in streams.answering(case.query):
-                play(case, runner)
+    for runner in RUNNERS:
+        if runner in streams.answering(case.query):
+            play(case, runner)
 
 
-@pytest.mark.parametrize("case", CASES[::12], ids=str)
+@pytest.mark.compiled
+@pytest.mark.parametrize("case", CASES[::20], ids=str)
 def test_transcript_compiled(case: Case) -> None:
     play(case, "auto")
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from muntin.cli import doctor
 
 
@@ -65,7 +66,7 @@ def test_doctor_says_what_to_do_without_java_or_cache(monkeypatch, tmp_path):
 def test_doctor_refuses_an_old_java(monkeypatch, tmp_path):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    java.write_text('#!/bin/sh\necho \'openjdk version "11.0.2"\' >&2\n')
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     finding = doctor._java()

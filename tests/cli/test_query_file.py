@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 
 import pytest
+
 from muntin import Query, agg, rows, window
 from muntin.cli.query_file import QueryFileError, parse_query, read_query
 from muntin.cli.toml_lines import line_of, lines_of

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cli.files import QUERY, read, readings, write
+
 from muntin.cli import local
 from muntin.cli.query_file import parse_query
 from muntin.cli.sinks import flat
@@ -25,7 +26,9 @@ def answers(windows: pa.Table) -> set[tuple]:
     table = flat(windows)
     assert set(table["revision"].to_pylist()) == {0}
     rows = zip(*(table[name].to_pylist() for name in ("plug", "window_id", "peak", "n")), strict=True)
-    times = zip(*(table[f"window_{name}"].cast(pa.timestamp("us")).to_pylist() for name in ("start", "end")), strict=True)
+    times = zip(
+        *(table[f"window_{name}"].cast(pa.timestamp("us")).to_pylist() for name in ("start", "end")), strict=True
+    )
     return {(*row, *span) for row, span in zip(rows, times, strict=True)}
 
 
@@ -154,7 +157,10 @@ def test_a_folder_that_grows_is_followed_until_interrupted(tmp_path, muntin, que
     [
         (("watts", "volts"), "there is no column 'volts'; the columns are 'ts', 'plug', 'watts'"),
         (("max(watts)", "sum(plug)"), "plug"),
-        (("session", "sesion"), "query.toml:9: windows[1].sesion: there is no such kind of window; did you mean session?"),
+        (
+            ("session", "sesion"),
+            "query.toml:9: windows[1].sesion: there is no such kind of window; did you mean session?",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(change, says, tmp_path, muntin, query_file):

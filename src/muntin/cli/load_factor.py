@@ -1,11 +1,11 @@
-"""An aggregation of one's own, in ten lines: how evenly something draws power. 1 is always the same, near 0 is rare peaks."""
+"""An aggregation of one's own, in ten lines: how evenly something draws power."""
 
 from muntin import aggregations as agg
 
 
 @agg.define(state={"n": "i8", "total": "f8", "peak": "f8"}, commutative=True)
 class load_factor:
-    """The mean over the peak."""
+    """The mean over the peak: 1 where it is always the same, near 0 where there are rare peaks."""
 
     def lift(v):
         return (1, v, v)

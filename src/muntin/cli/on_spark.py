@@ -139,9 +139,9 @@ def watch(running: StreamingQuery, stop: Stop, display: Display, begun: float, o
 
 
 def _cause(text: str) -> str:
-    """Return the line of Spark's many that says what happened: the last one of a Python error, or the first.
+    r"""Return the line of Spark's many that says what happened: the last one of a Python error, or the first.
 
-    >>> _cause("Job aborted\\nTraceback:\\n  File x\\nmuntin.errors.ColumnError: no v\\n\\tat org.apache")
+    >>> _cause("Job aborted\nTraceback:\n  File x\nmuntin.errors.ColumnError: no v\n\tat org.apache")
     'muntin.errors.ColumnError: no v'
     """
     lines = text.strip().splitlines()
@@ -181,10 +181,8 @@ def _written_as(answers: DataFrame, format_: str) -> DataFrame:
     columns = []
     for field in answers.schema:
         if field.name == "window":
-            columns += [
-                F.col(f"window.{inner.name}").alias(f"window_{inner.name}")
-                for inner in cast("StructType", field.dataType)
-            ]
+            bounds = cast("StructType", field.dataType).names
+            columns += [F.col(f"window.{name}").alias(f"window_{name}") for name in bounds]
         elif isinstance(field.dataType, ArrayType | StructType):
             columns.append(F.to_json(field.name).alias(field.name))
         else:

@@ -6,7 +6,7 @@ import datetime
 import time
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from rich import box
@@ -69,7 +69,7 @@ class Display:
         self._total = total
         self._begun = time.perf_counter()
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> Self:
         """Show the bar."""
         if self._enabled:
             self._progress.start()

@@ -68,9 +68,9 @@ def read_query(path: str | Path) -> Query:
 
 
 def parse_query(text: str, name: str = "query.toml") -> Query:
-    """Return the query that a TOML text describes; `name` is what errors call it.
+    r"""Return the query that a TOML text describes; `name` is what errors call it.
 
-    >>> parse_query('[[windows]]\\nsession = "5 minutes"\\n[aggregates]\\nn = "count()"').windows
+    >>> parse_query('[[windows]]\nsession = "5 minutes"\n[aggregates]\nn = "count()"').windows
     (window.session('5 minutes'),)
     """
     try:

@@ -81,8 +81,8 @@ class Query(Question):
         Of any other: the answer of `run`, whatever the partitions. Rows of a key are brought together and sorted by
         Spark, and a task answers all its keys, chunk by chunk, so that memory does not grow with the partition. A key
         with more than its share of the rows is cut by time into `pieces` that overlap, so that all cores work on it;
-        to find such keys Spark counts rows before it returns, unless `pieces` is 1. `path` forces how: "python" as said,
-        "native" by Spark's own operators; `muntin.spark.explain` says what is chosen, and why.
+        to find such keys Spark counts rows before this returns, unless `pieces` is 1. `path` forces how: "python" as
+        said, "native" by Spark's own operators; `muntin.spark.explain` says what is chosen, and why.
 
         Needs `pip install muntin[spark]`, and Java.
         """
@@ -96,4 +96,4 @@ class Query(Question):
         from muntin.engines.spark.batch import batch, require_batch_options
 
         require_batch_options(buckets, late)
-        return batch(self, frame, pieces=pieces)
+        return batch(self, frame, path=path, pieces=pieces)

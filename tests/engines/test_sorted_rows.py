@@ -40,7 +40,9 @@ def test_chunks(query: oracle.Query, listed: list[dict[str, Any]], chunk: int, s
     with uncompiled():
         table = as_table(listed, query)
         table = table.append_column("came", pa.array(range(len(listed))))
-        ordered = table.sort_by([*((name, "ascending") for name in query.key), ("t", "ascending"), ("came", "ascending")])
+        ordered = table.sort_by(
+            [*((name, "ascending") for name in query.key), ("t", "ascending"), ("came", "ascending")]
+        )
         stream = SortedStream(asked(query), arrival="came", horizon=listed[-1]["t"], chunk=chunk)
         agree(streamed(stream, ordered, size), query, table)
 

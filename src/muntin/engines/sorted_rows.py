@@ -150,6 +150,4 @@ def key_ends(columns: list[pa.ChunkedArray], rows: int) -> Array:
 def _first_keys(rows: SortedRows, end: int) -> SortedRows:
     """Return the rows of all keys but the last, which begins at `end`."""
     columns = {name: column.take(slice(0, end)) for name, column in rows.columns.items()}
-    return replace(
-        rows, times=rows.times[:end], ends=rows.ends[:-1], arrival=rows.arrival[:end], columns=columns
-    )
+    return replace(rows, times=rows.times[:end], ends=rows.ends[:-1], arrival=rows.arrival[:end], columns=columns)

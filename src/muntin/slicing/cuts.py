@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from muntin.windows.punctuation import Punctuated
 from muntin.windows.sessions import Session
 from muntin.windows.times import Cumulative, Sliding, Trailing
 
-_Time = TypeVar("_Time", int, Array)
 CUTTABLE = (Sliding, Cumulative, Trailing, Session, SlidingRows, TrailingRows, RowsEvery, Punctuated)
 """The definitions whose windows need not all rows of a key."""
 
@@ -129,7 +128,7 @@ def _(definition: TrailingRows, rows: SortedRows, cut: Cut) -> int:
 
 @needed.register
 def _(definition: RowsEvery, rows: SortedRows, cut: Cut) -> int:
-    edge = _next_edge(definition, cut.time) - definition.every
+    edge = int(_next_edge(definition, cut.time)) - definition.every
     return max(0, int(np.searchsorted(rows.times, edge, "left")) - definition.range.count + 1)
 
 
@@ -208,7 +207,7 @@ def _(definition: RowsEvery, found: Found, rows: SortedRows, cut: Cut) -> Array:
     return np.asarray(_next_edge(definition, found.end) > cut.time)
 
 
-def _next_edge(definition: RowsEvery, time: _Time) -> _Time:
+def _next_edge(definition: RowsEvery, time: Any) -> Any:
     """Return the time by which the window is known that ends with a row of this time."""
     return time - (time - definition.offset) % definition.every + definition.every
 

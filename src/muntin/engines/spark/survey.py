@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 
 _STRETCHES = 1 << 10
 """Of so many parts of a key's time the rows are counted."""
-_FEW = 1 << 20
+_FEW = 1_000_000
 """A key of fewer rows is not worth a cut."""
+_SAMPLE = 0.01
+"""Of so many of the rows the keys are looked at."""
+_SMALL = 4 << 20
+"""A DataFrame of fewer bytes, as Spark reckons, has no long key."""
 _WORTH = 2
 """A piece has at least so many times the rows that it repeats."""
 
@@ -70,7 +74,6 @@ def reach(windows: Sequence[Window]) -> Reach | None:
 class Stretches:
     """The rows of one key, counted by stretches of time that are equally long; those without rows are left out."""
 
-    begin: Array
     count: Array
     first: Array
     last: Array
@@ -111,7 +114,7 @@ def cut(key: tuple[Any, ...], stretches: Stretches, back: Reach, most: int) -> L
         for begin, place, start in zip(begins, places, starts, strict=True)
     ]
     pieces = [Piece(since, until) for since, until in zip([None, *sinces], [*sinces, None], strict=True)]
-    repeats = [int(stretches.begin[start]) if start < place else begins[i] for i, (start, place) in enumerate(zip(starts, places, strict=True))]
+    repeats = [int(stretches.first[start]) for start in starts]
     return LongKey(key, tuple(begins), tuple(repeats), tuple(pieces))
 
 
@@ -138,47 +141,70 @@ def _start(stretches: Stretches, before: Array, place: int, back: Reach) -> int:
 def long_keys(
     frame: DataFrame, question: Question, ticks: Column, back: Reach, slots: int, forced: int | None
 ) -> list[LongKey]:
-    """Return the keys that had better be cut: two counts by Spark, of which the second is of long keys alone."""
-    from pyspark.sql import functions as F  # noqa: N812
-
+    """Return the keys that had better be cut: of all keys a sample is counted, of the long ones every row."""
     most = 2 * slots if forced is None else forced
-    found = _longest(frame, question, ticks, most, _FEW if forced is None else 1, slots if forced is None else forced)
+    found = (
+        _longest(frame, question, ticks, slots) if forced is None else _longest(frame, question, ticks, most, 1.0, 1)
+    )
     if not found:
         return []
-    number = _numbered(frame, question, [key for key, _, _ in found])
-    widths = [(high - low) // _STRETCHES + 1 for _, low, high in found]
-    low = F.element_at(F.array(*(F.lit(low) for _, low, _ in found)), number + 1)
-    width = F.element_at(F.array(*(F.lit(each) for each in widths)), number + 1)
-    times = frame.select(number.alias("key"), ticks.alias("time"), low.alias("low"), width.alias("width"))
-    part = F.expr("(time - low) div width").alias("part")
-    counted = times.where("key >= 0").groupBy("key", part)
-    rows = counted.agg(F.count("*"), F.min("time"), F.max("time")).collect()
-    cuts = []
-    for i, (key, lowest, _) in enumerate(found):
-        mine = np.array(sorted(tuple(row)[1:] for row in rows if row[0] == i), np.int64).reshape(-1, 4)
-        stretches = Stretches(lowest + mine[:, 0] * widths[i], mine[:, 1], mine[:, 2], mine[:, 3])
-        cuts.append(cut(key, stretches, back, most))
+    counted = _counted(frame, question, ticks, found)
+    cuts = [cut(key, stretches, back, most) for (key, _, _), stretches in zip(found, counted, strict=True)]
     return [each for each in cuts if each is not None]
 
 
 def _longest(
-    frame: DataFrame, question: Question, ticks: Column, most: int, least: int, slots: int
+    frame: DataFrame, question: Question, ticks: Column, slots: int, sample: float = _SAMPLE, least: int = _FEW
 ) -> list[tuple[tuple[Any, ...], int, int]]:
-    """Return the keys that have more than their share of the rows, with their first and last time."""
+    """Return the keys that have more than their share of the rows, with about their first and last time."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
+    if least > 1 and _size(frame) < _SMALL:
+        return []
     keys = [column(frame, name) for name in question.key]
     seen = Observation()
-    counted = frame.groupBy(*keys).agg(F.count("*").alias("n"), F.min(ticks).alias("a"), F.max(ticks).alias("b"))
-    top = counted.observe(seen, F.sum("n").alias("n")).orderBy(F.desc("n")).limit(most).collect()
+    rows = frame.select(*keys, ticks.alias("muntin_ticks"))
+    looked_at = rows.sample(fraction=sample, seed=0) if sample < 1 else rows
+    counted = looked_at.groupBy(*(column(rows, name) for name in question.key)).agg(
+        F.count("*").alias("n"), F.min("muntin_ticks").alias("a"), F.max("muntin_ticks").alias("b")
+    )
+    top = counted.observe(seen, F.sum("n").alias("n")).orderBy(F.desc("n")).limit(slots).collect()
     total = seen.get["n"] or 0
     width = len(question.key)
     return [
         (tuple(row)[:width], row[width + 1], row[width + 2])
         for row in top
-        if row[width] >= least and (row[width] * slots > total or not width)
+        if row[width] >= max(1, least * sample) and (row[width] * slots > total or not width)
     ]
+
+
+def _size(frame: DataFrame) -> int:
+    """Return Spark's estimate of a DataFrame's bytes."""
+    plan = getattr(frame, "_jdf").queryExecution().optimizedPlan()  # noqa: B009  # it has no name for it in Python
+    return int(str(plan.stats().sizeInBytes()))
+
+
+def _counted(
+    frame: DataFrame, question: Question, ticks: Column, keys: list[tuple[tuple[Any, ...], int, int]]
+) -> list[Stretches]:
+    """Return the rows of some keys, counted by stretches of time."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    number = _numbered(frame, question, [key for key, _, _ in keys])
+    part = F.lit(0)
+    for i, (_, low, high) in enumerate(keys):
+        # In floats nothing overflows; what lies before or after what the sample has seen is one stretch each.
+        place = F.floor((ticks.cast("double") - float(low)) / float((high - low) // _STRETCHES + 1))
+        place = F.greatest(F.lit(-1), F.least(F.lit(_STRETCHES + 1), place)).cast("int")
+        part = F.when(number == i, place).otherwise(part)
+    rows = frame.select(number.alias("key"), part.alias("part"), ticks.alias("time")).where("key >= 0")
+    found = rows.groupBy("key", "part").agg(F.count("*"), F.min("time"), F.max("time")).collect()
+    out = []
+    for i in range(len(keys)):
+        mine = np.array(sorted(tuple(row)[1:] for row in found if row[0] == i), np.int64).reshape(-1, 4)
+        out.append(Stretches(mine[:, 1], mine[:, 2], mine[:, 3]))
+    return out
 
 
 def _numbered(frame: DataFrame, question: Question, keys: list[tuple[Any, ...]]) -> Column:

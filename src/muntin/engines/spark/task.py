@@ -61,9 +61,7 @@ class Task:
         number = table[PIECE][0].as_py() if self.pieces else -1
         piece = self.pieces.get(number, Piece(None, None))
         arrival = ARRIVAL if self.ordered else None
-        return SortedStream(
-            self.question, arrival=arrival, since=piece.since, until=piece.until, horizon=self.horizon
-        )
+        return SortedStream(self.question, arrival=arrival, since=piece.since, until=piece.until, horizon=self.horizon)
 
     def _rows(self, table: pa.Table) -> pa.Table:
         rows = table.select(self.schema.names).cast(self.schema)  # Spark gives times in the session's zone
@@ -74,5 +72,3 @@ class Task:
             return
         columns = [cast(table[field.name].combine_chunks(), field.type) for field in self.answers]
         yield from pa.Table.from_arrays(columns, schema=self.answers).to_batches(max_chunksize=_ROWS)
-
-

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.columns import select
-from muntin.engines.batch import answers, require_room, time_column
+from muntin.engines.batch import answers, reach_of, require_room, time_column
 from muntin.slicing import cuts
 from muntin.slicing.cuts import CUTTABLE, Cut
 from muntin.slicing.finite import SortedRows
@@ -121,7 +121,7 @@ class SortedStream:
             emit_empty=question.emit_empty,
             horizon=self.horizon,
         )
-        require_room(time, str(question.time), [each.resolve(time.type) for each in question.windows])
+        require_room(time, str(question.time), reach_of([each.resolve(time.type) for each in question.windows]))
         return table, rows
 
     def _answered(self, table: pa.Table, rows: SortedRows, until: Cut | None) -> pa.Table:

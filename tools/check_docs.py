@@ -8,8 +8,8 @@ behind it, the comment is what its value must look like:
     agg.max("v").commutative  # True
 
 A block that begins with the line `# raises NameOfError` must raise that error. What a block prints must be what a
-```text block right behind it shows, if there is one. Blocks that begin with ```python spark
-run only with --spark, since they need Java. Without files: README.md and docs/.
+```text block right behind it shows, if there is one. Pages with the line
+<!-- needs: spark --> run only with --spark. Without files: README.md and docs/.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-BLOCK = re.compile(r"^```python(?P<marks>[^\n]*)\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NEEDS_SPARK = "<!-- needs: spark -->"
 SHOWN = re.compile(r"\s*^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RAISES = re.compile(r"# raises (\w+)")
 
 
 def run_page(path: Path, *, spark: bool = False) -> list[str]:
-    """Run the blocks of one page, those for Spark too or not; return what was not as it says."""
+    """Run the blocks of one page, unless it needs Spark and there is none; return what was not as it says."""
     text = path.read_text()
+    if NEEDS_SPARK in text and not spark:
+        return []
     space: dict[str, Any] = {"__name__": "__page__"}
     wrong: list[str] = []
     for block in BLOCK.finditer(text):
-        if "spark" in block["marks"] and not spark:
-            continue
         line = text.count("\n", 0, block.start()) + 2
         where = f"{path.relative_to(ROOT)}:{line}"
-        expected = RAISES.match(block["code"])
+        expected = RAISES.match(block[1])
         printed = io.StringIO()
         try:
             with contextlib.redirect_stdout(printed):
-                wrong += run_block(block["code"], where, space)
+                wrong += run_block(block[1], where, space)
         except Exception as error:
             if expected is None or type(error).__name__ != expected[1]:
                 wrong.append(f"{where}: {type(error).__name__}: {error}")

@@ -57,7 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--charts", action="store_true", help="draw what is a chart into docs/figures (needs matplotlib)"
     )
     parser.add_argument("--cpu", action="store_true", help="processor time of one thread, for a machine that is shared")
-    parser.add_argument("--write-readme", action="store_true", help="put the tables of this run into README.md and docs/")
+    parser.add_argument(
+        "--write-readme", action="store_true", help="put the tables of this run into README.md and docs/"
+    )
     parser.add_argument("--list", action="store_true", help="list the experiments and stop")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if not named(name)]

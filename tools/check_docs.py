@@ -78,7 +78,10 @@ def run_block(code: str, where: str, space: dict[str, Any]) -> list[str]:
 def main(names: list[str]) -> int:
     """Run the pages; say what is wrong."""
     spark = "--spark" in names
-    pages = [Path(name).resolve() for name in names if name != "--spark"] or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [Path(name).resolve() for name in names if name != "--spark"] or [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ]
     wrong = [problem for page in pages for problem in run_page(page, spark=spark)]
     for problem in wrong:
         print(problem, file=sys.stderr)

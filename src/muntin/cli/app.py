@@ -101,6 +101,8 @@ def _run_locally(local: LocalRun, console: Console, *, follow: bool, overwrite: 
     if local.resumed and console.is_terminal:
         console.print(f"Going on from {local.saved.folder if local.saved else ''}")
     total = None if follow else local.source.count_rows(local.source.files(local.position.done))
+    if total is not None:
+        total -= local.position.rows
     with stop_on_interrupt() as stop, Display(console, total) as display:
         return local.run(stop, display, follow=follow)
 
@@ -137,6 +139,8 @@ def doctor(json: JsonOption = False) -> None:
     else:
         marks = {"ok": "[green]ok[/]", "missing": "[yellow]missing[/]", "broken": "[red]broken[/]"}
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for _ in range(3):
+            table.add_column(overflow="fold")
         for each in findings:
             table.add_row(each.name, marks[each.state], each.detail + (f"\n-> {each.advice}" if each.advice else ""))
         Console().print(table)

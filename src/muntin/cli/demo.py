@@ -81,12 +81,12 @@ def run(folder: Path, *, days: int, on_spark: bool, console: Console) -> dict[st
 
 
 def _on_spark(query: Query, places: Places, rows: int, console: Console) -> Summary:
-    from muntin.cli.on_spark import start, watch
+    from muntin.cli.on_spark import answered, start, watch
 
     console.print("Starting Spark ...")
-    session = start(spark__sql__shuffle__partitions="2")
+    session = start(places.folder / "spark.log", spark__sql__shuffle__partitions="2")
     frame = session.readStream.schema("plug int, ts timestamp, watts double").option("maxFilesPerTrigger", 1)
-    answers = query.spark(frame.parquet(str(places.readings)))
+    answers = answered(query, frame.parquet(str(places.readings)))
     console.print(f"Spark {session.version}, a streaming query; the first batch compiles, or loads what was compiled")
     begun = time.perf_counter()
     with stop_on_interrupt() as stop, Display(console, rows) as display:

@@ -13,8 +13,8 @@ export NO_MKDOCS_2_WARNING := 1
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-6s %s\n", $$1, $$2 }'
 
-run: $(VENV)/.installed-pandas ## See it at work: sliding windows over an array of 10 million rows
-	$(BIN)/python examples/arrays.py
+run: $(VENV)/.installed-demo ## See it at work: a streaming query on Spark over the power readings of a house
+	$(BIN)/muntin demo
 
 test: $(VENV)/.installed-test redis ## Run all tests and doctests
 	$(BIN)/python -m pytest

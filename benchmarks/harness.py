@@ -28,6 +28,7 @@ from charts import Chart
 
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 README = Path(__file__).resolve().parent.parent / "README.md"
+PAGE = README.parent / "docs" / "benchmarks.md"
 PACKAGES = ("numpy", "numba", "bottleneck", "polars", "pandas", "numbagg", "duckdb", "pyarrow")
 OURS = "muntin"
 
@@ -244,11 +245,36 @@ def as_markdown(figures: Iterable[Figure]) -> str:
     return "\n".join([*lines, "", f"Times are ns a row, medians. \\* shown, not counted as a rival. {where}."])
 
 
-def write_readme(figures: Iterable[Figure], path: Path = README) -> None:
-    """Put the table between the two markers of the README. All that is between them is replaced."""
+SHORT = (
+    "slide_extremes: max, range 1024",
+    "slide_extremes: max, time a row",
+    "slide_moments: mean, range 1024",
+    "slide_moments: std, range 1024",
+    "slide_by_time: max",
+    "median: median",
+    "own_aggregation: full_max over the built-in, range 1024",
+    "fused: count, mean, min, max, sum, range 1024",
+    "threads: std",
+    "cold_start: first slide in a process, max",
+)
+"""What the README shows, chosen before the results are known: one figure of each kind, targets missed included."""
+
+
+def write_tables(figures: Iterable[Figure], readme: Path = README, page: Path = PAGE) -> None:
+    """Put the whole table into the documentation, and a few of its lines into the README, between two markers."""
+    figures = list(figures)
+    _replace(page, as_markdown(figures))
+    _replace(readme, as_markdown(figure for figure in figures if _name(figure).startswith(SHORT)))
+
+
+def _name(figure: Figure) -> str:
+    return f"{figure.experiment}: {figure.what}"
+
+
+def _replace(path: Path, table: str) -> None:
     text = path.read_text() if path.exists() else ""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"{path} has no line {BEGIN} followed by {END}")
-    path.write_text(f"{before}{BEGIN}\n{as_markdown(figures)}\n{END}{after}")
+    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from charts import draw
-from harness import Figure, as_json, count_processor_time, environment, show, show_summary, write_readme
+from harness import Figure, as_json, count_processor_time, environment, show, show_summary, write_tables
 
 EXPERIMENTS = (
     "slide_extremes",
@@ -57,7 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--charts", action="store_true", help="draw what is a chart into docs/figures (needs matplotlib)"
     )
     parser.add_argument("--cpu", action="store_true", help="processor time of one thread, for a machine that is shared")
-    parser.add_argument("--write-readme", action="store_true", help="put the table of this run into README.md")
+    parser.add_argument(
+        "--write-readme", action="store_true", help="put the tables of this run into README.md and docs/"
+    )
     parser.add_argument("--list", action="store_true", help="list the experiments and stop")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if not named(name)]
@@ -84,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for path in draw(figure.chart for figure in figures if figure.chart is not None):
             print(path, file=out)
     if options.write_readme:
-        write_readme(figures)
+        write_tables(figures)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Runs the Python of the documentation, so that what it shows is what happens.
 
-    python tools/check_docs.py [FILE ...]
+    python tools/check_docs.py [--spark] [FILE ...]
 
 The ```python blocks of a page run from top to bottom in one namespace. Where a line is an expression with a comment
 behind it, the comment is what its value must look like:
@@ -8,7 +8,8 @@ behind it, the comment is what its value must look like:
     agg.max("v").commutative  # True
 
 A block that begins with the line `# raises NameOfError` must raise that error. What a block prints must be what a
-```text block right behind it shows, if there is one. Without files: README.md and docs/.
+```text block right behind it shows, if there is one. Pages with the line
+<!-- needs: spark --> run only with --spark. Without files: README.md and docs/.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NEEDS_SPARK = "<!-- needs: spark -->"
 SHOWN = re.compile(r"\s*^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RAISES = re.compile(r"# raises (\w+)")
 
 
-def run_page(path: Path) -> list[str]:
-    """Run the blocks of one page; return what was not as it says."""
+def run_page(path: Path, *, spark: bool = False) -> list[str]:
+    """Run the blocks of one page, unless it needs Spark and there is none; return what was not as it says."""
     text = path.read_text()
+    if NEEDS_SPARK in text and not spark:
+        return []
     space: dict[str, Any] = {"__name__": "__page__"}
     wrong: list[str] = []
     for block in BLOCK.finditer(text):
@@ -73,8 +77,12 @@ def run_block(code: str, where: str, space: dict[str, Any]) -> list[str]:
 
 def main(names: list[str]) -> int:
     """Run the pages; say what is wrong."""
-    pages = [Path(name).resolve() for name in names] or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    wrong = [problem for page in pages for problem in run_page(page)]
+    spark = "--spark" in names
+    pages = [Path(name).resolve() for name in names if name != "--spark"] or [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ]
+    wrong = [problem for page in pages for problem in run_page(page, spark=spark)]
     for problem in wrong:
         print(problem, file=sys.stderr)
     return 1 if wrong else 0

@@ -74,16 +74,17 @@ def _columns(result: pa.Table, columns: str | Sequence[str] | None) -> list[str]
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _keys(result: pa.Table) -> list[str]:
     """Return the columns before the window: the keys."""
-    return result.column_names[: result.column_names.index("window")]
+    names: list[str] = result.column_names
+    return names[: names.index("window")]
 
 
 def _aggregates(result: pa.Table) -> list[str]:
-    names = result.column_names
+    names: list[str] = result.column_names
     return names[names.index("window_id") + 1 : names.index("revision")]
 
 
@@ -122,7 +123,11 @@ def _figure(panels: int) -> Any:
 
 def _panel(axes: Any, windows: pa.Table, columns: list[str]) -> None:
     keys = _keys(windows)
-    groups = windows.select(keys).group_by(keys).aggregate([]).sort_by([(name, "ascending") for name in keys]) if keys else None
+    groups = (
+        windows.select(keys).group_by(keys).aggregate([]).sort_by([(name, "ascending") for name in keys])
+        if keys
+        else None
+    )
     wanted = [()] if groups is None else [tuple(row.values()) for row in groups.slice(0, _MOST_KEYS).to_pylist()]
     for values in wanted:
         mine = windows

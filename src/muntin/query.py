@@ -11,7 +11,6 @@ from muntin.engines import batch
 from muntin.engines.explain import explain
 from muntin.engines.explained import QueryPlan
 from muntin.engines.stream import Stream
-from muntin.errors import UnsupportedOperationError
 from muntin.slicing.plan import Forced
 from muntin.slicing.question import Question
 
@@ -124,7 +123,15 @@ class Query(Question):
         """
         return Stream(self, snapshot, strategy=strategy, merge=merge, clock=clock)
 
-    def spark(self, frame: DataFrame, *, buckets: int | None = None, late: bool = False) -> DataFrame:
+    def spark(
+        self,
+        frame: DataFrame,
+        *,
+        buckets: int | None = None,
+        late: bool = False,
+        path: str = "auto",
+        pieces: int | None = None,
+    ) -> DataFrame:
         """Return the answer for a Spark DataFrame as another one, with the same columns as `run` and `stream` have.
 
         Of a streaming DataFrame: rows are judged by Spark's own watermark, which is recovered from the checkpoint, and
@@ -132,13 +139,22 @@ class Query(Question):
         `buckets`, each of which is one stateful call; their number is fixed by the checkpoint. With `late=True` there
         is one more column, `late`: rows that no window took come as rows that are null but for it.
 
+        Of any other: the answer of `run`, whatever the partitions. Rows of a key are brought together and sorted by
+        Spark, and a task answers all its keys, chunk by chunk, so that memory does not grow with the partition. A key
+        with more than its share of the rows is cut by time into `pieces` that overlap, so that all cores work on it;
+        to find such keys Spark counts rows before this returns, unless `pieces` is 1. `path` forces how: "python" as
+        said, "native" by Spark's own operators; `muntin.spark.explain` says what is chosen, and why.
+
         Needs `pip install muntin[spark]`, and Java.
         """
-        from muntin.engines.spark import needs
+        if frame.isStreaming:
+            from muntin.engines.spark import needs
 
-        needs.require_packages()
-        from muntin.engines.spark.streaming import streaming
+            needs.require_packages()
+            from muntin.engines.spark.streaming import streaming
 
-        if not frame.isStreaming:
-            raise UnsupportedOperationError("this DataFrame is not a streaming one; answer a finite one with Query.run")
-        return streaming(self, frame, buckets=buckets, late=late)
+            return streaming(self, frame, buckets=buckets, late=late)
+        from muntin.engines.spark.batch import batch, require_batch_options
+
+        require_batch_options(buckets, late)
+        return batch(self, frame, path=path, pieces=pieces)

@@ -228,4 +228,4 @@ def test_a_position_moves_only_past_rows_that_were_used(tmp_path):
         assert table.num_rows == 100 <= BATCH_ROWS
     assert seen == [0, 100, 200, 300, 400, 500]
     assert position == Position({"in.parquet"})
-    assert list(source.batches(Position(file="in.parquet", rows=450), rows=100))[0].num_rows == 50
+    assert next(iter(source.batches(Position(file="in.parquet", rows=450), rows=100))).num_rows == 50

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
+from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, SlideRule, bind
 from muntin.aggregators import drive
@@ -220,6 +221,12 @@ class Aggregator(ABC):
         inner = next(iter(self._aggregations.values())) if self._single else self._aggregations
         span = f", {self.oldest!r} .. {self.youngest!r}" if len(self) else ""
         return f"<{self._name()} {inner!r}: {len(self)} rows{span}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table, for notebooks."""
+        rows = [(str(name), repr(each)) for name, each in self._aggregations.items()]
+        ends = [("oldest", self.oldest), ("youngest", self.youngest)] if len(self) else []
+        return _html.table(self._name(), [*rows, ("rows", len(self)), *ends])
 
     @classmethod
     def _name(cls) -> str:

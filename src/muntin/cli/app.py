@@ -32,6 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+_PAGE = 110
 _LAST = 20
 """How many windows a terminal shows."""
 
@@ -100,6 +101,8 @@ def _run_locally(local: LocalRun, console: Console, *, follow: bool, overwrite: 
     if local.resumed and console.is_terminal:
         console.print(f"Going on from {local.saved.folder if local.saved else ''}")
     total = None if follow else local.source.count_rows(local.source.files(local.position.done))
+    if total is not None:
+        total -= local.position.rows
     with stop_on_interrupt() as stop, Display(console, total) as display:
         return local.run(stop, display, follow=follow)
 
@@ -136,6 +139,8 @@ def doctor(json: JsonOption = False) -> None:
     else:
         marks = {"ok": "[green]ok[/]", "missing": "[yellow]missing[/]", "broken": "[red]broken[/]"}
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for _ in range(3):
+            table.add_column(overflow="fold")
         for each in findings:
             table.add_row(each.name, marks[each.state], each.detail + (f"\n-> {each.advice}" if each.advice else ""))
         Console().print(table)
@@ -145,7 +150,9 @@ def doctor(json: JsonOption = False) -> None:
 
 @app.command()
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; all, if none is named.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; all, if none is named.")
+    ] = None,
     list_them: Annotated[bool, typer.Option("--list", help="List the benchmarks and stop.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows and few rounds.")] = False,
     json: JsonOption = False,
@@ -170,9 +177,15 @@ def demo(
 
     with one_clear_line():
         chosen = engine or (Engine.SPARK if _has_spark() else Engine.LOCAL)
-        summary = show.run(folder, days=days, on_spark=chosen is Engine.SPARK, console=Console(stderr=json))
+        summary = show.run(folder, days=days, on_spark=chosen is Engine.SPARK, console=_wide_enough(to_stderr=json))
         if json:
             typer.echo(_dumped(summary))
+
+
+def _wide_enough(*, to_stderr: bool) -> Console:
+    """Return a console for tables: as wide as the terminal, or as a page."""
+    console = Console(stderr=to_stderr)
+    return console if console.is_terminal else Console(stderr=to_stderr, width=_PAGE)
 
 
 def _has_spark() -> bool:

@@ -25,7 +25,7 @@ from muntin.plotting import plot
 from muntin.query import Query
 
 FILES_A_DAY = 6
-NAMES = ("24 hours every minute", "sessions, 20 minutes apart", "100 readings")
+NAMES = ("24 hours every minute", "sessions, 20 minutes apart", "the last 100 readings, every 10")
 COPIES = 24 * 60
 """How many windows of 24 hours every minute a row is in: Spark's own window copies it for each of them."""
 
@@ -63,7 +63,9 @@ def run(folder: Path, *, days: int, on_spark: bool, console: Console) -> dict[st
     places = Places(folder)
     for each in (places.readings, places.windows, places.checkpoint):
         shutil.rmtree(each, ignore_errors=True)
-    console.print(f"Making {days} days of readings of {smart_home.PLUGS} plugs, as they arrive: out of order, with gaps")
+    console.print(
+        f"Making {days} days of readings of {smart_home.PLUGS} plugs, as they arrive: out of order, with gaps"
+    )
     rows = smart_home.write(places.readings, days, files=FILES_A_DAY * days)
     console.print(f"{rows:,} readings in {places.readings}\n")
     query = smart_home.query()
@@ -79,12 +81,12 @@ def run(folder: Path, *, days: int, on_spark: bool, console: Console) -> dict[st
 
 
 def _on_spark(query: Query, places: Places, rows: int, console: Console) -> Summary:
-    from muntin.cli.on_spark import start, watch
+    from muntin.cli.on_spark import answered, start, watch
 
     console.print("Starting Spark ...")
-    session = start(spark__sql__shuffle__partitions="2")
+    session = start(places.folder / "spark.log", spark__sql__shuffle__partitions="2")
     frame = session.readStream.schema("plug int, ts timestamp, watts double").option("maxFilesPerTrigger", 1)
-    answers = query.spark(frame.parquet(str(places.readings)))
+    answers = answered(query, frame.parquet(str(places.readings)))
     console.print(f"Spark {session.version}, a streaming query; the first batch compiles, or loads what was compiled")
     begun = time.perf_counter()
     with stop_on_interrupt() as stop, Display(console, rows) as display:
@@ -125,7 +127,7 @@ def _show_windows(windows: pa.Table, console: Console) -> None:
         if mine.num_rows:
             ends = pc.struct_field(mine["window"], "end")
             last = mine.append_column("end", ends).sort_by([("end", "ascending"), ("plug", "ascending")])
-            shown = last.drop_columns(["end", "window_id"]).slice(max(0, last.num_rows - 4))
+            shown = last.drop_columns(["end", "window_id", "peak_at"]).slice(max(0, last.num_rows - 4))
             console.print(windows_table(shown, title=f"\n{name}: the last of {mine.num_rows:,} windows"))
 
 
@@ -158,5 +160,9 @@ def _sum_up(
     for name, text in lines.items():
         table.add_row(name, text)
     console.print(table)
-    counts = {"windows": windows.num_rows, "row_copies_of_spark": copies, "chart": str(places.chart) if charted else None}
+    counts = {
+        "windows": windows.num_rows,
+        "row_copies_of_spark": copies,
+        "chart": str(places.chart) if charted else None,
+    }
     return {**summary.as_dict(), **counts, "seconds_in_all": round(seconds, 1)}

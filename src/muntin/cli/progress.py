@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -67,7 +69,7 @@ class Display:
         self._total = total
         self._begun = time.perf_counter()
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> Self:
         """Show the bar."""
         if self._enabled:
             self._progress.start()
@@ -91,7 +93,7 @@ class Display:
 def windows_table(windows: pa.Table, *, title: str | None = None, most: int = 20) -> Table:
     """Return the last windows as a table for the terminal."""
     names = [name for name in windows.column_names if name not in _HIDDEN]
-    shown = Table(title=title, title_justify="left", header_style="bold")
+    shown = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
     for name in names:
         kind = windows.schema.field(name).type
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
@@ -109,11 +111,18 @@ def _cell(value: Any) -> str:
         return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
     if isinstance(value, dict) and {"start", "end"} <= value.keys():
         return _span(value)
+    return _time(value)
+
+
+def _time(value: Any) -> str:
+    """Show a time to the second; anything else as it is."""
+    if isinstance(value, datetime.datetime):
+        return value.replace(microsecond=0, tzinfo=None).isoformat(" ")
     return str(value)
 
 
 def _span(window: dict[str, Any]) -> str:
-    start, end = str(window["start"]), str(window["end"])
+    start, end = _time(window["start"]), _time(window["end"])
     if start[:11] == end[:11] and len(start) > 11:
         end = end[11:]
     rows = "" if window.get("from_row") is None else f" (rows {window['from_row']} to {window['to_row']})"

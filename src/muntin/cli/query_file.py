@@ -68,9 +68,9 @@ def read_query(path: str | Path) -> Query:
 
 
 def parse_query(text: str, name: str = "query.toml") -> Query:
-    """Return the query that a TOML text describes; `name` is what errors call it.
+    r"""Return the query that a TOML text describes; `name` is what errors call it.
 
-    >>> parse_query('[[windows]]\\nsession = "5 minutes"\\n[aggregates]\\nn = "count()"').windows
+    >>> parse_query('[[windows]]\nsession = "5 minutes"\n[aggregates]\nn = "count()"').windows
     (window.session('5 minutes'),)
     """
     try:
@@ -188,7 +188,7 @@ class _File:
             named = {key: value for key, value in said.items() if key not in ("agg", "columns")}
         else:
             raise self._wrong(path, 'give a text such as "max(len)", or { agg = "max", columns = ["len"] }')
-        known = sorted(set(aggregations.__all__) - {"Aggregation", "Factory", "define"})
+        known = sorted(name for name in dir(aggregations) if _is_aggregation(name))
         if name not in known:
             raise self._wrong(path, f"there is no aggregation {name!r}{_hint(name, known)}")
         try:
@@ -224,6 +224,10 @@ class _File:
         line = toml_lines.line_of(self.lines, path)
         key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
         return QueryFileError(f"{self.name}:{line}: {f'{key}: ' if key else ''}{' '.join(message.split())}")
+
+
+def _is_aggregation(name: str) -> bool:
+    return isinstance(getattr(aggregations, name), aggregations.Factory) or name == "count"
 
 
 def _value(text: str) -> Any:

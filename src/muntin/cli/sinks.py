@@ -7,7 +7,6 @@ A folder keeps its parts; a single file is made of them at the end.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -89,7 +88,7 @@ class Sink:
             return
         unfinished = self.output.with_name("." + self.output.name)
         _JOINERS[self.suffix](self._paths(), unfinished, empty)
-        os.replace(unfinished, self.output)
+        unfinished.replace(self.output)
         shutil.rmtree(self.parts)
 
     def _paths(self) -> list[Path]:
@@ -158,7 +157,7 @@ def _join_text(parts: list[Path], output: Path, empty: pa.Table, *, header: bool
 
 
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
-    ".parquet": lambda table, path: pq.write_table(table, path),
+    ".parquet": pq.write_table,
     ".csv": lambda table, path: pa_csv.write_csv(flat(table), path),
     ".jsonl": _write_json,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 
 from muntin import aggregations as agg
 from muntin import windows as window
+from muntin.cli.load_factor import load_factor
 from muntin.query import Query
 from muntin.types import Array
 from muntin.windows import rows
@@ -23,35 +25,20 @@ EVERY = 10_000_000
 SEED = 84
 
 
-# An aggregation of our own, in ten lines: how evenly a plug draws. 1 is always the same, 0 is rare peaks.
-@agg.define(state={"n": "i8", "total": "f8", "peak": "f8"}, commutative=True)
-class load_factor:  # noqa: N801  # named as it is used
-    """The mean over the peak."""
-
-    def lift(v):  # type: ignore[no-untyped-def]  # noqa: ANN201, N805, D102
-        return (1, v, v)
-
-    def combine(a, b):  # type: ignore[no-untyped-def]  # noqa: ANN201, ANN001, N805, D102
-        return (a.n + b.n, a.total + b.total, max(a.peak, b.peak))
-
-    def lower(s):  # type: ignore[no-untyped-def]  # noqa: ANN201, N805, D102
-        return s.total / (s.n * s.peak) if s.peak > 0 else None
-
-
 def query() -> Query:
     """Return the query: three windows, five aggregates, one set of slices."""
     return Query(
         windows=[
             window.sliding("24 hours", every="1 minute"),
             window.session("20 minutes"),
-            window.sliding(rows(100), every=rows(100)),
+            window.sliding(rows(100), every=rows(10)),
         ],
         aggregates={
             "readings": agg.count(),
             "mean": agg.mean("watts"),
             "peak": agg.max("watts"),
             "peak_at": agg.arg_max("watts", "ts"),
-            "load_factor": load_factor("watts"),
+            "load_factor": load_factor("watts"),  # type: ignore[dict-item,call-arg]  # `define` makes a factory of the class
         },
         key="plug",
         time="ts",
@@ -76,7 +63,7 @@ def _hours(days: int, files: int) -> Iterator[pa.Table]:
     table = pa.concat_tables([_plug(number, days, random) for number in range(PLUGS)])
     table = table.sort_by("arrival")
     cuts = np.linspace(0, table.num_rows, files + 1).astype(int)
-    for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+    for begin, end in pairwise(cuts):
         yield table.slice(begin, end - begin).drop_columns("arrival")
 
 
@@ -87,7 +74,7 @@ def _plug(number: int, days: int, random: np.random.Generator) -> pa.Table:
     hour = times / HOUR % 24
     base = float(random.uniform(1, 20))
     most = float(random.choice([60.0, 150.0, 900.0, 2000.0]))
-    busy = random.random(count) < 0.02 + 0.1 * np.exp(-(((hour - random.uniform(7, 21)) / 2.5) ** 2))
+    busy = random.random(count) < 0.002 + 0.03 * np.exp(-(((hour - random.uniform(7, 21)) / 2.5) ** 2))
     working = np.convolve(busy, np.ones(30), "same") > 0
     watts = base + working * most * random.uniform(0.6, 1.0, count) + random.normal(0, 0.4, count)
     there = _present(times, days, random)

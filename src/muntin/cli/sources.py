@@ -99,7 +99,7 @@ class Source:
         """Return how many rows there are, where files say so; None where they must be read to know."""
         if not all(FORMATS[each.suffix.lower()] in ("parquet", "ipc", "feather") for each in files):
             return None
-        return sum(self._dataset(each).count_rows() for each in files)
+        return sum(int(self._dataset(each).count_rows()) for each in files)
 
     def batches(self, position: Position, *, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
         """Yield the rows that come after a position, and move it on with each batch, once the next is asked for."""

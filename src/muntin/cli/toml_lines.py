@@ -16,9 +16,9 @@ _SCALAR = re.compile(r"[^\s,\]}#]+(?: \d\d:[^\s,\]}#]+)?")
 
 
 def lines_of(text: str) -> Mapping[Path, int]:
-    """Return the line of every key and every element of an array, by its path. O(n).
+    r"""Return the line of every key and every element of an array, by its path. O(n).
 
-    >>> lines_of('time = "ts"\\n[[windows]]\\nsession = 5\\n')
+    >>> lines_of('time = "ts"\n[[windows]]\nsession = 5\n')
     {('time',): 1, ('windows',): 2, ('windows', 0): 2, ('windows', 0, 'session'): 3}
     """
     return _Reader(text).read()

@@ -50,7 +50,7 @@ class AnswerTables:
         columns |= answers.aggregates
         columns["revision"] = pa.array(answers.revision)
         columns["retracted"] = pa.array(answers.retracted)
-        arrays = [_cast(columns[field.name], field.type) for field in self.schema]
+        arrays = [cast(columns[field.name], field.type) for field in self.schema]
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
     def _windows(self, answers: Answers) -> pa.StructArray:
@@ -80,7 +80,8 @@ def delta_type(windows: Sequence[Window], types: Mapping[str, ColumnType]) -> pa
     return pa.int64() if whole else pa.float64()
 
 
-def _cast(array: Any, kind: pa.DataType) -> Any:
+def cast(array: Any, kind: pa.DataType) -> Any:
+    """Return an array in a type; one of nulls alone fits any."""
     if array.type == kind:
         return array
     if array.null_count == len(array):

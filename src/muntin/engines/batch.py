@@ -48,7 +48,7 @@ def run(query: Question, table: Any) -> pa.Table:
         partial=query.partial,
         emit_empty=query.emit_empty,
     )
-    tables = [_answers(query, i, each, rows, sorted_data) for i, each in enumerate(windows)]
+    tables = [answers(query, i, find(each, rows), rows, sorted_data) for i, each in enumerate(windows)]
     return pa.concat_tables(tables, promote_options="default")  # of lists that are all null nobody knows the type
 
 
@@ -114,8 +114,8 @@ def time_column(table: pa.Table, name: str) -> Column:
     return Column(column.values, None, INT64 if column.type.family == "integer" else column.type)
 
 
-def _answers(query: Question, window_id: int, definition: Window, rows: SortedRows, table: pa.Table) -> pa.Table:
-    found = find(definition, rows)
+def answers(query: Question, window_id: int, found: Found, rows: SortedRows, table: pa.Table) -> pa.Table:
+    """Return the windows of one definition that were found among rows; `table` holds the same rows."""
     data = dict(rows.columns)
     times = rows.times
     if found.members is not None:

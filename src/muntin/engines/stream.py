@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin import _html
 from muntin.columns import Column, pick, select
 from muntin.engines import stream_snapshots
 from muntin.engines.answer_tables import AnswerTables
@@ -286,6 +287,17 @@ class Stream:
             return explain(self._question, forced=self._forced, windows=self._windows)
         subject = Subject(self._question, self._windows, settled.plan, settled.strategies, self._forced, {})
         return explain_running(subject, self._complete_from, self.metrics())
+
+    def __repr__(self) -> str:
+        """Say what it answers, and how far it has come."""
+        counts = self.metrics()
+        closed = ", closed" if self._closed else ""
+        said = f"{counts['rows']} rows, {counts['late']} late, watermark {counts['watermark']}{closed}"
+        return f"<Stream of {self._question!r}: {said}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table, for notebooks."""
+        return _html.table(f"Stream of {self._question!r}", self.metrics().items())
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes, from which `Query.stream` goes on. O(state).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -46,6 +47,11 @@ class ToldStream(Stream):
     def time_type(self) -> ColumnType:
         """The type of the time column."""
         return self._require_settled().plan.time_type
+
+    @property
+    def column_types(self) -> Mapping[str, ColumnType]:
+        """The types of the columns that aggregates and windows read."""
+        return self._require_settled().plan.types
 
     def tell(self, watermark: int) -> None:
         """Say that the watermark, which is the greatest time of any row less its delay, is here. O(1)."""

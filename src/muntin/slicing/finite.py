@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, singledispatch
 from typing import Any
 
@@ -43,6 +43,20 @@ class SortedRows:
     emit_empty: bool = False
     judged: Array | None = None
     """For each key how many of its first rows are what a policy has left, and is not asked about again."""
+    horizon: int | None = None
+    """Up to where windows without rows go; None for the greatest time of these rows."""
+
+    def after(self, skipped: int) -> SortedRows:
+        """Return the rows but for some of the first key's. O(keys), nothing is copied but where keys end."""
+        if not skipped:
+            return self
+        return replace(
+            self,
+            times=self.times[skipped:],
+            ends=self.ends - skipped,
+            arrival=self.arrival[skipped:],
+            columns={name: column.take(slice(skipped, None)) for name, column in self.columns.items()},
+        )
 
     @property
     def begins(self) -> Array:
@@ -299,7 +313,8 @@ def python_values(columns: Mapping[str, Column], names: tuple[str, ...], count: 
 
 def _with_empty(definition: Sliding | Cumulative, found: Found, rows: SortedRows) -> Found:
     """Add the windows without rows: of each key from its first on, and up to the greatest time of all."""
-    horizon = int(rows.times.max()) if len(rows.times) else 0
+    youngest = int(rows.times.max()) if len(rows.times) else 0
+    horizon = youngest if rows.horizon is None else rows.horizon
     keys = np.searchsorted(rows.ends, found.first, "right")
     ends = []
     for part, _, _ in _of_each_key(keys, rows):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import InvalidArgumentError
 from muntin.windows.base import Window, any_sign, positive, sized
@@ -99,8 +100,29 @@ class Question:
         if self.emit_early is not None and not isinstance(self.emit_early, ProcessingTime):
             positive(self.emit_early, "emit_early")
 
+    def __repr__(self) -> str:
+        """Show it as it is written, without what was left out."""
+        windows = self.windows[0] if len(self.windows) == 1 else list(self.windows)
+        given = ((each.name, getattr(self, each.name), each.default) for each in fields(self)[2:])
+        options = "".join(f", {name}={_shown(value)}" for name, value, default in given if value != default)
+        return f"{type(self).__name__}({windows!r}, {self.aggregates!r}{options})"
+
+    def _repr_html_(self) -> str:
+        """Return a table, for notebooks."""
+        rows: list[tuple[str, object]] = [(f"window {i}", each) for i, each in enumerate(self.windows)]
+        rows += list(self.aggregates.items())
+        rows += [(each.name, _shown(getattr(self, each.name))) for each in fields(self)[2:5]]
+        return _html.table(type(self).__name__, rows)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the aggregates and the windows read."""
         used = [column for each in self.aggregates.values() for column in each.columns]
         return tuple(dict.fromkeys([*used, *(column for each in self.windows for column in each.columns)]))
+
+
+def _shown(value: Any) -> str:
+    """Show a value of an option; several columns as a list."""
+    if isinstance(value, tuple):
+        return repr(value[0]) if len(value) == 1 else repr(list(value))
+    return repr(value)

@@ -1,0 +1,94 @@
+"""`muntin run` on Spark: a folder of files as one batch, and one that grows as a stream; the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+from cli.files import QUERY, readings, write
+from typer.testing import CliRunner
+
+from muntin.cli.app import app
+from muntin.cli.query_file import parse_query
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path, Path]:
+    query, folder = tmp_path / "query.toml", tmp_path / "in"
+    query.write_text(QUERY)
+    folder.mkdir()
+    return query, folder, tmp_path / "out"
+
+
+def windows(folder: Path) -> set[tuple]:
+    rows = ds.dataset(sorted(folder.glob("*.parquet"))).to_table().to_pylist()
+    return {_window(row) for row in rows}
+
+
+def _window(row: dict[str, Any]) -> tuple:
+    start, end = (row["window"][name].replace(tzinfo=None) for name in ("start", "end"))
+    return (row["plug"], row["window_id"], start, end, row["peak"], row["n"], row["revision"])
+
+
+def test_a_folder_is_one_batch_on_spark(session, places):
+    query, folder, out = places
+    rows = readings()
+    write(rows.slice(0, 300), folder / "1.parquet")
+    write(rows.slice(300), folder / "2.parquet")
+    result = run("run", query, "--input", folder, "--output", out, "--json")
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert (summary["engine"], summary["rows"], summary["finished"]) == ("spark", 600, True)
+    expected = {_window(row) for row in parse_query(QUERY).run(rows).to_pylist()}
+    assert windows(out) == expected
+    assert summary["windows"] == len(expected)
+    again = run("run", query, "--input", folder, "--output", out)
+    assert (again.exit_code, "give --overwrite" in again.stderr) == (2, True)
+
+
+def test_a_folder_that_grows_is_a_stream_that_stops_and_goes_on(session, places):
+    query, folder, out = places
+    rows = readings()
+    write(rows.slice(0, 300), folder / "1.parquet")
+    done: list[int] = []
+
+    def stop_after(count: int) -> threading.Thread:
+        def wait() -> None:
+            deadline = time.monotonic() + 240
+            while time.monotonic() < deadline and not _committed(out, count):
+                time.sleep(0.2)
+            done.append(count)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        return thread
+
+    for count, more in ((1, None), (3, rows.slice(300))):
+        if more is not None:
+            write(more, folder / "2.parquet")
+        thread = stop_after(count)
+        result = run("run", query, "--input", folder, "--output", out, "--follow", "--engine", "spark")
+        thread.join()
+        assert result.exit_code == 0, result.output
+    expected = {_window(row) for row in parse_query(QUERY).run(rows).to_pylist()}
+    found = windows(out)
+    assert found < expected  # those that the watermark has not reached wait in the checkpoint
+    assert len(found) > len(expected) // 2
+    assert done == [1, 3]
+
+
+def _committed(out: Path, batches: int) -> bool:
+    commits = out.with_name("out.muntin") / "checkpoint" / "commits"
+    return len(list(commits.glob("[0-9]*"))) >= batches

@@ -1,0 +1,16 @@
+"""The code of the pages that need Spark does what they show."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("page", ["docs/tutorial-spark.md"])
+def test_page(page, session):
+    run_page = runpy.run_path(str(ROOT / "tools" / "check_docs.py"))["run_page"]
+    assert run_page(ROOT / page, spark=True) == []

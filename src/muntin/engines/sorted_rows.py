@@ -89,9 +89,9 @@ class SortedStream:
             self._keep(table.slice(begin))
             return out
         windows = [each.resolve(rows.time_type) for each in self.question.windows]
-        since = self._since or Cut(0, 0)
+        since = self._since or Cut(int(rows.times[0]), 0)
         cut = Cut(int(rows.times[-1]), since.offset + len(rows.times), since.offset)
-        if cut.row <= since.row or not all(isinstance(each, CUTTABLE) for each in windows):
+        if cut.time < since.time or not all(isinstance(each, CUTTABLE) for each in windows):
             self._keep(table)
             return None
         out = self._answered(table, rows, cut)

@@ -19,6 +19,7 @@ from muntin.slicing.cuts import CUTTABLE
 from muntin.slicing.question import Question
 from muntin.types import ColumnType
 from muntin.windows.base import Window
+from muntin.windows.own import ContextAware
 from muntin.windows.sessions import Session
 from muntin.windows.times import Cumulative, Sliding, Trailing
 
@@ -60,6 +61,11 @@ class Settled:
         chosen = frame.select(*(column(frame, name) for name in used))
         ordered = _order_matters(question, windows, sample)
         return cls(question, chosen, schema, known_to_spark(sample.schema), sample.time_type, windows, ordered)
+
+    @property
+    def asks_for_arrival(self) -> bool:
+        """Whether some window is told rows in the order in which they came."""
+        return any(isinstance(each, ContextAware) for each in self.windows)
 
     @property
     def ticks(self) -> Column:
@@ -108,7 +114,7 @@ def batch(question: Question, frame: DataFrame, *, path: str = "auto", pieces: i
     numbered = [piece for each in long for piece in each.pieces]
     constant = _SAME if len(settled.windows) == 1 else _SAME[1:]
     answers = pa.schema([field for field in settled.answers if field.name not in constant])
-    task = Task(question, settled.rows, answers, settled.ordered, dict(enumerate(numbered)), _horizon(settled))
+    task = Task(question, settled.rows, answers, settled.asks_for_arrival, dict(enumerate(numbered)), _horizon(settled))
     found = rows.mapInArrow(task, spark_schema(answers))
     return _with_constants(found, settled.answers, constant)
 
@@ -127,8 +133,8 @@ def chosen(settled: Settled, path: str) -> tuple[str, str]:
     if problem is not None:
         return "python", problem
     if not native.is_faster(settled):
-        return "python", "a window holds so many slices that Spark's own operators would copy more than they aggregate"
-    return "native", "a window holds few slices, and Spark knows every aggregate"
+        return "python", "a window holds several slices, and Spark's own operators would copy each into several windows"
+    return "native", "all windows are tumbling, and Spark knows every aggregate"
 
 
 def explain(question: Question, frame: DataFrame, *, path: str = "auto") -> str:
@@ -197,7 +203,8 @@ def _together(settled: Settled, long: list[LongKey]) -> DataFrame:
     else:
         frame = frame.repartition(*keys) if keys else frame.repartition(1)
     order: list[Any] = [*keys, *_zeros(settled), column(frame, str(question.time))]
-    return frame.sortWithinPartitions(*order, *([ARRIVAL] if settled.ordered else []))
+    rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if settled.ordered else []))
+    return rows if settled.asks_for_arrival else rows.drop(ARRIVAL)  # once sorted, few need the number itself
 
 
 def _placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:

@@ -114,7 +114,7 @@ def cut(key: tuple[Any, ...], stretches: Stretches, back: Reach, most: int) -> L
         for begin, place, start in zip(begins, places, starts, strict=True)
     ]
     pieces = [Piece(since, until) for since, until in zip([None, *sinces], [*sinces, None], strict=True)]
-    repeats = [int(stretches.first[start]) for start in starts]
+    repeats = [min(int(stretches.first[start]), begin - back.time) for start, begin in zip(starts, begins, strict=True)]
     return LongKey(key, tuple(begins), tuple(repeats), tuple(pieces))
 
 
@@ -148,7 +148,10 @@ def long_keys(
     )
     if not found:
         return []
-    counted = _counted(frame, question, ticks, found)
+    # Where neither rows are numbered nor gaps looked for, a cut may be made anywhere, and a sample tells well enough.
+    exact = forced is not None or back.rows > 0 or back.gap is not None
+    looked_at = frame if exact else frame.sample(fraction=_SAMPLE, seed=0)
+    counted = _counted(looked_at, question, ticks, found)
     cuts = [cut(key, stretches, back, most) for (key, _, _), stretches in zip(found, counted, strict=True)]
     return [each for each in cuts if each is not None]
 

@@ -257,7 +257,7 @@ SHORT = (
     "threads: std",
     "cold_start: first slide in a process, max",
 )
-"""What the README shows, chosen before the results are known: one figure of each kind, targets missed included."""
+"""What the README shows: a line or two of each kind, reached or not. All are in the documentation."""
 
 
 def write_tables(figures: Iterable[Figure], readme: Path = README, page: Path = PAGE) -> None:

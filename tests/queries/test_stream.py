@@ -72,7 +72,7 @@ def play(query: oracle.Query, rows: list[dict[str, Any]], steps: list[Any], stra
 
 @pytest.mark.parametrize("kind", [*KINDS, "several"])
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_random_queries(kind: str, data: st.DataObject) -> None:
     """Uncompiled, since each set of aggregates would be compiled anew; the transcripts are run compiled."""
     chosen = strategies.ANY_KIND if kind == "several" else st.just(kind)
@@ -88,7 +88,7 @@ def test_random_queries(kind: str, data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_early_and_idle(data: st.DataObject) -> None:
     query = data.draw(strategies.queries())
     query = replace(query, emit_early=data.draw(strategies.EARLY), idle_timeout=data.draw(strategies.IDLE))

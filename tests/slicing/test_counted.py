@@ -65,7 +65,7 @@ def play(query: oracle.Query, steps: list[Any], data: Any) -> None:
 
 
 @given(conversations(), st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 def test_slices_in_row_numbers_say_what_the_oracle_says(conversation: Any, data: Any) -> None:
     with cache.uncompiled():
         play(*conversation, data)

@@ -157,14 +157,14 @@ class Pair:
         self.runs.check()
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(operations(FLOATS))
 @example([("add", [(0, math.nan)] * 2 + [(1, -math.inf), (1, math.inf)]), ("merge", [(0, 1), (0, 1), (2, 0)])])
 def test_floats_as_plain_python(script: list) -> None:
     Pair({**ALL, "skipped": agg.median("v", skip_nan=True)}, FLOAT64, plain=True).play(script)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(operations(st.one_of(FLOATS, st.integers(0, 5).map(float))))
 def test_selection_by_pivots_alone(script: list) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -178,7 +178,7 @@ def test_integers_as_plain_python(script: list) -> None:
     Pair(FEW, INT64, plain=True).play(script)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.sampled_from([FLOAT64, INT64]), st.data())
 def test_compiled(kind: object, data: st.DataObject) -> None:
     Pair(FEW, kind, plain=False).play(data.draw(operations(ROWS[kind])))

@@ -35,7 +35,7 @@ def shown(results: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("merge", [name for name in MERGERS if name not in ("slick_deque", "subtract_on_evict")])
 @given(conversations(), st.data())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_slices_say_what_the_oracle_says(merge: str, conversation: Any, data: Any) -> None:
     query, steps = conversation
     with cache.uncompiled():

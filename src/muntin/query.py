@@ -147,10 +147,10 @@ class Query(Question):
 
         Needs `pip install muntin[spark]`, and Java.
         """
-        if frame.isStreaming:
-            from muntin.engines.spark import needs
+        from muntin.engines.spark import needs
 
-            needs.require_packages()
+        needs.require_packages()
+        if frame.isStreaming:
             from muntin.engines.spark.streaming import streaming
 
             return streaming(self, frame, buckets=buckets, late=late)

@@ -109,7 +109,7 @@ def test_one_long_key(pieces: int, session: Any) -> None:
 
 
 def test_one_long_key_among_others(session: Any) -> None:
-    """It is cut, they are not. Keys that are floats never are: their zeros are two keys, which Spark takes for one."""
+    """It is cut, they are not. Keys that are floats never are. Both zeros are one key."""
     chance = np.random.default_rng(5)
     table = pa.table(
         {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.columns import NAT, Column, pick, select
 from muntin.errors import ColumnTypeError, InvalidArgumentError, OutOfOrderError
@@ -36,6 +37,7 @@ def run(query: Question, table: Any) -> pa.Table:
     require_room(time, query.time, reach_of(windows))
     for name in query.columns:
         pick(data, name, data.column_names)  # refused by name, before any work is done
+    data = _with_one_zero(data, query.key)
     codes, keys = key_numbers([pick(data, name, data.column_names) for name in query.key], data.num_rows)
     order = np.lexsort((time.values, codes)) if keys > 1 or _descends(time.values) else np.arange(data.num_rows)
     sorted_data = data.take(pa.array(order)) if len(order) and not _is_range(order) else data
@@ -50,6 +52,16 @@ def run(query: Question, table: Any) -> pa.Table:
     )
     tables = [answers(query, i, find(each, rows), rows, sorted_data) for i, each in enumerate(windows)]
     return pa.concat_tables(tables, promote_options="default")  # of lists that are all null nobody knows the type
+
+
+def _with_one_zero(data: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return rows with -0.0 in a key as 0.0: they are one key."""
+    for name in names:
+        column = pick(data, name, data.column_names)
+        if pa.types.is_floating(column.type):
+            zero = pa.scalar(0.0).cast(column.type)
+            data = data.set_column(data.column_names.index(name), name, pc.add(column, zero))
+    return data
 
 
 def as_table(table: Any) -> pa.Table:

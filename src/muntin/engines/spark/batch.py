@@ -193,7 +193,7 @@ def _together(settled: Settled, long: list[LongKey]) -> DataFrame:
     """Return the rows, those of a key in one partition and sorted; of a long key, those of a piece."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    frame, question = settled.frame, settled.question
+    frame, question = _with_one_zero(settled), settled.question
     if settled.ordered:
         frame = frame.withColumn(ARRIVAL, F.monotonically_increasing_id())
     keys = [column(frame, name) for name in question.key]
@@ -202,7 +202,7 @@ def _together(settled: Settled, long: list[LongKey]) -> DataFrame:
         frame = _placed(frame, keys, sum(len(each.pieces) for each in long))
     else:
         frame = frame.repartition(*keys) if keys else frame.repartition(1)
-    order: list[Any] = [*keys, *_zeros(settled), column(frame, str(question.time))]
+    order: list[Any] = [*keys, column(frame, str(question.time))]
     rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if settled.ordered else []))
     return rows if settled.asks_for_arrival else rows.drop(ARRIVAL)  # once sorted, few need the number itself
 
@@ -221,10 +221,14 @@ def _placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
     return frame.repartitionById(pieces + others, place.cast("int"))
 
 
-def _zeros(settled: Settled) -> list[Column]:
-    """Return what sorts zeros by their sign: they are two keys, and Spark sorts them as one."""
-    names = [name for name in settled.question.key if pa.types.is_floating(settled.rows.field(name).type)]
-    return [column(settled.frame, name).cast("string") for name in names]
+def _with_one_zero(settled: Settled) -> DataFrame:
+    """Return the rows with -0.0 in a key as 0.0: they are one key."""
+    frame = settled.frame
+    for name in settled.question.key:
+        if pa.types.is_floating(settled.rows.field(name).type):
+            kind = frame.schema[name].dataType
+            frame = frame.withColumn(name, (column(frame, name) + 0.0).cast(kind))
+    return frame
 
 
 def _horizon(settled: Settled) -> int | None:

@@ -40,7 +40,9 @@ class Cutter:
     def of(cls, question: Question, schema: pa.Schema) -> Cutter | None:
         """Return a cutter for a query, or None where slices of rows elsewhere cannot be put together."""
         slices = ToldStream(question, schema).slices
-        return cls(question, schema, slices[0]) if slices and len(slices) == 1 else None
+        if not slices or len(slices) != 1 or slices[0].shapes.own.each:
+            return None
+        return cls(question, schema, slices[0])
 
     def cut(self, table: pa.Table, buckets: Array) -> tuple[pa.Table, Array] | None:
         """Return the slices of rows as a table, and the bucket of each; None where rows had better be sent."""

@@ -73,6 +73,11 @@ def require_possible(question: Question, late: bool) -> None:
         raise InvalidArgumentError(
             f"idle_timeout is {question.idle_timeout!r}; on Spark the watermark is Spark's own, which waits for rows"
         )
+    if question.emit_early is not None:
+        raise InvalidArgumentError(
+            f"emit_early is {question.emit_early!r}; on Spark windows are emitted when they are due, and again when late "
+            "rows change them"
+        )
     taken = (*question.key, *question.aggregates)
     if late and LATE in taken:
         raise InvalidArgumentError(f"{LATE!r} is the column of late rows; give the key or aggregate another name")

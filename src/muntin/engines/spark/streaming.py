@@ -75,8 +75,8 @@ def require_possible(question: Question, late: bool) -> None:
         )
     if question.emit_early is not None:
         raise InvalidArgumentError(
-            f"emit_early is {question.emit_early!r}; on Spark windows are emitted when they are due, and again when late "
-            "rows change them"
+            f"emit_early is {question.emit_early!r}; on Spark windows are emitted when they are due, and again when "
+            "late rows change them"
         )
     taken = (*question.key, *question.aggregates)
     if late and LATE in taken:

@@ -34,7 +34,7 @@ def agree(found: list[pa.Table], query: oracle.Query, table: pa.Table) -> None:
 
 
 @given(strategies.queries(), strategies.tables(), st.integers(1, 12), st.integers(1, 4))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_chunks(query: oracle.Query, listed: list[dict[str, Any]], chunk: int, size: int) -> None:
     assume(listed)
     with uncompiled():
@@ -48,7 +48,7 @@ def test_chunks(query: oracle.Query, listed: list[dict[str, Any]], chunk: int, s
 
 
 @given(strategies.queries(BY_TIME_OR_ROWS), strategies.tables(), st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_pieces(query: oracle.Query, listed: list[dict[str, Any]], data: st.DataObject) -> None:
     """Each piece has rows before its cut, as many as its windows need or more."""
     assume(listed and not query.key and not query.emit_empty)

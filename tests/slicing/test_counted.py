@@ -17,7 +17,7 @@ from muntin.aggregators.states import counting
 from muntin.columns import read_column
 from muntin.kernels import cache
 from muntin.slicing.counted import Counted
-from muntin.slicing.plan import strategies_for
+from muntin.slicing.plan import Forced, strategies_for
 from muntin.slicing.strategy import BEFORE_TIME, Batch, Plan
 from muntin.slicing.tuples import Tuples
 from muntin.types import FLOAT64, INT64
@@ -82,7 +82,7 @@ def test_compiled_kernels_say_the_same(name: str, data: Any) -> None:
 def test_windows_of_one_row_are_numbered_apart() -> None:
     plan = planned({"total": agg.sum("v")}, [window.tumbling(rows(1)), window.tumbling(rows(5))])
     assert "one row" in str(Counted.can(plan))
-    kept = strategies_for(None, plan)  # type: ignore[arg-type]  # the question decides nothing here
+    kept = strategies_for(plan, Forced())
     assert [type(each) for each in kept] == [Counted, Counted]
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from muntin import agg, rows, window
+from muntin.slicing.counted import Counted
 from muntin.slicing.decisions import KEPT, REMOVALS, SPLITS, Facts, decide
 from muntin.slicing.kept_set import KeptSet
 from muntin.slicing.object_set import ObjectSet
-from muntin.slicing.plan import strategies_for
-from muntin.slicing.question import Question
+from muntin.slicing.plan import Forced, strategies_for
 from muntin.slicing.run_set import RunSet
 from muntin.slicing.slice_set import SliceSet
 from muntin.slicing.slices import Slices
@@ -91,7 +91,7 @@ def test_slices_keep_what_was_decided(aggregates: Any, ordered: bool, kinds: lis
 def test_windows_that_split_slices_are_answered_from_rows() -> None:
     windows = [TUMBLING, TRAILING, SESSION, COUNTED]
     whole = plan(windows, {"all": COLLECT})
-    by_kind = strategies_for(Question(windows, {"all": COLLECT}), whole)
-    assert {type(each): list(each.plan.windows) for each in by_kind} == {Slices: [0, 2], Tuples: [1, 3]}
+    by_kind = strategies_for(whole, Forced())
+    assert {type(each): list(each.plan.windows) for each in by_kind} == {Slices: [0, 2], Tuples: [1], Counted: [3]}
     assert "an edge to where a slice has rows" in str(Slices.can(plan([TRAILING], {"all": COLLECT})))
     assert "not by time" in str(Slices.can(plan([COUNTED], {"all": COLLECT})))

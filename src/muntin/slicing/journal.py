@@ -30,11 +30,10 @@ class Kept(Protocol):
 
 
 class Journal:
-    """What was done to something since its state was last saved; nothing at all unless `keeping`."""
+    """What was done to something since its state was last saved; nothing until it is first asked to undo."""
 
-    def __init__(self, kept: Kept, *, keeping: bool) -> None:
+    def __init__(self, kept: Kept) -> None:
         self._kept = kept
-        self._keeping = keeping
         self._saved: dict[str, Array] | None = None
         self._steps: list[Callable[[], Any]] = []
         self._rows = 0
@@ -47,16 +46,16 @@ class Journal:
 
     def undo(self, size: int) -> Callable[[], None]:
         """Return what brings back the state of now, which is so many slices long."""
-        if self._keeping and (self._saved is None or self._rows > max(_LEAST, size)):
+        if self._saved is None or self._rows > max(_LEAST, size):
             self._saved, self._steps, self._rows = self._kept.save(), [], 0
         saved, count = self._saved, len(self._steps)
 
         def back() -> None:
-            if saved is not None:
-                self._kept.load(saved)
-                for step in self._steps[:count]:
-                    step()
-                self._saved, self._steps = saved, self._steps[:count]
+            assert saved is not None
+            self._kept.load(saved)
+            for step in self._steps[:count]:
+                step()
+            self._saved, self._steps = saved, self._steps[:count]
 
         return back
 
@@ -74,7 +73,7 @@ class Replayed(Strategy):
 
     @cached_property
     def _journal(self) -> Journal:
-        return Journal(self, keeping=self.may_fail)
+        return Journal(self)
 
     def take(self, batch: Batch, watermark: int) -> Array:
         """Take rows, judged by the watermark before them; return which of them some window took."""

@@ -35,6 +35,11 @@ class ObjectSet(KeptSet):
         super().__init__(rows, shapes, watched=watched, merger="lazy")
 
     @property
+    def may_fail(self) -> bool:
+        """Whether an aggregation can raise an error: any may, with Python objects."""
+        return self.objects.may_fail
+
+    @property
     def _halves(self) -> Any:
         return self.objects.uncompiled.kernels(HALVES, "fold_tags", "answer_from_tags", "answer_by_halves")
 

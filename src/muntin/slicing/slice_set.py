@@ -66,6 +66,11 @@ class SliceSet:
         self._make_room(64)
 
     @property
+    def may_fail(self) -> bool:
+        """Whether an aggregation can raise an error."""
+        return self.binding.may_fail
+
+    @property
     def finding(self) -> Any:
         """The kernels that find windows."""
         return _finding(not kernel_cache.is_uncompiled())

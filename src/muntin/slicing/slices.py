@@ -281,7 +281,7 @@ class Slices(Replayed):
     @property
     def may_fail(self) -> bool:
         """Whether an aggregation can raise an error."""
-        return any(each.binding.may_fail for each in self.sets)
+        return any(each.may_fail for each in self.sets)
 
     # ------------------------------------------------------------ definitions that come and go
 
@@ -317,7 +317,7 @@ class Slices(Replayed):
         self.records.renumber(places)
         for each in self.sets:
             each.reshape(self.shapes)
-        self._journal = Journal(self, keeping=self.may_fail)
+        self._journal = Journal(self)
 
     def held_keys(self) -> Array:
         """Return the keys that have slices."""

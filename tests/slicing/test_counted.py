@@ -87,7 +87,7 @@ def test_windows_of_one_row_are_numbered_apart() -> None:
 
 
 def test_other_windows_and_sorted_values_are_left_to_others() -> None:
-    assert "not measured in rows" in str(Counted.can(planned({"n": agg.count()}, [window.tumbling(5)])))
+    assert "nor sliding by rows" in str(Counted.can(planned({"n": agg.count()}, [window.tumbling(5)])))
     assert "in order" in str(Counted.can(planned({"m": agg.median("v")}, [window.tumbling(rows(5))])))
 
 

@@ -105,7 +105,7 @@ class Frames:
         self.spark, self.where, self.count = spark, where, count
 
     def read(self, most: int | None = None) -> Any:
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql import functions as F
 
         frame = self.spark.read.parquet(str(self.where))
         if most == MOST[100_000]:
@@ -113,7 +113,7 @@ class Frames:
         return frame if most is None or most >= self.count else frame.limit(most)
 
     def theirs(self, frame: Any, tree: bool, names: tuple[str, ...], most: int | None = None) -> tuple[int, Any]:
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql import functions as F
 
         def made() -> Any:
             self.spark.conf.set(TREE, str(tree).lower())
@@ -151,7 +151,7 @@ def by_rows(spark: Any, where: Path, count: int, rounds: int) -> None:
 
 
 def by_hour(spark: Any, where: Path, count: int, rounds: int) -> None:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     frames = Frames(spark, where, count)
     text = "max(v) over (partition by key order by ts range between interval 1 hour preceding and current row)"

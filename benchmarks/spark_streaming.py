@@ -61,7 +61,7 @@ def dropped(frame: Any) -> Any:
 
 
 def spark_window(frame: Any) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     spans = F.window("ts", "60 seconds", "1 second")
     late = frame.withWatermark("ts", "1 second")
@@ -69,7 +69,7 @@ def spark_window(frame: Any) -> Any:
 
 
 def two_levels(frame: Any) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     late = frame.withWatermark("ts", "1 second")
     slices = late.groupBy("key", F.window("ts", "1 second").alias("w"))

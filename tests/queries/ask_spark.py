@@ -33,7 +33,7 @@ def tables(count: int, seed: int) -> list[list[list[Any]]]:
 def ask(asked: list[list[list[Any]]]) -> dict[str, list[list[Any]]]:
     """Return Spark's answers: for each window (table, key, start, end, rows, sum, max, mean)."""
     from pyspark.sql import SparkSession, Window
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     spark = SparkSession.builder.master("local[1]").config("spark.sql.session.timeZone", "UTC").getOrCreate()
     rows = [(number, i, *row) for number, table in enumerate(asked) for i, row in enumerate(table)]

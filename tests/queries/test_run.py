@@ -167,10 +167,18 @@ def test_many_keys_and_windows_without_rows() -> None:
     assert answer["k"].to_pylist() == [k for k in range(keys) for _ in range(3)]
 
 
+class Strange(window.Window):
+    """Windows that say nothing of where they are."""
+
+    context = window.Context.FREE
+    measure = window.Measure.TIME
+
+
 def test_bad_queries_are_refused() -> None:
     for words, message in (
         ({"windows": []}, "at least one window"),
         ({"windows": ["1 minute"]}, "a window is made by"),
+        ({"windows": [Strange()]}, "Strange is a window of no known kind"),
         ({"aggregates": {}}, "at least one aggregate"),
         ({"aggregates": {"n": max}}, "the aggregate 'n' is"),
         ({"aggregates": {"window": agg.count()}}, "column of the answer already"),

@@ -274,7 +274,7 @@ def test_compiled() -> None:
         allowed_lateness=20,
     )
     steps = [strategies.Push(rows[i : i + 25]) for i in range(0, 300, 25)]
-    play(query, steps, lambda plan: Slices(plan, tree=True), {3, 7})
+    play(query, steps, lambda plan: Slices(replace(plan, merge="flat_fat")), {3, 7})
 
 
 class Counted(window.ContextFree):

@@ -168,7 +168,7 @@ def as_spark_sees(frame: Any) -> list[str]:
 @pytest.mark.parametrize("path", ["python", "native"])
 def test_equals_sparks_own_windows(path: str, session: Any) -> None:
     """Nulls, equal times, dates before 1970, and a zone whose clocks were set back in between."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     chance = np.random.default_rng(7)
     autumn = 1_698_537_600_000_000  # the evening of 2023-10-28 in Berlin

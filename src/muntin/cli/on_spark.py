@@ -205,7 +205,7 @@ def _written_as(answers: DataFrame, format_: str) -> DataFrame:
     """Return answers in columns that a format has: for CSV `window_start` and so on."""
     if format_ != "csv":
         return answers
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, StructType
 
     columns = []

@@ -110,7 +110,7 @@ def _by_rows(rows: SortedRows, first: Array, last: Array, *, numbered: bool) -> 
 @singledispatch
 def find(definition: Window, rows: SortedRows) -> Found:
     """Return the windows of a definition, whose durations are resolved."""
-    raise NotImplementedError(f"there is no way to find {definition!r}")
+    raise AssertionError(f"{definition!r} was let through, though nothing finds its windows")
 
 
 @find.register

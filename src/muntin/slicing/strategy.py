@@ -84,7 +84,15 @@ class Strategy(ABC):
     """A way to keep what windows need of the rows."""
 
     def __init__(self, plan: Plan) -> None:
+        reason = self.can(plan)
+        if reason is not None:
+            raise UnsupportedOperationError(reason)
         self.plan = plan
+
+    @classmethod
+    @abstractmethod
+    def can(cls, plan: Plan) -> str | None:
+        """Return why this strategy cannot answer a plan, or None where it can."""
 
     @abstractmethod
     def take(self, batch: Batch, watermark: int) -> Array:

@@ -44,6 +44,20 @@ __all__ = [
     "tumbling",
 ]
 
+# Every window is of one of these; what finds and keeps windows has an answer for each.
+KINDS = (
+    ContextAware,
+    ContextFree,
+    Delta,
+    Programmed,
+    Punctuated,
+    RowsEvery,
+    Session,
+    SlidingRows,
+    Trailing,
+    TrailingRows,
+)
+
 
 def tumbling(range: Any, *, offset: Any = 0) -> Sliding | SlidingRows:
     """Return windows one after the other: [0, range), [range, 2 * range), ... from the epoch, or from the first row.

@@ -70,7 +70,7 @@ class Settled:
     @property
     def ticks(self) -> Column:
         """The time as an integer in its own unit."""
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql import functions as F
 
         time = column(self.frame, str(self.question.time))
         kind: Any = self.time.logical
@@ -84,7 +84,7 @@ class Settled:
 
     def as_time(self, ticks: Column) -> Column:
         """Return integers in the unit of the time as the answers have times."""
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql import functions as F
 
         if self.time.family == "integer":
             return ticks
@@ -161,7 +161,7 @@ def explain(question: Question, frame: DataFrame, *, path: str = "auto") -> str:
 
 
 def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, ...]) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     # What is null nowhere is still declared as what Spark cannot know to be so, as in the answers of streams.
     values = {"window_id": "0L", "revision": "0L", "retracted": "false"}
@@ -191,7 +191,7 @@ def _long_keys(settled: Settled, pieces: int | None) -> list[LongKey]:
 
 def _together(settled: Settled, long: list[LongKey]) -> DataFrame:
     """Return the rows, those of a key in one partition and sorted; of a long key, those of a piece."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     frame, question = _with_one_zero(settled), settled.question
     if settled.ordered:
@@ -209,7 +209,7 @@ def _together(settled: Settled, long: list[LongKey]) -> DataFrame:
 
 def _placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
     """Give each piece a partition of its own, and all other keys some more."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     session = frame.sparkSession
     others = 0
@@ -232,7 +232,7 @@ def _with_one_zero(settled: Settled) -> DataFrame:
 
 
 def _horizon(settled: Settled) -> int | None:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     if not settled.question.emit_empty:
         return None

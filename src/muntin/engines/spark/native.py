@@ -100,7 +100,7 @@ def native(settled: Settled) -> DataFrame:
 
 
 def _window(settled: Settled, window_id: int, each: Sliding) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     question, frame = settled.question, settled.frame
     step = math.gcd(each.range, each.every)
@@ -142,7 +142,7 @@ def _window(settled: Settled, window_id: int, each: Sliding) -> DataFrame:
 
 def _required(settled: Settled) -> Column:
     """Return the times; Spark fails at one that is null."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     text = f"the time column {settled.question.time!r} is null in some row; every row needs a time"
     return F.coalesce(settled.ticks, F.raise_error(F.lit(text)).cast("long"))
@@ -154,20 +154,20 @@ def _named(names: list[str]) -> list[str]:
 
 def _floor(ticks: Column, step: int, offset: int) -> Column:
     """Return the last multiple of a step, plus an offset, that is not after a time."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     return ticks - F.pmod(ticks - offset, F.lit(step))
 
 
 def _source(aggregation: Aggregation, read: dict[str, str]) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     return F.col(f"`{read[aggregation.columns[0]]}`") if aggregation.columns else F.lit(1)
 
 
 def _partials(aggregation: Aggregation, alias: str, value: Column) -> list[tuple[str, str, Column]]:
     """Return what a slice has of an aggregate: a name, how two are put together, and how it is made of rows."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     how = str(_known(aggregation))
     if how == "count":
@@ -178,7 +178,7 @@ def _partials(aggregation: Aggregation, alias: str, value: Column) -> list[tuple
 
 
 def _result(aggregation: Aggregation, alias: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     whole = F.col(f"`{alias}`")
     if _known(aggregation) != "mean":

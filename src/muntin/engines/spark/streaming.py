@@ -29,7 +29,7 @@ CLOCK_COLUMN = "muntin_time"
 
 def streaming(question: Question, frame: DataFrame, *, buckets: int | None, late: bool) -> DataFrame:
     """Return a streaming DataFrame of the answers to a query over another one."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     from muntin.engines.spark.processor import Processor
 
@@ -106,7 +106,7 @@ def _column(frame: DataFrame, name: str) -> Column:
 
 def _bucket(frame: DataFrame, question: Question, count: int) -> Column:
     """Return the number of a row's bucket: Spark hashes all types, and the same in every process and version."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     if not question.key:
         return F.lit(0)

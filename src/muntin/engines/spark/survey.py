@@ -161,7 +161,7 @@ def _longest(
 ) -> list[tuple[tuple[Any, ...], int, int]]:
     """Return the keys that have more than their share of the rows, with about their first and last time."""
     from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     if least > 1 and _size(frame) < _SMALL:
         return []
@@ -192,7 +192,7 @@ def _counted(
     frame: DataFrame, question: Question, ticks: Column, keys: list[tuple[tuple[Any, ...], int, int]]
 ) -> list[Stretches]:
     """Return the rows of some keys, counted by stretches of time."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     number = _numbered(frame, question, [key for key, _, _ in keys])
     part = F.lit(0)
@@ -212,7 +212,7 @@ def _counted(
 
 def _numbered(frame: DataFrame, question: Question, keys: list[tuple[Any, ...]]) -> Column:
     """Return the number of a row's key among some; -1 for all others."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     number = F.lit(-1)
     for i, key in enumerate(keys):
@@ -225,7 +225,7 @@ def _numbered(frame: DataFrame, question: Question, keys: list[tuple[Any, ...]])
 
 def pieces_of(frame: DataFrame, question: Question, ticks: Column, keys: list[LongKey]) -> Column:
     """Return the numbers of the pieces that a row is in: one or two; of keys that are not cut, -1."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     number = _numbered(frame, question, [each.key for each in keys])
     found = F.array(F.lit(-1))

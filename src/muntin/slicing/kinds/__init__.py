@@ -43,4 +43,4 @@ def kind_of(definition: Window, plan: Plan) -> Kind:
     for windows, kind in _KINDS:
         if isinstance(definition, windows):
             return kind(definition, plan)
-    raise NotImplementedError(f"there is no way to keep the rows of {definition!r}")
+    raise AssertionError(f"{definition!r} was let through, though no kind is made for it")

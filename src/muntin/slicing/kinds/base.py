@@ -7,6 +7,7 @@ question; one that is goes the slow way, and is asked about one by one.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -55,7 +56,7 @@ class Windows:
         return found.first if found.members is None else found.members[found.first]
 
 
-class Kind:
+class Kind(ABC):
     """One definition over a buffer. This one is for windows that hold every row and end after it."""
 
     forgets: ClassVar[bool] = False
@@ -89,16 +90,16 @@ class Kind:
 
     def late(self, key: int, held: Rows, new: Rows, watermark: int) -> Late:
         """Return what takes or refuses the late rows of a key, in the order of time."""
-        raise NotImplementedError
+        raise AssertionError(f"{type(self).__name__} judges all rows at once, in `takes`")
 
     def note(self, taken: Rows) -> None:
         """Note something of rows that were taken."""
 
     # ------------------------------------------------------------ windows
 
+    @abstractmethod
     def windows(self, rows: Rows, active: Array, moment: Moment) -> Windows:
         """Return the windows of the sorted rows of the keys that are active."""
-        raise NotImplementedError
 
     def sorted_rows(self, rows: Rows) -> SortedRows:
         """Return the rows as `find` takes them."""

@@ -29,7 +29,7 @@ from muntin.kernels.vocabulary import (
     load,
     store,
 )
-from muntin.slicing.rivals.common import early_without_rows, event_order, part_of, refuse, summed
+from muntin.slicing.rivals.common import Part, Parted, early_without_rows
 from muntin.slicing.rivals.fused import Fused
 from muntin.slicing.rivals.joined import COUNT as ROWS
 from muntin.slicing.rivals.joined import INTO, LAST, Sessions
@@ -37,7 +37,7 @@ from muntin.slicing.rivals.joined import KEY as SESSION_KEY
 from muntin.slicing.rivals.joined import REVISION as SESSION_REVISION
 from muntin.slicing.rivals.joined import START as SESSION_START
 from muntin.slicing.rivals.numbered import Numbered, numbered
-from muntin.slicing.strategy import BEFORE_TIME, Answers, Batch, Plan, Strategy
+from muntin.slicing.strategy import BEFORE_TIME, Answers, Batch, Plan
 from muntin.types import OBJECT, Array
 from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
@@ -610,7 +610,7 @@ class _SessionBuckets:
 # ---------------------------------------------------------------- the strategy
 
 
-class Buckets(Strategy):
+class Buckets(Parted):
     """A state, or a copy of its rows, for each open window and key; every row goes into every window it falls in.
 
     For context-free windows by time and sessions; rows in any order; any aggregation. O(windows of a row) combines a
@@ -629,14 +629,12 @@ class Buckets(Strategy):
     [([5, 10], [1, 2])]
     """
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
-        refuse(type(self), plan)
+    def _make_parts(self, plan: Plan) -> list[Part]:
         fused = Fused(plan)
         free = {i: each for i, each in plan.windows.items() if isinstance(each, ContextFree)}
         sessions = {i: each for i, each in plan.windows.items() if isinstance(each, Session)}
-        self._parts: list[_TimeBuckets | _SessionBuckets] = [_TimeBuckets(plan, free, fused)] if free else []
-        self._parts += [_SessionBuckets(plan, i, each, fused) for i, each in sessions.items()]
+        parts: list[Part] = [_TimeBuckets(plan, free, fused)] if free else []
+        return parts + [_SessionBuckets(plan, i, each, fused) for i, each in sessions.items()]
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:
@@ -648,37 +646,3 @@ class Buckets(Strategy):
                     "take the strategy 'slices'"
                 )
         return early_without_rows(plan)
-
-    def take(self, batch: Batch, watermark: int) -> Array:
-        """Take rows into their buckets. O(windows of a row) combines a row."""
-        order = event_order(batch)
-        taken = np.zeros(len(batch.times), np.bool_)
-        for part in self._parts:
-            taken[order] |= part.take(batch, order, watermark)
-        return taken
-
-    def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
-        """Return the buckets that are due or have changed. O(open windows)."""
-        return [each for part in self._parts for each in part.emit(watermark, horizon, early=early)]
-
-    def held_keys(self) -> Array:
-        """Return the numbers of the keys of which anything is kept. O(open windows)."""
-        return np.unique(np.concatenate([part.held_keys() for part in self._parts]))
-
-    def save(self) -> dict[str, Array]:
-        """Return the whole state as arrays. O(state)."""
-        return {f"{i}.{name}": each for i, part in enumerate(self._parts) for name, each in part.save().items()}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the state. O(state)."""
-        for i, part in enumerate(self._parts):
-            part.load(part_of(state, i))
-
-    def metrics(self) -> dict[str, int]:
-        """Return the numbers of buckets, kept rows, merges of sessions, and bytes."""
-        return summed([part.metrics() for part in self._parts])
-
-    def check(self) -> None:
-        """Raise `InvariantError` where the state contradicts itself. O(state)."""
-        for part in self._parts:
-            part.check()

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 
-from muntin.errors import UnsupportedOperationError
-from muntin.slicing.strategy import Batch, Plan
+from muntin.slicing.strategy import Answers, Batch, Plan, Strategy
 from muntin.types import Array
-
-
-class Rival(Protocol):
-    """A strategy that can say what it cannot do."""
-
-    @classmethod
-    def can(cls, plan: Plan) -> str | None:
-        """Return why it cannot answer a plan, or None where it can."""
-
-
-def refuse(strategy: type[Rival], plan: Plan) -> None:
-    """Refuse a plan that the strategy cannot answer."""
-    reason = strategy.can(plan)
-    if reason is not None:
-        raise UnsupportedOperationError(reason)
 
 
 def early_without_rows(plan: Plan) -> str | None:
@@ -43,15 +28,76 @@ def event_order(batch: Batch) -> Array | slice:
     return np.lexsort((times, keys))
 
 
-def part_of(state: Mapping[str, Array], number: int) -> dict[str, Array]:
-    """Return what one part of a strategy has saved, under the names that it gave."""
-    mark = f"{number}."
-    return {name[len(mark) :]: each for name, each in state.items() if name.startswith(mark)}
+class Part(Protocol):
+    """Some of the windows of a strategy, kept together."""
+
+    def take(self, batch: Batch, order: Array | slice, watermark: int) -> Array:
+        """Take rows, by key and time in this order; return which of them some window took, in the same order."""
+
+    def emit(self, watermark: int, horizon: int, *, early: bool) -> list[Answers]:
+        """Return the windows that are due or have changed."""
+
+    def held_keys(self) -> Array:
+        """Return the numbers of the keys of which anything is kept."""
+
+    def save(self) -> dict[str, Array]:
+        """Return the state as arrays by name."""
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the state."""
+
+    def metrics(self) -> dict[str, int]:
+        """Return counts."""
+
+    def check(self) -> None:
+        """Raise `InvariantError` where the state contradicts itself."""
 
 
-def summed(metrics: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Return metrics added up by name."""
-    total: Counter[str] = Counter()
-    for each in metrics:
-        total.update(each)
-    return dict(total)
+class Parted(Strategy):
+    """A strategy of parts that know nothing of each other: it asks each, and puts their answers together."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._parts = self._make_parts(plan)
+
+    @abstractmethod
+    def _make_parts(self, plan: Plan) -> list[Part]:
+        """Return the parts, which together answer all windows."""
+
+    def take(self, batch: Batch, watermark: int) -> Array:
+        """Take rows, judged by the watermark before them; return which of them some window took."""
+        order = event_order(batch)
+        taken = np.zeros(len(batch.times), np.bool_)
+        for part in self._parts:
+            taken[order] |= part.take(batch, order, watermark)
+        return taken
+
+    def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
+        """Return the windows that are due at this watermark, or have changed since they were emitted."""
+        return [each for part in self._parts for each in part.emit(watermark, horizon, early=early)]
+
+    def held_keys(self) -> Array:
+        """Return the numbers of the keys of which anything is kept, ascending."""
+        return np.unique(np.concatenate([part.held_keys() for part in self._parts]))
+
+    def save(self) -> dict[str, Array]:
+        """Return the whole state, as arrays by name. O(state)."""
+        return {f"{i}.{name}": each for i, part in enumerate(self._parts) for name, each in part.save().items()}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the state. O(state)."""
+        for i, part in enumerate(self._parts):
+            mark = f"{i}."
+            part.load({name.removeprefix(mark): each for name, each in state.items() if name.startswith(mark)})
+
+    def metrics(self) -> dict[str, int]:
+        """Return the counts of all parts, added up by name."""
+        total: Counter[str] = Counter()
+        for part in self._parts:
+            total.update(part.metrics())
+        return dict(total)
+
+    def check(self) -> None:
+        """Raise `InvariantError` where the state contradicts itself. O(state)."""
+        for part in self._parts:
+            part.check()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.errors import OutOfOrderError
-from muntin.slicing.rivals.common import early_without_rows, refuse
+from muntin.slicing.rivals.common import early_without_rows
 from muntin.slicing.rivals.fused import Fused
 from muntin.slicing.rivals.sequenced import Sequenced
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
@@ -109,7 +109,6 @@ class InOrder(Strategy):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        refuse(type(self), plan)
         windows = {i: each for i, each in plan.windows.items() if isinstance(each, ContextFree)}
         self._slices = self.slices(plan, windows, Fused(plan))
 

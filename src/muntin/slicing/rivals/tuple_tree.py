@@ -7,17 +7,16 @@ computed anew. Windows share whatever nodes they have in common.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from muntin.slicing.rivals.common import early_without_rows, event_order, part_of, refuse, summed
+from muntin.slicing.rivals.common import Part, Parted, early_without_rows
 from muntin.slicing.rivals.counted import Counted
 from muntin.slicing.rivals.fused import Fused
 from muntin.slicing.rivals.joined import KEY, LAST, REVISION, START, Sessions
 from muntin.slicing.rivals.sequenced import Keyed, Sequenced, kept, runs
 from muntin.slicing.rivals.trailed import Trailed
-from muntin.slicing.strategy import END_OF_TIME, Answers, Batch, Plan, Strategy
+from muntin.slicing.strategy import END_OF_TIME, Answers, Batch, Plan
 from muntin.types import Array
 from muntin.windows.counts import SlidingRows, TrailingRows
 from muntin.windows.own import ContextFree
@@ -96,7 +95,7 @@ class _Sessions:
         self.keyed.check()
 
 
-class TupleTree(Strategy):
+class TupleTree(Parted):
     """An aggregate tree over the rows of each key; windows are range queries.
 
     For context-free, session and trailing windows by time and windows by rows; rows in any order; any aggregation.
@@ -115,16 +114,14 @@ class TupleTree(Strategy):
     [([5, 10], [1, 2])]
     """
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
-        refuse(type(self), plan)
+    def _make_parts(self, plan: Plan) -> list[Part]:
         fused = Fused(plan)
         free = {i: each for i, each in plan.windows.items() if isinstance(each, ContextFree)}
-        self._parts: list[Any] = [Sequenced(plan, free, fused)] if free else []
-        self._parts += [_Sessions(plan, i, w, fused) for i, w in plan.windows.items() if isinstance(w, Session)]
+        parts: list[Part] = [Sequenced(plan, free, fused)] if free else []
+        parts += [_Sessions(plan, i, w, fused) for i, w in plan.windows.items() if isinstance(w, Session)]
         counted = {i: w for i, w in plan.windows.items() if isinstance(w, SlidingRows | TrailingRows)}
-        self._parts += [Counted(plan, i, each, fused) for i, each in counted.items()]
-        self._parts += [Trailed(plan, i, w, fused) for i, w in plan.windows.items() if isinstance(w, Trailing)]
+        parts += [Counted(plan, i, each, fused) for i, each in counted.items()]
+        return parts + [Trailed(plan, i, w, fused) for i, w in plan.windows.items() if isinstance(w, Trailing)]
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:
@@ -137,37 +134,7 @@ class TupleTree(Strategy):
                 )
         return early_without_rows(plan)
 
-    def take(self, batch: Batch, watermark: int) -> Array:
-        """Insert rows as leaves. O(1) combines a row in order, O(rows after it) for one that is not."""
-        order = event_order(batch)
-        taken = np.zeros(len(batch.times), np.bool_)
-        for part in self._parts:
-            taken[order] |= part.take(batch, order, watermark)
-        return taken
-
-    def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
-        """Return the windows that are due or have changed. O(log n) combines each."""
-        return [each for part in self._parts for each in part.emit(watermark, horizon, early=early)]
-
-    def held_keys(self) -> Array:
-        """Return the numbers of the keys of which anything is kept."""
-        return np.unique(np.concatenate([part.held_keys() for part in self._parts]))
-
-    def save(self) -> dict[str, Array]:
-        """Return the whole state as arrays. O(rows)."""
-        return {f"{i}.{name}": each for i, part in enumerate(self._parts) for name, each in part.save().items()}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the state. O(rows)."""
-        for i, part in enumerate(self._parts):
-            part.load(part_of(state, i))
-
     def metrics(self) -> dict[str, int]:
         """Return the numbers of kept rows, keys and merges of sessions, and bytes."""
-        found = summed([part.metrics() for part in self._parts])
+        found = super().metrics()
         return {"kept": found.pop("leaves"), **found}
-
-    def check(self) -> None:
-        """Raise `InvariantError` where the state contradicts itself. O(rows)."""
-        for part in self._parts:
-            part.check()

@@ -18,8 +18,8 @@ from sensor import RATE
 
 from muntin import window
 from muntin.engines.answer_tables import AnswerTables
+from muntin.slicing.by_time.slice_set import SliceSet
 from muntin.slicing.keys import KeyTable
-from muntin.slicing.slice_set import SliceSet
 
 KEYS = (10, 1_000, 100_000)
 SECONDS = 50

@@ -16,10 +16,10 @@ from muntin import agg, rows, window
 from muntin.aggregators.states import counting
 from muntin.columns import read_column
 from muntin.kernels import cache
-from muntin.slicing.counted import Counted
+from muntin.slicing.buffered.tuples import Tuples
+from muntin.slicing.by_rows.counted import Counted
 from muntin.slicing.plan import Forced, strategies_for
 from muntin.slicing.strategy import BEFORE_TIME, Batch, Plan
-from muntin.slicing.tuples import Tuples
 from muntin.types import FLOAT64, INT64
 
 AGGREGATES = ("n", "values", "total", "high", "all", "first", "last", "where")

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from muntin import agg, rows, window
-from muntin.slicing.counted import Counted
+from muntin.slicing.buffered.tuples import Tuples
+from muntin.slicing.by_rows.counted import Counted
+from muntin.slicing.by_time.kept_set import KeptSet
+from muntin.slicing.by_time.object_set import ObjectSet
+from muntin.slicing.by_time.run_set import RunSet
+from muntin.slicing.by_time.slice_set import SliceSet
+from muntin.slicing.by_time.slices import Slices
 from muntin.slicing.decisions import KEPT, REMOVALS, SPLITS, Facts, decide
-from muntin.slicing.kept_set import KeptSet
-from muntin.slicing.object_set import ObjectSet
 from muntin.slicing.plan import Forced, strategies_for
-from muntin.slicing.run_set import RunSet
-from muntin.slicing.slice_set import SliceSet
-from muntin.slicing.slices import Slices
 from muntin.slicing.strategy import Plan
-from muntin.slicing.tuples import Tuples
 from muntin.types import FLOAT64, INT64
 
 TUMBLING, SESSION, TRAILING = window.tumbling(10), window.session(5), window.trailing(10)

@@ -15,8 +15,8 @@ from slicing.driver import Driver
 from muntin import agg, window
 from muntin.errors import InvariantError
 from muntin.kernels import cache
-from muntin.slicing.kept_set import KeptSet
-from muntin.slicing.slices import Slices
+from muntin.slicing.by_time.kept_set import KeptSet
+from muntin.slicing.by_time.slices import Slices
 
 KINDS = ("sliding", "tumbling", "cumulative", "session", "session")
 

@@ -14,11 +14,11 @@ from muntin import agg
 from muntin.columns import Column, read_column
 from muntin.errors import InvariantError, UnsupportedOperationError
 from muntin.kernels import cache
-from muntin.slicing import arena as arena_module
-from muntin.slicing import runs as runs_module
-from muntin.slicing.order_keys import OrderKeys
-from muntin.slicing.runs import Runs, keeps_runs
-from muntin.slicing.selection import SELECTION
+from muntin.slicing.sorted_runs import arena as arena_module
+from muntin.slicing.sorted_runs import runs as runs_module
+from muntin.slicing.sorted_runs.order_keys import OrderKeys
+from muntin.slicing.sorted_runs.runs import Runs, keeps_runs
+from muntin.slicing.sorted_runs.selection import SELECTION
 from muntin.types import FLOAT64, INT64, column_type, numpy_type
 
 

@@ -12,8 +12,8 @@ from queries import oracle, strategies
 from slicing.driver import Driver
 
 from muntin.kernels import cache
+from muntin.slicing.by_time.slices import Slices
 from muntin.slicing.mergers import MERGERS
-from muntin.slicing.slices import Slices
 
 KINDS = st.sampled_from(["sliding", "tumbling", "cumulative", "session"])
 COMMUTATIVE = ("n", "values", "total", "high", "first", "last", "where", "median")

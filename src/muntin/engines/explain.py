@@ -17,14 +17,14 @@ from muntin.engines.assumed import types_of
 from muntin.engines.explained import Chosen, QueryPlan, StorePlan, WindowPlan
 from muntin.errors import InvalidArgumentError
 from muntin.slicing import expected
-from muntin.slicing.counted import Counted
+from muntin.slicing.by_rows.counted import Counted
+from muntin.slicing.by_time.run_set import RunSet
+from muntin.slicing.by_time.slice_set import SliceSet
+from muntin.slicing.by_time.slices import MANY_SLICES, Slices
 from muntin.slicing.decisions import NOTHING, ROWS, VALUES, Facts, decide
 from muntin.slicing.over_rows import Run
 from muntin.slicing.plan import CHOSEN_FROM, Forced, name_of, plan_of, strategies_for, why_not
 from muntin.slicing.question import ProcessingTime, Question
-from muntin.slicing.run_set import RunSet
-from muntin.slicing.slice_set import SliceSet
-from muntin.slicing.slices import MANY_SLICES, Slices
 from muntin.slicing.strategy import Plan, Strategy
 from muntin.types import ColumnType
 from muntin.windows.advancing import Delta

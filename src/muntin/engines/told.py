@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from muntin.engines import stream_snapshots
 from muntin.engines.stream import Stream
-from muntin.slicing.partials import Partials
+from muntin.slicing.by_time.partials import Partials
+from muntin.slicing.by_time.slices import Slices
 from muntin.slicing.question import Question
-from muntin.slicing.slices import Slices
 from muntin.snapshots import Snapshot
 from muntin.types import ColumnType
 

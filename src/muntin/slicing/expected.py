@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muntin.slicing.shapes import Shapes
-from muntin.slicing.slice_set import SliceSet
+from muntin.slicing.by_time.shapes import Shapes
+from muntin.slicing.by_time.slice_set import SliceSet
 from muntin.slicing.strategy import Plan
 from muntin.types import ColumnType
 from muntin.windows.base import Window
@@ -105,7 +105,9 @@ def slots_of(sets: Iterable[SliceSet], plan: Plan, delay: int) -> Slots | None:
     if often is None or None in held:
         return None
     slices = math.ceil(max(each for each in held if each is not None) * often) + 1
-    room = max(4, 1 << (2 * slices - 1).bit_length())  # a block moves down when half of it is free: see blocks.py
+    room = max(
+        4, 1 << (2 * slices - 1).bit_length()
+    )  # a block moves down when half of it is free: see by_time/blocks.py
     words = [slice_bytes(each) for each in sets]
     return Slots(slices, sum(words), sum(room * each + KEY_BYTES for each in words))
 

@@ -8,16 +8,16 @@ from typing import Any
 
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
-from muntin.slicing.counted import Counted
+from muntin.slicing.buffered.tuples import Tuples
+from muntin.slicing.by_rows.counted import Counted
+from muntin.slicing.by_time.slices import Slices
 from muntin.slicing.mergers import MERGERS
 from muntin.slicing.question import Question
 from muntin.slicing.rivals.buckets import Buckets
 from muntin.slicing.rivals.cutty import Cutty
 from muntin.slicing.rivals.pairs import Pairs
 from muntin.slicing.rivals.tuple_tree import TupleTree
-from muntin.slicing.slices import Slices
 from muntin.slicing.strategy import Plan, Strategy
-from muntin.slicing.tuples import Tuples
 from muntin.types import ColumnType
 from muntin.windows.base import Rows, Window
 from muntin.windows.counts import SlidingRows

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from muntin.columns import select
 from muntin.engines.batch import time_column
 from muntin.engines.told import ToldStream
+from muntin.slicing.by_time.partials import Partials
+from muntin.slicing.by_time.slices import Slices
 from muntin.slicing.keys import key_numbers
-from muntin.slicing.partials import Partials
 from muntin.slicing.question import Question
-from muntin.slicing.slices import Slices
 from muntin.slicing.strategy import BEFORE_TIME, Batch
 from muntin.types import Array
 

@@ -151,7 +151,7 @@ class Subject:
             store,
             slices_per_second=self._rate(expected.edges_per_tick(plan.windows.values())),
             slices=None if slots is None else slots.slices,
-            slice_bytes=sum(map(expected.slice_bytes, strategy.sets)),
+            slice_bytes=sum(each.slice_bytes for each in strategy.sets),
             value_bytes=expected.VALUE_BYTES if kept == VALUES else None,
             row_bytes=expected.row_bytes(plan.types) if kept == ROWS else None,
             bytes=None if slots is None or grows else slots.bytes,

@@ -95,7 +95,7 @@ class Slots:
     each: int
     """The bytes of a slice."""
     bytes: int
-    """The bytes of a key: a block of a power of two of slices, half of it free at times, and a few words."""
+    """The bytes of a key: a block of slices, some of it free, and a few words."""
 
 
 def slots_of(sets: Iterable[SliceSet], plan: Plan, delay: int) -> Slots | None:
@@ -105,23 +105,16 @@ def slots_of(sets: Iterable[SliceSet], plan: Plan, delay: int) -> Slots | None:
     if often is None or None in held:
         return None
     slices = math.ceil(max(each for each in held if each is not None) * often) + 1
-    room = max(
-        4, 1 << (2 * slices - 1).bit_length()
-    )  # a block moves down when half of it is free: see by_time/blocks.py
-    words = [slice_bytes(each) for each in sets]
-    return Slots(slices, sum(words), sum(room * each + KEY_BYTES for each in words))
+    sizes = [each.slice_bytes for each in sets]
+    rooms = [each.room_for(slices) for each in sets]
+    total = sum(room * size + KEY_BYTES for room, size in zip(rooms, sizes, strict=True))
+    return Slots(slices, sum(sizes), total)
 
 
 KEY_BYTES = 5 * 8
 """What a key takes in a set of slices, besides these."""
 VALUE_BYTES = 2 * 8
 """What a distinct value of a slice takes, where values are kept: itself, and how many rows have it."""
-
-
-def slice_bytes(slices: SliceSet) -> int:
-    """Return the bytes of one slice: its edges, its rows where these are watched, its state, and its node of a tree."""
-    words = 2 + (4 if slices.watched else 0) + (1 if slices.tagged else 0)
-    return 8 * words + int(slices.binding.dtype.itemsize) * (1 + slices.has_tree)
 
 
 def row_bytes(types: Mapping[str, ColumnType]) -> int:

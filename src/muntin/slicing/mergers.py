@@ -28,7 +28,7 @@ from muntin.aggregators import (
 from muntin.aggregators.ring import RingAggregator
 from muntin.aggregators.slick_deque import half_for
 from muntin.errors import NotInvertibleError
-from muntin.slicing.by_time.records import Found
+from muntin.slicing.records import Found
 from muntin.types import Array
 
 BUILT_ANEW: dict[str, type[RingAggregator | Fiba]] = {

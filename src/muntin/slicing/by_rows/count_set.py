@@ -13,6 +13,8 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States, close
 from muntin.columns import Column
 from muntin.errors import InvariantError
+from muntin.slicing.blocks import ARENA, LENGTHS, MARKS, STEP, USED, lay_out
+from muntin.slicing.blocks import SLICES as SLICE_COUNT
 from muntin.slicing.by_rows.due import DUE
 from muntin.slicing.by_rows.late import HOLES, LATE
 from muntin.slicing.by_rows.leave_anew import LEAVE_ANEW
@@ -20,14 +22,12 @@ from muntin.slicing.by_rows.leave_beaten import LEAVE_BEATEN
 from muntin.slicing.by_rows.leave_inverted import LEAVE_INVERTED
 from muntin.slicing.by_rows.rows import KEYED, NOWHERE, ROWS
 from muntin.slicing.by_rows.slices import SLICES
-from muntin.slicing.by_time.blocks import ARENA, LENGTHS, MARKS, TOP, USED
-from muntin.slicing.by_time.blocks import SLICES as SLICE_COUNT
-from muntin.slicing.by_time.merge import TREE
-from muntin.slicing.by_time.records import Found
 from muntin.slicing.by_time.shapes import fewest, ints
 from muntin.slicing.by_time.slice_set import inputs_of, longer, more_states
 from muntin.slicing.by_time.slicer import position
+from muntin.slicing.records import Found
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Plan
+from muntin.slicing.tree import TREE
 from muntin.types import Array
 
 LEAVING = {"invert": LEAVE_INVERTED, "beaten": LEAVE_BEATEN, "anew": LEAVE_ANEW}
@@ -95,6 +95,7 @@ class CountSet:
         self.apart_tables = tuple(np.zeros((0, len(self.shapes.lengths)), np.int64) for _ in range(4))
         self.holes = np.zeros((0, 3), np.int64)
         self.row_marks, self.marks = np.zeros(MARKS, np.int64), np.zeros(MARKS, np.int64)
+        self.row_marks[STEP] = self.marks[STEP] = 2
         self.row_free, self.free = np.full(LENGTHS, -1, np.int64), np.full(LENGTHS, -1, np.int64)
         self.row_blocks, self.blocks = (tuple(np.zeros(0, np.int64) for _ in range(5)) for _ in range(2))
         self.times = np.zeros(0, np.int64)
@@ -316,10 +317,10 @@ class CountSet:
         )
         self.cursor[:] = arrays["cursor"]
         revived = States(self.binding).revived
-        self._make_room_for_rows(_laid_out(self.row_blocks, self.row_marks, keys, arrays["row_sizes"]))
+        self._make_room_for_rows(lay_out(self.row_blocks, self.row_marks, keys, arrays["row_sizes"]))
         rows = _slots(self.row_blocks, keys)
         self.times[rows], self.row_states[rows] = arrays["times"], revived(arrays["row_states"].copy())
-        self._make_room_for_slices(_laid_out(self.blocks, self.marks, keys, arrays["sizes"]))
+        self._make_room_for_slices(lay_out(self.blocks, self.marks, keys, arrays["sizes"]))
         slices = _slots(self.blocks, keys)
         for name in ("low", "high", "first", "last", "peaks"):
             getattr(self, name)[slices] = arrays[name]
@@ -403,15 +404,3 @@ def _copied(states: Array, slots: Array) -> Array:
     if len(slots) and slots[-1] - slots[0] == len(slots) - 1:
         return states[slots[0] : slots[-1] + 1].copy()
     return states[slots]
-
-
-def _laid_out(blocks: tuple[Array, ...], marks: Array, keys: Array, sizes: Array) -> int:
-    """Give keys blocks for so many slots each, side by side; return how many slots that takes."""
-    base, length, _, size, _ = blocks
-    lengths = np.maximum(2, np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64))
-    rooms = np.where(sizes > 0, np.left_shift(1, lengths), 0)
-    base[keys] = np.where(sizes > 0, np.cumsum(rooms) - rooms, -1)
-    length[keys], size[keys] = lengths, sizes
-    marks[TOP] = marks[USED] = int(rooms.sum())
-    marks[SLICE_COUNT] = int(sizes.sum())
-    return max(64, int(rooms.sum()))

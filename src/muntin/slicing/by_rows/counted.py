@@ -9,12 +9,12 @@ import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
+from muntin.slicing.blocks import SLICES
 from muntin.slicing.by_rows.count_set import CountSet, RowShapes, leaving
 from muntin.slicing.by_rows.slices import SHIFTS, SPLITS
-from muntin.slicing.by_time.blocks import SLICES
-from muntin.slicing.by_time.records import Found, Records
 from muntin.slicing.by_time.shapes import ints
 from muntin.slicing.journal import Replayed
+from muntin.slicing.records import Found, Records
 from muntin.slicing.results import to_arrow
 from muntin.slicing.sorted_runs.runs import keeps_runs
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan

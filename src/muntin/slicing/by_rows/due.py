@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, combine, emit, hold, kernel, load
+from muntin.slicing.blocks import dropped, given_back, room_of
 from muntin.slicing.by_rows.late import first_ending_after, settled_rows, shift_of, shift_then
 from muntin.slicing.by_rows.rows import rows_until
-from muntin.slicing.by_time.blocks import dropped, given_back
-from muntin.slicing.by_time.merge import query_tree, renew_tree
 from muntin.slicing.by_time.slicer import position
+from muntin.slicing.tree import query_tree, renew_tree
 
 
 @kernel
@@ -130,7 +130,7 @@ def answer_slices(
             emit(outputs, i, state)
         else:
             key = keys[i]
-            leaves = 1 << length[key]
+            leaves = room_of(length[key])
             if stale[key] < leaves:
                 renew_tree(slices, tree, blocks, key)
             begin = base[key]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.kernels.vocabulary import Columns, Ints, Slots, index, inlined, kernel, lift, load, store
-from muntin.slicing.by_time.blocks import allotted, given_back
+from muntin.slicing.blocks import allotted, given_back, room_of
 
 KEYED = ("gone", "made", "edge", "told", "final", "moved", "torn")
 """What is kept of each key, in the order in which kernels take it."""
@@ -36,7 +36,7 @@ def room_for(rows: Any, blocks: Any, marks: Ints, free: Ints, key: int, more: in
     times, states = rows
     base, length, head, size, _ = blocks
     count = size[key]
-    room = 1 << length[key] if base[key] >= 0 else 0
+    room = room_of(length[key]) if base[key] >= 0 else 0
     if head[key] + count + more <= room:
         return True
     old = base[key] + head[key]
@@ -45,9 +45,9 @@ def room_for(rows: Any, blocks: Any, marks: Ints, free: Ints, key: int, more: in
             copy_row(times, states, base[key] + i, old + i)
         head[key] = 0
         return True
-    longer = length[key] + 1 if base[key] >= 0 else 2
-    while (1 << longer) < count + more:
-        longer += 1
+    longer = length[key] + marks[6] if base[key] >= 0 else 0
+    while room_of(longer) < count + more:
+        longer += marks[6]
     begin = allotted(rows, marks, free, longer)
     if begin < 0:
         return False

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.kernels.vocabulary import Columns, Ints, Slots, combine, hold, index, kernel, load, store
+from muntin.slicing.blocks import has_room, opened
 from muntin.slicing.by_rows.late import note_row
 from muntin.slicing.by_rows.leave_anew import left, watch
 from muntin.slicing.by_rows.rows import merge_key, room_for, rows_until
-from muntin.slicing.by_time.blocks import has_room, opened
 from muntin.slicing.by_time.slicer import position
 
 SHIFTS, FOLDS, SPLITS = 2, 3, 4

@@ -189,7 +189,7 @@ def count_rows(arena: Any, found: Any, shift: int, rows: Ints) -> None:
         bit = 1 << (definitions[i] - shift) if definitions[i] >= shift else 0
         total = 0
         for slot in range(firsts[i], lasts[i]):
-            if skip[slot] & bit == 0:
+            if bit == 0 or skip[slot] & bit == 0:
                 total += count[slot]
         rows[i] = total
 

@@ -18,10 +18,10 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States
 from muntin.slicing.by_time.kept_kernels import FOLDS
 from muntin.slicing.by_time.kept_rows import KeptRows
-from muntin.slicing.by_time.records import Found
 from muntin.slicing.by_time.shapes import Shapes
 from muntin.slicing.by_time.slice_set import inputs_of, require
 from muntin.slicing.by_time.tagged_set import TaggedSet
+from muntin.slicing.records import Found
 from muntin.slicing.strategy import Batch
 from muntin.types import Array
 

@@ -7,7 +7,7 @@ row; so rows are only kept, by compiled kernels, and a slice is folded by halves
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from muntin.aggregations.binding import Binding, bind
 from muntin.aggregators.states import States
 from muntin.slicing.by_time.kept_kernels import HALVES
 from muntin.slicing.by_time.kept_set import KeptSet
-from muntin.slicing.by_time.records import Found
 from muntin.slicing.by_time.shapes import Shapes
 from muntin.slicing.by_time.slice_set import inputs_of, require
+from muntin.slicing.records import Found
 from muntin.slicing.strategy import Batch
 from muntin.types import Array
 
@@ -26,13 +26,15 @@ from muntin.types import Array
 class ObjectSet(KeptSet):
     """Slices with their rows; the state of a slice itself only counts them."""
 
+    only_counts: ClassVar[bool] = True
+
     def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, merger: str) -> None:
         self.objects = binding
         self.made = np.zeros(0, np.bool_)
         """Whether the state of a tag is that of its rows."""
         self.folded = binding.slots(0)
         rows = bind({"rows": count()}, {}, nullable=False, gaps=False)
-        super().__init__(rows, shapes, watched=watched, merger="lazy")
+        super().__init__(rows, shapes, watched=watched, merger=merger)
 
     @property
     def may_fail(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muntin.kernels.vocabulary import Ints, combine, kernel, load, store
-from muntin.slicing.by_time.blocks import ARENA, has_room, opened
+from muntin.slicing.blocks import ARENA, has_room, opened
 from muntin.slicing.by_time.slicer import position
 from muntin.types import Array
 
@@ -39,7 +39,7 @@ def take_slices(slices: Any, incoming: Any, arena: Any, blocks: Any, marks: Ints
     """Combine slices into those there are, from the cursor's on; say whether there was memory for all of them."""
     keys, lows, highs, counts = slices
     base, _, head, size, stale = blocks
-    low, high, first, last, count, skips, _, _, states = arena
+    low, high, _, _, count, _, _, _, states = arena
     row = cursor[2]
     while row < len(keys):
         key = keys[row]
@@ -59,10 +59,7 @@ def take_slices(slices: Any, incoming: Any, arena: Any, blocks: Any, marks: Ints
             low[slot] = lows[row]
             high[slot] = highs[row]
             if len(count) > 0:
-                first[slot] = lows[row]
-                last[slot] = lows[row]
                 count[slot] = counts[row]
-                skips[slot] = 0
             store(states, slot, load(incoming, row))
         row += 1
     cursor[2] = row

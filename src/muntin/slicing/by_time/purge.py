@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.kernels.vocabulary import Ints, combine, kernel, load, store
-from muntin.slicing.by_time.blocks import copy_slice, dropped, one_tag
+from muntin.slicing.blocks import copy_slice, dropped, one_tag
 from muntin.slicing.by_time.due import next_member, session_begin
 from muntin.slicing.by_time.slicer import position
 

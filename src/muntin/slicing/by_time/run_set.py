@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from muntin.aggregations import count
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import bind
 from muntin.kernels import cache
-from muntin.slicing.by_time.records import Found
 from muntin.slicing.by_time.shapes import Shapes
 from muntin.slicing.by_time.tagged_set import TaggedSet
+from muntin.slicing.records import Found
 from muntin.slicing.sorted_runs.runs import Runs
 from muntin.slicing.strategy import Batch, Plan
 from muntin.types import Array
@@ -20,11 +20,15 @@ from muntin.types import Array
 class RunSet(TaggedSet):
     """Slices whose values are kept in sorted runs; the state of a slice itself only counts its rows."""
 
-    def __init__(self, aggregations: Mapping[str, Aggregation], plan: Plan, shapes: Shapes, *, watched: bool) -> None:
+    only_counts: ClassVar[bool] = True
+
+    def __init__(
+        self, aggregations: Mapping[str, Aggregation], plan: Plan, shapes: Shapes, *, watched: bool, merger: str
+    ) -> None:
         self.names = tuple(aggregations)
         self.runs = Runs(aggregations, plan.types, plain=cache.is_uncompiled())
         rows = bind({"rows": count()}, {}, time=plan.time_type, nullable=False, gaps=False)
-        super().__init__(rows, shapes, watched=watched, merger="lazy")
+        super().__init__(rows, shapes, watched=watched, merger=merger)
 
     def _add(self, tags: Array, batch: Batch) -> None:
         self.runs.add(tags, batch.columns)

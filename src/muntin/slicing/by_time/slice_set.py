@@ -14,20 +14,20 @@ from muntin.columns import Column, boxed, mask_of
 from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
-from muntin.slicing.by_time.blocks import ARENA, LENGTHS, MARKS, MERGES, SLICES, TOP, USED
+from muntin.slicing.blocks import ARENA, LENGTHS, MARKS, MERGES, SLICES, STEP, TOP, USED, lay_out, rooms
 from muntin.slicing.by_time.due import DUE, FOUND
 from muntin.slicing.by_time.late import LATE
-from muntin.slicing.by_time.merge import LAZY, TREE
+from muntin.slicing.by_time.merge import MERGE
 from muntin.slicing.by_time.partials import PARTIALS, Partials
 from muntin.slicing.by_time.purge import PURGE
-from muntin.slicing.by_time.records import Found
 from muntin.slicing.by_time.shapes import Shapes, ints
 from muntin.slicing.by_time.slicer import ROW, SLICER, order_by_key, position
 from muntin.slicing.mergers import merge_slices
+from muntin.slicing.records import Found
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Batch
 from muntin.types import Array
 
-KERNELS = (*ARENA, *SLICER, *DUE, *LATE, *PURGE, *LAZY, *TREE)
+KERNELS = (*ARENA, *SLICER, *DUE, *LATE, *PURGE, *MERGE)
 ENTRIES = ("take_rows", "take_late_rows", "purge", "fold_windows", "query_windows")
 
 
@@ -46,14 +46,18 @@ class SliceSet:
 
     tagged: ClassVar[bool] = False
     """Whether slices have names, under which more is kept of them."""
+    only_counts: ClassVar[bool] = False
+    """Whether the states only count rows, and answers come from elsewhere: there is nothing to merge."""
 
     def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, merger: str) -> None:
         self.binding = binding
         self.shapes = shapes
-        self.watched = watched
-        self.merger = merger
-        self.has_tree = merger == "flat_fat"
+        self.watched = watched or shapes.gap >= 0  # sessions that went have left slices with gaps
+        self.merger = "lazy" if self.only_counts else merger
+        self.has_tree = self.merger == "flat_fat"
+        self.spaced = shapes.gap >= 0
         self.marks = np.zeros(MARKS, np.int64)
+        self.marks[STEP] = 2 if merger == "flat_fat" else 1  # all sets of a query have their slices in the same slots
         self.free = np.full(LENGTHS, -1, np.int64)
         self.cursor = ints([1, 0, 0])
         self.expected = 64
@@ -82,19 +86,24 @@ class SliceSet:
 
     def _make_room(self, slots: int) -> None:
         """Make the arrays so many slots long, keeping what they hold."""
-        watched = slots if self.watched else 0
+        spaced = slots if self.spaced else 0
         self.low, self.high = longer(self.low, slots), longer(self.high, slots)
-        self.first, self.last = longer(self.first, watched), longer(self.last, watched)
-        self.count, self.skip = longer(self.count, watched), longer(self.skip, watched, 0)
+        self.first, self.last = longer(self.first, spaced), longer(self.last, spaced)
+        self.count, self.skip = longer(self.count, slots if self.watched else 0), longer(self.skip, spaced, 0)
         self.tag = longer(self.tag, slots if self.tagged else 0)
         self.states = more_states(self.binding, self.states, slots)
         self.tree = more_states(self.binding, self.tree, slots if self.has_tree else 0)
 
     @property
+    def _further(self) -> tuple[str, ...]:
+        """What is kept of a slice besides its edges and its state."""
+        return (*(("count",) if self.watched else ()), *(("first", "last", "skip") if self.spaced else ()))
+
+    @property
     def arena(self) -> tuple[Array, ...]:
         """The arrays of slices, as kernels take them."""
-        watched = (self.first, self.last, self.count, self.skip)
-        return (self.low, self.high, *watched, self.tag, self.joins, self.states)
+        rows = (self.first, self.last, self.count, self.skip)
+        return (self.low, self.high, *rows, self.tag, self.joins, self.states)
 
     @property
     def blocks(self) -> tuple[Array, ...]:
@@ -161,7 +170,8 @@ class SliceSet:
 
     def clear(self) -> None:
         """Forget all slices."""
-        SliceSet.__init__(self, self.binding, self.shapes, watched=self.watched, merger=self.merger)
+        merger = "flat_fat" if self.marks[STEP] == 2 else self.merger
+        SliceSet.__init__(self, self.binding, self.shapes, watched=self.watched, merger=merger)
 
     def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
         """Return the windows of some keys that end in (after, until]."""
@@ -228,8 +238,7 @@ class SliceSet:
         """Return the slices, one key after the other."""
         keys, sizes, slots = self.slots()
         arrays = {"keys": keys, "sizes": sizes, "low": self.low[slots], "high": self.high[slots]}
-        if self.watched:
-            arrays |= {name: getattr(self, name)[slots] for name in ("first", "last", "count", "skip")}
+        arrays |= {name: getattr(self, name)[slots] for name in self._further}
         if self.tagged:
             arrays["tag"] = self.tag[slots]
         return arrays | {"states": self.states[slots], "merges": self.marks[MERGES : MERGES + 1].copy()}
@@ -239,19 +248,12 @@ class SliceSet:
         self.clear()
         keys, sizes = arrays["keys"], arrays["sizes"]
         self.know_keys(int(keys.max()) + 1 if len(keys) else 0)
-        lengths = np.maximum(2, np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64))
-        rooms = np.left_shift(1, lengths)
-        base = np.cumsum(rooms) - rooms
-        self._make_room(max(64, int(rooms.sum())))
-        self.base[keys], self.length[keys], self.size[keys] = base, lengths, sizes
-        self.marks[TOP] = self.marks[USED] = int(rooms.sum())
-        self.marks[SLICES] = int(sizes.sum())
+        self._make_room(lay_out(self.blocks, self.marks, keys, sizes))
         self.marks[MERGES] = int(arrays["merges"][0])
         _, _, slots = self.slots()
         self.low[slots], self.high[slots] = arrays["low"], arrays["high"]
-        if self.watched:
-            for name in ("first", "last", "count", "skip"):
-                getattr(self, name)[slots] = arrays[name]
+        for name in self._further:
+            getattr(self, name)[slots] = arrays[name]
         if self.tagged:
             self.tag[slots] = arrays["tag"]
         self.states[slots] = States(self.binding).revived(arrays["states"].copy())
@@ -262,10 +264,19 @@ class SliceSet:
         return 0
 
     @property
+    def slice_bytes(self) -> int:
+        """The bytes of one slice: its edges, what is told of its rows, its state, and its node of a tree."""
+        return 8 * (2 + len(self._further) + self.tagged) + int(self.states.itemsize) * (1 + self.has_tree)
+
+    def room_for(self, slices: int) -> int:
+        """Return the slots of the block of a key that always has so many slices: a quarter of it is free at times."""
+        lengths = rooms(self.marks)
+        return int(lengths[np.searchsorted(3 * lengths, 4 * slices)])
+
+    @property
     def bytes(self) -> int:
         """The memory of the blocks in use."""
-        each = 2 * 8 + (4 * 8 if self.watched else 0) + self.states.itemsize * (1 + self.has_tree)
-        return int(self.marks[USED]) * int(each) + 5 * 8 * len(self.base)
+        return int(self.marks[USED]) * self.slice_bytes + 5 * 8 * len(self.base)
 
     def check(self) -> None:
         """Raise `InvariantError` where slices contradict each other."""
@@ -280,7 +291,7 @@ class SliceSet:
         if self.shapes.gap < 0:
             before = high[np.flatnonzero(inner) - 1]
             require(bool((low[inner] >= before).all()), "slices overlap")
-        if self.watched and self.shapes.gap >= 0:
+        if self.spaced:
             self._check_rows(slots, np.flatnonzero(inner))
         require(bool((self.base[keys] >= 0).all()), "a key with slices has no block")
 

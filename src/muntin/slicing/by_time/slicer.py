@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.kernels.vocabulary import Columns, Ints, combine, index, inlined, kernel, lift, load, store
-from muntin.slicing.by_time.blocks import has_room, joined, opened
+from muntin.slicing.blocks import has_room, joined, opened
 
 LOW, HIGH, ROW = 0, 1, 2
 """What is where in the cursor: the interval between edges at hand, and the next row."""
@@ -69,10 +69,10 @@ def find_interval(time: int, edges: Any, cursor: Ints) -> None:
 @inlined
 def holds(arena: Any, slot: int, time: int, gap: int, skip: int) -> bool:
     """Say whether a slice takes a row of this time: between its edges, and with sessions close to its rows."""
-    low, high, first, last, count, skips, _, _, _ = arena
+    low, high, first, last, _, skips, _, _, _ = arena
     if time < low[index(slot)] or time >= high[index(slot)]:
         return False
-    if len(count) == 0 or gap < 0:
+    if gap < 0:
         return True
     near = first[index(slot)] - gap <= time and time <= last[index(slot)] + gap
     return near and skips[index(slot)] == 0 and skip == 0
@@ -83,9 +83,10 @@ def widen(arena: Any, slot: int, time: int) -> None:
     """Note that a slice has one more row."""
     _, _, first, last, count, _, _, _, _ = arena
     if len(count) > 0:
+        count[index(slot)] += 1
+    if len(first) > 0:
         first[index(slot)] = min(first[index(slot)], time)
         last[index(slot)] = max(last[index(slot)], time)
-        count[index(slot)] += 1
 
 
 @inlined  # as what it calls: handing these arrays over takes longer than placing a row
@@ -112,7 +113,7 @@ def place_row(
         return False
     begin = base[key] + head[key]
     # The first slice that begins after the row: with sessions by its rows, since several may lie between two edges.
-    after = position(first if len(count) > 0 and gap >= 0 else low, begin, begin + size[key], time)
+    after = position(first if gap >= 0 else low, begin, begin + size[key], time)
     right = after < begin + size[key] and holds(arena, after, time, gap, skip)
     if after > begin and holds(arena, after - 1, time, gap, skip):
         slot = after - 1
@@ -137,10 +138,11 @@ def place_row(
     low[slot] = cursor[0]
     high[slot] = cursor[1]
     if len(count) > 0:
+        count[slot] = 1
+    if len(skips) > 0:
         first[slot] = time
         # Rows that a session refused may lie between others: `last` must ascend all the same, to be searched.
         last[slot] = max(time, last[slot - 1]) if skip != 0 and slot > begin else time
-        count[slot] = 1
         skips[slot] = skip
     if len(tags) > 0:
         tag[slot] = fresh[marks[5]]
@@ -178,7 +180,7 @@ def take_rows(
         least = low[index(slot)]
         most = high[index(slot)]
         state = load(states, slot)
-        if len(count) == 0 or gap < 0:
+        if gap < 0:
             while row < stop and keys[index(row)] == key and times[index(row)] >= least and times[index(row)] < most:
                 state = combine(state, lift(columns, times, row))
                 row += 1

@@ -12,17 +12,17 @@ import pyarrow as pa
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.errors import UnsupportedOperationError
-from muntin.slicing.by_time.blocks import MERGES, SLICES
+from muntin.slicing.blocks import MERGES, SLICES
 from muntin.slicing.by_time.kept_set import KeptSet
 from muntin.slicing.by_time.object_set import ObjectSet
 from muntin.slicing.by_time.partials import Partials
-from muntin.slicing.by_time.records import Found, Records, matched
 from muntin.slicing.by_time.run_set import RunSet
 from muntin.slicing.by_time.shapes import Shapes, ints
 from muntin.slicing.by_time.slice_set import SliceSet, require
 from muntin.slicing.decisions import ROWS, WHOLE, Decisions, Facts, decide
 from muntin.slicing.journal import Journal, Replayed
 from muntin.slicing.mergers import cannot_merge
+from muntin.slicing.records import Found, Records, matched
 from muntin.slicing.results import to_arrow
 from muntin.slicing.sorted_runs.runs import keeps_runs
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan
@@ -48,16 +48,18 @@ class Slices(Replayed):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.shapes = Shapes.of(plan.windows)
-        watched = bool(len(self.shapes.gaps)) or plan.lateness > 0 or plan.early
+        watched = plan.lateness > 0 or plan.early
         self.sets: list[SliceSet] = []
         runs, others = _groups(plan)
+        merger = "lazy"
         for binding in others:
             kind: type[SliceSet] = SliceSet
             if _keeps_rows(plan, binding.aggregations):
                 kind = KeptSet if binding.compiled else ObjectSet
-            self.sets.append(kind(binding, self.shapes, watched=watched, merger=self._merger(binding)))
+            merger = self._merger(binding)
+            self.sets.append(kind(binding, self.shapes, watched=watched, merger=merger))
         if runs:
-            self.sets.append(RunSet(runs, plan, self.shapes, watched=watched))
+            self.sets.append(RunSet(runs, plan, self.shapes, watched=watched, merger=merger))
         self.records = Records.empty()
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
@@ -356,10 +358,11 @@ class Slices(Replayed):
 
     def check(self) -> None:
         """Raise `InvariantError` where slices contradict each other. O(n)."""
+        lead = self.sets[0].slots()
         for each in self.sets:
             each.check()
-            lead = self.sets[0]
-            require(np.array_equal(each.slots()[1], lead.slots()[1]), "the sets have different slices")
+            same = all(np.array_equal(one, other) for one, other in zip(each.slots(), lead, strict=True))
+            require(same, "the sets have their slices in different slots")
 
 
 def _put_back(array: Array, order: Array) -> Array:

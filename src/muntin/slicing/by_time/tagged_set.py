@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from muntin.aggregations.binding import Binding
-from muntin.slicing.by_time.blocks import JOINS, NAMED, SLICES
-from muntin.slicing.by_time.records import Found
+from muntin.slicing.blocks import JOINS, NAMED, SLICES
 from muntin.slicing.by_time.shapes import Shapes, ints
 from muntin.slicing.by_time.slice_set import SliceSet
+from muntin.slicing.records import Found
 from muntin.slicing.strategy import Batch
 from muntin.types import Array
 

@@ -292,6 +292,7 @@ def test_definitions_reach_a_process_that_never_saw_them(tmp_path: Path) -> None
 def test_repr_is_the_call() -> None:
     assert repr(agg.quantile("v", 0.9)) == "agg.quantile('v', q=0.9)"
     assert repr(agg.max("v", skip_nan=True)) == "agg.max('v', skip_nan=True)"
+    assert [repr(agg.count()), repr(agg.count("v"))] == ["agg.count()", "agg.count('v')"]
     assert repr(agg.arg_max) == "agg.arg_max(by, value)"
 
 

@@ -131,4 +131,5 @@ class Aggregation:
     def __repr__(self) -> str:
         """Show the call that made it."""
         words = [repr(column) for column in self.columns] + [f"{name}={value!r}" for name, value in self.parameters]
-        return f"agg.{self.name}({', '.join(words + (['skip_nan=True'] if self.skip_nan else []))})"
+        name = "count" if self.name in ("count_rows", "count_values") else self.name  # `agg.count` makes both
+        return f"agg.{name}({', '.join(words + (['skip_nan=True'] if self.skip_nan else []))})"

@@ -1,0 +1,94 @@
+"""Programs in processes of their own, with everything that they start: found by a mark in their environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+MARK = "MUNTIN_TEST_FAMILY"
+PATIENCE = 900
+"""After so many seconds something is broken, however slow the machine."""
+
+
+class Family:
+    """A program, the JVM that it starts, executors, and Python workers."""
+
+    def __init__(self, script: str, *arguments: object, log: Path, **environment: str) -> None:
+        self.mark = uuid.uuid4().hex
+        paths = [str(HERE.parents[1] / "src"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(paths))),
+            "PYTHONWARNINGS": "ignore",
+            "PYSPARK_PYTHON": sys.executable,
+            MARK: self.mark,
+            **environment,
+        }
+        self.log = log
+        command = [sys.executable, str(HERE / script), *map(str, arguments)]
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+
+    def members(self, word: str = "") -> list[int]:
+        """Return the processes whose command holds a word."""
+        wanted = f"{MARK}={self.mark}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if wanted in (folder / "environ").read_bytes() and word.encode() in (folder / "cmdline").read_bytes():
+                    found.append(int(folder.name))
+            except OSError:  # it has ended
+                continue
+        return found
+
+    def kill(self, word: str = "") -> int:
+        """Kill them with -9, all at once; return how many there were."""
+        members = self.members(word)
+        for each in members:
+            with_no_regard(each)
+        return len(members)
+
+    def until(self, happened: Callable[[], bool]) -> bool:
+        """Wait for something; say whether it came before the program's end."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if happened():
+                return True
+            if self.process.poll() is not None:
+                return happened()
+            time.sleep(0.02)
+        raise TimeoutError(f"nothing happened for {PATIENCE} seconds:\n{self.said()}")
+
+    def finish(self) -> None:
+        """Wait for the program to end as it should."""
+        assert self.process.wait(PATIENCE) == 0, self.said()
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")[-6000:]
+
+
+def with_no_regard(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+@contextmanager
+def family(script: str, *arguments: object, log: Path, **environment: str) -> Iterator[Family]:
+    """Run a program; none of its processes is there any more afterwards."""
+    made = Family(script, *arguments, log=log, **environment)
+    try:
+        yield made
+    finally:
+        while made.kill():
+            time.sleep(0.02)
+        made.process.wait()

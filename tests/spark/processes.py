@@ -9,7 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -29,6 +29,7 @@ class Family:
             "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(paths))),
             "PYTHONWARNINGS": "ignore",
             "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
             MARK: self.mark,
             **environment,
         }
@@ -53,7 +54,8 @@ class Family:
         """Kill them with -9, all at once; return how many there were."""
         members = self.members(word)
         for each in members:
-            with_no_regard(each)
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
         return len(members)
 
     def until(self, happened: Callable[[], bool]) -> bool:
@@ -73,13 +75,6 @@ class Family:
 
     def said(self) -> str:
         return self.log.read_text(errors="replace")[-6000:]
-
-
-def with_no_regard(process: int) -> None:
-    try:
-        os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 @contextmanager

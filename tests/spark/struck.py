@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,7 @@ from muntin import Query, agg, rows, window
 
 def parent(process):
     """Return the process that started another one."""
-    with open(f"/proc/{process}/stat") as stat:
-        return int(stat.read().rsplit(")", 1)[1].split()[1])
+    return int(pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def strike(place, victim):
@@ -53,7 +52,7 @@ class written:
         return " ".join(map(str, s))
 
 
-def query(place: Path, victim: str, fatal: int) -> Query:
+def query(place: pathlib.Path, victim: str, fatal: int) -> Query:
     everything = written("v", place=str(place), victim=victim, fatal=fatal)
     return Query(
         [window.sliding("20 seconds", every="5 seconds"), window.session("2 seconds"), window.tumbling(rows(7))],
@@ -65,7 +64,7 @@ def query(place: Path, victim: str, fatal: int) -> Query:
     )
 
 
-def stream(session: Any, where: Path, name: str, asked: Query) -> dict[str, int]:
+def stream(session: Any, where: pathlib.Path, name: str, asked: Query) -> dict[str, int]:
     """Write the answers to a stream of files, one a batch; return what was counted."""
     frame = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(where / "in"))
     found: dict[int, pa.Table] = {}
@@ -81,7 +80,7 @@ def stream(session: Any, where: Path, name: str, asked: Query) -> dict[str, int]
     return {each: getattr(progress, each) for each in ("batches", "rows", "late", "dropped", "windows", "revisions")}
 
 
-def batch(session: Any, where: Path, name: str, asked: Query) -> dict[str, int]:
+def batch(session: Any, where: pathlib.Path, name: str, asked: Query) -> dict[str, int]:
     answers = asked.spark(session.read.schema(SCHEMA).parquet(str(where / "in")), path="python")
     pq.write_table(answers.toArrow(), where / f"{name}.parquet")
     return {}
@@ -107,7 +106,8 @@ def compile_at_once(session: Any) -> list[dict[str, int]]:
         cache._plain.set(False)  # all else in this session runs uncompiled
         BarrierTaskContext.get().barrier()
         last = muntin.slide(np.array([4.0, 8.0]), own("v"), range=2)[-1]
-        kernels = [m.slide_blocks for m in list(sys.modules.values()) if hasattr(m, "slide_blocks")]
+        compiled = [module for name, module in sys.modules.items() if name.startswith("muntin_kernel_")]
+        kernels = [module.slide_blocks for module in compiled if hasattr(module, "slide_blocks")]
         hits, misses = (
             sum(sum(getattr(each.stats, name).values()) for each in kernels) for name in ("cache_hits", "cache_misses")
         )
@@ -118,7 +118,7 @@ def compile_at_once(session: Any) -> list[dict[str, int]]:
     return session.range(2, numPartitions=2).mapInArrow(work, ddl, barrier=True).toArrow().to_pylist()
 
 
-def main(where: Path, master: str, victim: str, fatal: int) -> None:
+def main(where: pathlib.Path, master: str, victim: str, fatal: int) -> None:
     settings = {**SETTINGS, "spark.executor.memory": "512m", "spark.executorEnv.MUNTIN_UNCOMPILED": "1"}
     session = muntin.spark.session(master, **{name.replace(".", "__"): value for name, value in settings.items()})
     counts = {}
@@ -134,4 +134,4 @@ def main(where: Path, master: str, victim: str, fatal: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))

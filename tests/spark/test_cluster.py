@@ -49,9 +49,7 @@ def test_an_executor_is_killed(tmp_path: Path) -> None:
     for each in Path(pyspark.__path__[0]).iterdir():
         (home / each.name).symlink_to(each)
     cache = str(tmp_path / "cache")
-    report = struck(
-        tmp_path, "local-cluster[2,1,512]", "executor", SPARK_HOME=str(home), MUNTIN_CACHE_DIR=cache
-    )
+    report = struck(tmp_path, "local-cluster[2,1,512]", "executor", SPARK_HOME=str(home), MUNTIN_CACHE_DIR=cache)
     workers = report["compiled"]
     assert [each["last"] for each in workers] == [15, 15]
     assert len({each["worker"] for each in workers}) == len({each["executor"] for each in workers}) == 2

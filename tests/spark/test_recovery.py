@@ -14,7 +14,7 @@ from spark.processes import family
 
 KILLS = 20
 ROWS = 30
-AHEAD = 3
+AHEAD = 5
 """So many files are always there that no query has planned to read."""
 MOMENTS = {
     "it has just begun": "log",
@@ -68,13 +68,13 @@ class Place:
         """How many batches there are of the query that is ahead."""
         return max(self.count(f"checkpoint of {name}/offsets/*") for name in ("files", "batches"))
 
-    def live_until(self, moment: str, longer: float) -> None:
-        """Let the program live until a moment, and a little longer; then kill it."""
+    def live_until(self, moment: str, times: int, longer: float) -> None:
+        """Let the program live until a moment has come so many times, and a little longer; then kill it."""
         self.feed(self.planned + AHEAD)
         pattern = MOMENTS[moment]
-        before = 0 if pattern == "log" else self.count(pattern)
+        wanted = 1 if pattern == "log" else self.count(pattern) + (1 if pattern == "up/*" else times)
         with family("interrupted.py", self.where, "forever", log=self.where / "log", **UNCOMPILED) as driver:
-            assert driver.until(lambda: self.count(pattern) > before), driver.said()
+            assert driver.until(lambda: self.count(pattern) >= wanted), driver.said()
             time.sleep(longer * (10 if pattern == "log" else 1))
             assert driver.process.poll() is None, driver.said()
 
@@ -95,7 +95,7 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
     chance.shuffle(moments)
     killed, calm = (Place(tmp_path / name, seed) for name in ("killed", "calm"))
     for moment in moments:
-        killed.live_until(moment, chance.uniform(0, 0.3))
+        killed.live_until(moment, chance.randint(1, 3), chance.uniform(0, 0.3))
     calm.feed(killed.files)
     for place in (killed, calm):
         place.live_to_the_end()
@@ -104,7 +104,9 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
     assert killed.answers("batches") == calm.answers("batches"), f"seed {seed}"
     batches, found = (pq.read_table(calm.where / f"{name}.parquet") for name in ("batches", "files"))
     assert sorted(map(repr, batches.drop_columns("number").to_pylist())) == calm.answers("files")
-    # What was recovered was worth it.
+    # What was recovered was worth it: changes upon a snapshot, of windows of all kinds.
+    assert killed.count("checkpoint of */state/0/*/*.changelog")
+    assert killed.count("checkpoint of */state/0/*/*.zip")
     assert set(found["window_id"].to_pylist()) == {0, 1, 2}
     assert max(found["revision"].to_pylist()) > 0
     assert True in found["retracted"].to_pylist()

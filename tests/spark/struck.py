@@ -107,9 +107,10 @@ def compile_at_once(session: Any) -> list[dict[str, int]]:
         BarrierTaskContext.get().barrier()
         last = muntin.slide(np.array([4.0, 8.0]), own("v"), range=2)[-1]
         compiled = [module for name, module in sys.modules.items() if name.startswith("muntin_kernel_")]
-        kernels = [module.slide_blocks for module in compiled if hasattr(module, "slide_blocks")]
+        kernels = [each for module in compiled for name, each in vars(module).items() if name.startswith("slide_")]
         hits, misses = (
-            sum(sum(getattr(each.stats, name).values()) for each in kernels) for name in ("cache_hits", "cache_misses")
+            sum(sum(getattr(each.stats, name).values()) for each in kernels if hasattr(each, "stats"))
+            for name in ("cache_hits", "cache_misses")
         )
         columns = {"worker": os.getpid(), "executor": parent(os.getppid()), "hits": hits, "misses": misses}
         yield pa.RecordBatch.from_pylist([{**columns, "last": int(last)}])

@@ -13,17 +13,18 @@ import pyarrow.parquet as pq
 from spark.processes import family
 
 KILLS = 20
+BATCHES = 12
+"""So many there are at least."""
 ROWS = 30
-AHEAD = 5
-"""So many files are always there that no query has planned to read."""
+PLANNED = "checkpoint of */offsets/[0-9]*"
 MOMENTS = {
-    "it has just begun": "log",
+    "it has just begun": "logs/*",
     "the session is up": "up/*",
-    "a batch is planned": "checkpoint of */offsets/*",
-    "state is written": "checkpoint of */state/*/*/*",
+    "a batch is planned": PLANNED,
+    "state is written": "checkpoint of */state/0/*/*.changelog",
     "answers are written": "files/part-*",
     "the answers of a batch are complete": "batches/*/_SUCCESS",
-    "a batch is committed": "checkpoint of */commits/*",
+    "a batch is committed": "checkpoint of */commits/[0-9]*",
 }
 """What the driver has done, and the files that show it."""
 UNCOMPILED = {"MUNTIN_UNCOMPILED": "1"}
@@ -32,7 +33,7 @@ UNCOMPILED = {"MUNTIN_UNCOMPILED": "1"}
 def rows(number: int, seed: int) -> pa.Table:
     """Return rows in about the order of their times: some are late, some too late, some lack a part of the key."""
     chance = np.random.default_rng((seed, number))
-    times = np.arange(number * ROWS, (number + 1) * ROWS) * 100_000
+    times = np.arange(number * ROWS, (number + 1) * ROWS) * 200_000
     times -= chance.integers(0, 12_000_000, ROWS) * (chance.random(ROWS) < 0.3)
     columns = {
         "ts": pa.array(times + 1_700_000_000_000_000, pa.timestamp("us", "UTC")),
@@ -49,7 +50,8 @@ class Place:
     def __init__(self, where: Path, seed: int) -> None:
         self.where, self.seed = where, seed
         self.files = 0
-        (where / "in").mkdir(parents=True)
+        for name in ("in", "logs"):
+            (where / name).mkdir(parents=True)
 
     def feed(self, files: int) -> None:
         """Let there be so many files."""
@@ -64,22 +66,32 @@ class Place:
         return sum(1 for _ in self.where.glob(pattern))
 
     @property
-    def planned(self) -> int:
-        """How many batches there are of the query that is ahead."""
-        return max(self.count(f"checkpoint of {name}/offsets/*") for name in ("files", "batches"))
+    def log(self) -> Path:
+        """A file for what the next program says."""
+        return self.where / "logs" / str(self.count("logs/*"))
 
-    def live_until(self, moment: str, times: int, longer: float) -> None:
-        """Let the program live until a moment has come so many times, and a little longer; then kill it."""
-        self.feed(self.planned + AHEAD)
-        pattern = MOMENTS[moment]
-        wanted = 1 if pattern == "log" else self.count(pattern) + (1 if pattern == "up/*" else times)
-        with family("interrupted.py", self.where, "forever", log=self.where / "log", **UNCOMPILED) as driver:
-            assert driver.until(lambda: self.count(pattern) >= wanted), driver.said()
-            time.sleep(longer * (10 if pattern == "log" else 1))
+    def feed_on(self) -> None:
+        """Add a file once both queries have planned to read all others.
+
+        Spark's source of files notes which ones it has found before a batch is planned. A driver that is killed in
+        between has the next one read them with whatever else it finds then: another batch, with other revisions.
+        """
+        self.feed(1 + min(self.count(PLANNED.replace("*", name, 1)) for name in ("files", "batches")))
+
+    def live_until(self, pattern: str, wanted: int, longer: float) -> None:
+        """Let the program live until there are so many files of a kind, and a little longer; then kill it."""
+
+        def has_come() -> bool:
+            self.feed_on()
+            return self.count(pattern) >= wanted
+
+        with family("interrupted.py", self.where, "forever", log=self.log, **UNCOMPILED) as driver:
+            assert driver.until(has_come), driver.said()
+            time.sleep(longer)
             assert driver.process.poll() is None, driver.said()
 
     def live_to_the_end(self) -> None:
-        with family("interrupted.py", self.where, "to the end", log=self.where / "log", **UNCOMPILED) as driver:
+        with family("interrupted.py", self.where, "to the end", log=self.log, **UNCOMPILED) as driver:
             driver.finish()
 
     def answers(self, name: str) -> list[str]:
@@ -94,8 +106,11 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
     moments = [*MOMENTS] * (KILLS // len(MOMENTS)) + chance.sample([*MOMENTS], KILLS % len(MOMENTS))
     chance.shuffle(moments)
     killed, calm = (Place(tmp_path / name, seed) for name in ("killed", "calm"))
-    for moment in moments:
-        killed.live_until(moment, chance.randint(1, 3), chance.uniform(0, 0.3))
+    for moment in moments[1:]:
+        once = moment in ("it has just begun", "the session is up")
+        wanted = killed.count(MOMENTS[moment]) + (1 if once else chance.randint(1, 3))
+        killed.live_until(MOMENTS[moment], wanted, chance.uniform(0, 3 if moment == "it has just begun" else 0.3))
+    killed.live_until(PLANNED, 2 * BATCHES, chance.uniform(0, 0.3))
     calm.feed(killed.files)
     for place in (killed, calm):
         place.live_to_the_end()

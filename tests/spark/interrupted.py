@@ -79,7 +79,10 @@ def main(where: Path, *, forever: bool) -> None:
     session = muntin.spark.session("local[1]", **{name.replace(".", "__"): value for name, value in settings.items()})
     (where / "up").mkdir(exist_ok=True)
     (where / "up" / session.sparkContext.applicationId).touch()
-    for query in start(session, where, {"processingTime": "0 seconds"} if forever else {"availableNow": True}):
+    queries = start(session, where, {"processingTime": "0 seconds"} if forever else {"availableNow": True})
+    if forever:
+        session.streams.awaitAnyTermination()
+    for query in queries:
         query.awaitTermination()
     for name in ("files", "batches"):
         pq.write_table(session.read.parquet(str(where / name)).toArrow(), where / f"{name}.parquet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,20 @@ from spark.processes import family
 from spark.test_recovery import ROWS, UNCOMPILED, Place
 
 
-def struck(where: Path, master: str, victim: str, **environment: str) -> Any:
-    """Run the program in which `victim` is killed; check its answers and return its report."""
-    place = Place(where / "place", seed=5)
+def run(where: Path, master: str, victim: str, **environment: str) -> Place | None:
+    """Run the program in which `victim` is killed; return where its answers are, or None if Spark lost patience."""
+    place = Place(where, seed=5)
     place.feed(5)
     fatal = pq.read_table(place.where / "in" / "0002.parquet")["v"][ROWS // 2].as_py()
     arguments = (place.where, master, victim, fatal)
-    with family("struck.py", *arguments, log=where / "log", **UNCOMPILED, **environment) as program:
-        program.finish()
+    with family("struck.py", *arguments, log=place.log, **UNCOMPILED, **environment) as program:
+        return place if program.finish() else None
+
+
+def struck(where: Path, master: str, victim: str, **environment: str) -> Any:
+    """Have `victim` killed; check that the answers are those without harm, and return the program's report."""
+    tries = (run(where / f"try {i}", master, victim, **environment) for i in itertools.count())
+    place = next(filter(None, tries))
     report = json.loads((place.where / "report.json").read_text())
     for kind in ("stream", "batch"):
         assert (place.where / f"struck {kind}.strike").exists(), "nobody was killed"

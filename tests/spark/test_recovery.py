@@ -85,14 +85,19 @@ class Place:
             self.feed_on()
             return self.count(pattern) >= wanted
 
-        with family("interrupted.py", self.where, "forever", log=self.log, **UNCOMPILED) as driver:
-            assert driver.until(has_come), driver.said()
-            time.sleep(longer)
-            assert driver.process.poll() is None, driver.said()
+        while True:
+            with family("interrupted.py", self.where, "forever", log=self.log, **UNCOMPILED) as driver:
+                driver.until(has_come)
+                time.sleep(longer)
+                if driver.process.poll() is None:
+                    return
+                assert driver.was_too_slow, driver.said()
 
     def live_to_the_end(self) -> None:
-        with family("interrupted.py", self.where, "to the end", log=self.log, **UNCOMPILED) as driver:
-            driver.finish()
+        finished = False
+        while not finished:
+            with family("interrupted.py", self.where, "to the end", log=self.log, **UNCOMPILED) as driver:
+                finished = driver.finish()
 
     def answers(self, name: str) -> list[str]:
         """Return the rows that a reader finds, in any order."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from spark.processes import family
-from spark.test_recovery import ROWS, UNCOMPILED, Place
+from spark.place import ROWS, UNCOMPILED, Place
+from spark.processes import TRIES, family
 
 
 def run(where: Path, master: str, victim: str, **environment: str) -> Place | None:
@@ -24,7 +23,7 @@ def run(where: Path, master: str, victim: str, **environment: str) -> Place | No
 
 def struck(where: Path, master: str, victim: str, **environment: str) -> Any:
     """Have `victim` killed; check that the answers are those without harm, and return the program's report."""
-    tries = (run(where / f"try {i}", master, victim, **environment) for i in itertools.count())
+    tries = (run(where / f"try {i}", master, victim, **environment) for i in range(TRIES))
     place = next(filter(None, tries))
     report = json.loads((place.where / "report.json").read_text())
     for kind in ("stream", "batch"):

@@ -173,3 +173,10 @@ def test_short_ones_and_pipes_are_silent(capsys: pytest.CaptureFixture[str]) -> 
     with cache.progress():
         pass
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("value", "plain"), [("1", True), ("0", False), ("", False)])
+def test_the_environment_can_say_that_nothing_is_compiled(value: str, plain: bool) -> None:
+    code = "import sys; from muntin.kernels.cache import is_uncompiled; sys.exit(is_uncompiled())"
+    environment = {**os.environ, "MUNTIN_UNCOMPILED": value}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == plain

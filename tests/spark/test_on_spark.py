@@ -218,9 +218,29 @@ def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
         Query(window.tumbling("1 minute"), {"n": agg.count()}, idle_timeout="1 minute").spark(frame)
     with pytest.raises(ColumnError, match="late=True"):
         muntin.spark.split(session.range(1))
-    session.conf.set(needs.PROVIDER, "org.example.Other")
+
+
+def test_settings_are_applied_or_their_absence_is_explained(session: Any, tmp_path: Path) -> None:
+    """A session that was told nothing is told; one that was told otherwise is refused, and left as it is."""
+    frame = Feed(session, tmp_path, CALLS).frame()
+    counting = Query(window.tumbling("1 minute"), {"n": agg.count()})
+    before = {name: session.conf.get(name, None) for name in needs.SETTINGS}
+
+    def told(**settings: str) -> dict[str, str | None]:
+        for name in needs.SETTINGS:
+            session.conf.unset(name)
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        return {name: session.conf.get(name, None) for name in needs.SETTINGS}
+
     try:
-        with pytest.raises(UnsupportedOperationError, match=f"{needs.PROVIDER} = org.example.Other"):
-            counting.spark(frame)
+        told()
+        counting.spark(frame)
+        assert {name: session.conf.get(name) for name in needs.SETTINGS} == needs.SETTINGS
+        for name, value in ((needs.PROVIDER, "org.example.Other"), (needs.CHANGELOG, "false")):
+            as_told = told(**{name: value})
+            with pytest.raises(UnsupportedOperationError, match=f"{name} = {value}, .* need {needs.SETTINGS[name]}"):
+                counting.spark(frame)
+            assert {each: session.conf.get(each, None) for each in needs.SETTINGS} == as_told
     finally:
-        session.conf.set(needs.PROVIDER, needs.ROCKSDB)
+        told(**{name: value for name, value in before.items() if value is not None})

@@ -86,10 +86,11 @@ def test_rows_are_cut_where_they_are(windows: list[Any], aggregates: dict[str, A
         assert table["count"].to_pylist() == [1, 2, 1]
 
 
+@pytest.mark.parametrize("held", [0, 1 << 20], ids=["state is read", "the worker still has it"])
 @pytest.mark.parametrize("few", [0, 10**9], ids=["slices", "slices, then rows"])
-def test_a_window_is_added(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_is_added(few: int, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query with one more window at the end goes on from the state of the one without, which keeps its edges."""
-    monkeypatch.setattr("muntin.engines.spark.bucket.MEMORY", memory.Memory(0))
+    monkeypatch.setattr("muntin.engines.spark.bucket.MEMORY", memory.Memory(held))
     monkeypatch.setattr("muntin.engines.spark.cutter._FEW", few)
     schema = pa.schema({"t": pa.int64(), "k": pa.string(), "v": pa.float64()})
     words = {"aggregates": {"n": agg.count(), "m": agg.max("v")}, "key": ["k"], "watermark": 3}

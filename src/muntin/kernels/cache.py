@@ -109,12 +109,15 @@ def _writable(folder: Path) -> bool:
 # ---------------------------------------------------------------- loading
 
 
-_plain = contextvars.ContextVar("_plain", default=False)
+_plain = contextvars.ContextVar("_plain", default=os.environ.get("MUNTIN_UNCOMPILED", "") not in ("", "0"))
 
 
 @contextlib.contextmanager
 def uncompiled() -> Iterator[None]:
     """Run kernels as plain Python inside this block: for the debugger, and to test the twins. Only for this thread.
+
+    `MUNTIN_UNCOMPILED=1` in the environment does it for whole processes, such as the workers of a Spark session with
+    `spark.executorEnv.MUNTIN_UNCOMPILED`.
 
     >>> from muntin import agg, slide
     >>> with uncompiled():

@@ -87,17 +87,15 @@ class Bucket:
         job = self.job
         if header is None:
             return ToldStream(job.question, job.schema)
-        held = MEMORY.take(header.stamp)
-        if held is not None:
-            return held
-        saved, asked = facts_of(header), stream_snapshots.facts(job.question)
-        added = require_compatible(saved, asked)
-        if not added:
-            return ToldStream.load(job.question, job.schema, self.state.read(header))
+        # Also of a stream that is at hand: its worker may have outlived the query that it was made for.
+        added = require_compatible(facts_of(header), stream_snapshots.facts(job.question))
         windows = job.question.windows
-        older = replace(job.question, windows=windows[: len(windows) - added])
-        stream = ToldStream.load(older, job.schema, self.state.read(header))
-        for window in windows[len(windows) - added :]:
+        known = len(windows) - added
+        stream = MEMORY.take(header.stamp)
+        if stream is None:
+            older = replace(job.question, windows=windows[:known]) if added else job.question
+            stream = ToldStream.load(older, job.schema, self.state.read(header))
+        for window in windows[known:]:
             stream.add(window)
         return stream
 

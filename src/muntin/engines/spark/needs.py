@@ -33,12 +33,14 @@ def _is_there(module: str) -> bool:
 
 
 def apply_settings(session: SparkSession) -> None:
-    """Set what is not set; refuse a session that was told otherwise."""
+    """Set what is not set; refuse a session that was told otherwise, and leave it as it is."""
+    found = {name: session.conf.get(name, None) for name in SETTINGS}
     for name, wanted in SETTINGS.items():
-        found = session.conf.get(name, None)
-        if found is None:
-            session.conf.set(name, wanted)
-        elif found.lower() != wanted.lower():
+        if (found[name] or wanted).lower() != wanted.lower():
             raise UnsupportedOperationError(
-                f"the session has {name} = {found}, and streaming queries need {wanted}: set that, or leave it out"
+                f"the session has {name} = {found[name]}, and streaming queries need {wanted}: set that, or leave it "
+                "out"
             )
+    for name, wanted in SETTINGS.items():
+        if found[name] is None:
+            session.conf.set(name, wanted)

@@ -1,0 +1,93 @@
+"""A program that may be killed at any moment and started again: two streaming queries, each from its checkpoint.
+
+One writes to Spark's parquet sink, the other by `foreachBatch`, which overwrites by batch id. Of two arguments the
+first is a folder, and the second says whether to wait `forever` for more files in its folder `in`, or to go on `to the
+end`: when all are answered, what a reader finds is written to `files.parquet` and `batches.parquet`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+import muntin.spark
+from muntin import Query, agg, rows, window
+
+SCHEMA = "ts timestamp, region string, line int, v long"
+SETTINGS = {
+    "spark.driver.memory": "700m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it lives for seconds
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    # State goes back to a snapshot and the changes since then, rather than to the changes alone.
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
+}
+
+
+@agg.define(state={"first": "i8", "last": "i8", "hash": "i8"})
+class in_order:
+    """The first and last value, and a number that another order of the rows, or one row twice, would change."""
+
+    def lift(v):
+        return (v, v, v + 1)
+
+    def combine(a, b):
+        return (a.first, b.last, (a.hash * 31 + b.hash * 7 + a.last * b.first) % 1_000_003)
+
+    def lower(s):
+        return s.hash
+
+
+QUERY = Query(
+    [window.sliding("20 seconds", every="5 seconds"), window.session("2 seconds"), window.tumbling(rows(7))],
+    {"n": agg.count(), "total": agg.sum("v"), "order": in_order("v"), "all": agg.collect("v")},
+    key=["region", "line"],
+    time="ts",
+    watermark="4 seconds",
+    allowed_lateness="15 seconds",
+)
+
+
+def start(session: Any, where: Path, trigger: dict[str, Any]) -> list[Any]:
+    """Start both queries on the rows of a folder, a file a batch."""
+    frame = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(where / "in"))
+
+    def overwrite(batch: Any, number: int) -> None:
+        batch.write.mode("overwrite").parquet(str(where / "batches" / f"number={number}"))
+
+    started = []
+    for name in ("files", "batches"):
+        writer = QUERY.spark(frame, buckets=4).writeStream.trigger(**trigger)
+        writer = writer.option("checkpointLocation", str(where / f"checkpoint of {name}"))
+        writer = writer.foreachBatch(overwrite) if name == "batches" else writer.option("path", str(where / name))
+        started.append(writer.start())
+    return started
+
+
+def main(where: Path, *, forever: bool) -> None:
+    # Batches without rows come when there is time for them, and would not be the same in another life.
+    settings = {**SETTINGS, "spark.sql.streaming.noDataMicroBatches.enabled": "false" if forever else "true"}
+    session = muntin.spark.session("local[1]", **{name.replace(".", "__"): value for name, value in settings.items()})
+    (where / "up").mkdir(exist_ok=True)
+    (where / "up" / session.sparkContext.applicationId).touch()
+    queries = start(session, where, {"processingTime": "0 seconds"} if forever else {"availableNow": True})
+    if forever:
+        session.streams.awaitAnyTermination()
+    for query in queries:
+        query.awaitTermination()
+    for name in ("files", "batches"):
+        pq.write_table(session.read.parquet(str(where / name)).toArrow(), where / f"{name}.parquet")
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), forever=sys.argv[2] == "forever")

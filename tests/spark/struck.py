@@ -1,0 +1,138 @@
+"""A program whose worker, or executor, dies in the middle of a query: the aggregation itself kills it, once.
+
+Arguments: a folder, a master, what is to be killed, and the value of the row that does it. Each query is asked twice,
+first without harm; what it answers is written to the folder, and beside it what Spark counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from interrupted import SCHEMA, SETTINGS
+
+import muntin.spark
+from muntin import Query, agg, rows, window
+
+
+def parent(process):
+    """Return the process that started another one."""
+    return int(pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def strike(place, victim):
+    """Kill this worker, or the executor that it works for, unless that was done before."""
+    try:
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os.kill(os.getpid() if victim == "worker" else parent(os.getppid()), 9)
+
+
+@agg.define(state="object", result="object")
+class written:
+    """The values in order, as text."""
+
+    def lift(v, *, place, victim, fatal):
+        if v == fatal:
+            strike(place, victim)
+        return [int(v)]
+
+    def combine(a, b):
+        return a + b
+
+    def lower(s):
+        return " ".join(map(str, s))
+
+
+def query(place: pathlib.Path, victim: str, fatal: int) -> Query:
+    everything = written("v", place=str(place), victim=victim, fatal=fatal)
+    return Query(
+        [window.sliding("20 seconds", every="5 seconds"), window.session("2 seconds"), window.tumbling(rows(7))],
+        {"n": agg.count(), "total": agg.sum("v"), "all": everything},
+        key=["region", "line"],
+        time="ts",
+        watermark="4 seconds",
+        allowed_lateness="15 seconds",
+    )
+
+
+def stream(session: Any, where: pathlib.Path, name: str, asked: Query) -> dict[str, int]:
+    """Write the answers to a stream of files, one a batch; return what was counted."""
+    frame = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(where / "in"))
+    found: dict[int, pa.Table] = {}
+
+    def note(batch: Any, number: int) -> None:
+        found[number] = batch.toArrow()
+
+    writer = asked.spark(frame, buckets=4).writeStream.trigger(availableNow=True).foreachBatch(note)
+    running = writer.option("checkpointLocation", str(where / f"checkpoint {name}")).start()
+    running.awaitTermination()
+    pq.write_table(pa.concat_tables(found.values()), where / f"{name}.parquet")
+    progress = muntin.spark.progress(running)
+    return {each: getattr(progress, each) for each in ("batches", "rows", "late", "dropped", "windows", "revisions")}
+
+
+def batch(session: Any, where: pathlib.Path, name: str, asked: Query) -> dict[str, int]:
+    answers = asked.spark(session.read.schema(SCHEMA).parquet(str(where / "in")), path="python")
+    pq.write_table(answers.toArrow(), where / f"{name}.parquet")
+    return {}
+
+
+def compile_at_once(session: Any) -> list[dict[str, int]]:
+    """Have two workers come to need the same kernel at the same time; return how each of them came by it."""
+
+    @agg.define(state="f8")
+    class own:
+        def lift(v):
+            return v * 1.25
+
+        def combine(a, b):
+            return a + b
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import BarrierTaskContext
+
+        from muntin.kernels import cache
+
+        list(batches)
+        cache._plain.set(False)  # all else in this session runs uncompiled
+        BarrierTaskContext.get().barrier()
+        last = muntin.slide(np.array([4.0, 8.0]), own("v"), range=2)[-1]
+        compiled = [module for name, module in sys.modules.items() if name.startswith("muntin_kernel_")]
+        kernels = [each for module in compiled for name, each in vars(module).items() if name.startswith("slide_")]
+        hits, misses = (
+            sum(sum(getattr(each.stats, name).values()) for each in kernels if hasattr(each, "stats"))
+            for name in ("cache_hits", "cache_misses")
+        )
+        columns = {"worker": os.getpid(), "executor": parent(os.getppid()), "hits": hits, "misses": misses}
+        yield pa.RecordBatch.from_pylist([{**columns, "last": int(last)}])
+
+    ddl = "worker long, executor long, hits long, misses long, last long"
+    return session.range(2, numPartitions=2).mapInArrow(work, ddl, barrier=True).toArrow().to_pylist()
+
+
+def main(where: pathlib.Path, master: str, victim: str, fatal: int) -> None:
+    settings = {**SETTINGS, "spark.executor.memory": "512m", "spark.executorEnv.MUNTIN_UNCOMPILED": "1"}
+    session = muntin.spark.session(master, **{name.replace(".", "__"): value for name, value in settings.items()})
+    counts = {}
+    for kind, ask in (("stream", stream), ("batch", batch)):
+        for name in (f"calm {kind}", f"struck {kind}"):
+            place = where / f"{name}.strike"
+            if name.startswith("calm"):
+                place.touch()
+            counts[name] = ask(session, where, name, query(place, victim, fatal))
+    compiled = compile_at_once(session) if master.startswith("local-cluster") else []
+    (where / "report.json").write_text(json.dumps({"counts": counts, "compiled": compiled}))
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))

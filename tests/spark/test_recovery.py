@@ -1,0 +1,51 @@
+"""Streaming queries whose driver is killed with -9 again and again, and restarted from their checkpoints."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from spark.place import PLANNED, Place
+
+KILLS = 20
+BATCHES = 12
+"""So many there are at least."""
+MOMENTS = {
+    "it has just begun": "logs/*",
+    "the session is up": "up/*",
+    "a batch is planned": PLANNED,
+    "state is written": "checkpoint of */state/0/*/*.changelog",
+    "answers are written": "files/part-*",
+    "the answers of a batch are complete": "batches/*/_SUCCESS",
+    "a batch is committed": "checkpoint of */commits/[0-9]*",
+}
+"""What the driver has done, and the files that show it."""
+
+
+def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
+    """Whatever it was doing: the answers are those of an undisturbed run, none twice and none missing."""
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    moments = [*MOMENTS] * (KILLS // len(MOMENTS)) + chance.sample([*MOMENTS], KILLS % len(MOMENTS))
+    chance.shuffle(moments)
+    killed, calm = (Place(tmp_path / name, seed) for name in ("killed", "calm"))
+    for moment in moments[1:]:
+        once = moment in ("it has just begun", "the session is up")
+        wanted = killed.count(MOMENTS[moment]) + (1 if once else chance.randint(1, 3))
+        killed.live_until(MOMENTS[moment], wanted, chance.uniform(0, 3 if moment == "it has just begun" else 0.3))
+    killed.live_until(PLANNED, 2 * BATCHES, chance.uniform(0, 0.3))
+    calm.feed(killed.files)
+    for place in (killed, calm):
+        place.live_to_the_end()
+
+    assert killed.answers("files") == calm.answers("files"), f"seed {seed}"
+    assert killed.answers("batches") == calm.answers("batches"), f"seed {seed}"
+    batches, found = (pq.read_table(calm.where / f"{name}.parquet") for name in ("batches", "files"))
+    assert sorted(map(repr, batches.drop_columns("number").to_pylist())) == calm.answers("files")
+    # What was recovered was worth it: changes upon a snapshot, of windows of all kinds.
+    assert killed.count("checkpoint of */state/0/*/*.changelog")
+    assert killed.count("checkpoint of */state/0/*/*.zip")
+    assert set(found["window_id"].to_pylist()) == {0, 1, 2}
+    assert max(found["revision"].to_pylist()) > 0
+    assert True in found["retracted"].to_pylist()

@@ -16,13 +16,14 @@ from spark.feed import Feed
 from spark.model import Expected, as_spark_has_it
 
 import muntin.spark
-from muntin import Query, agg, rows, window
+from muntin import ProcessingTime, Query, agg, rows, window
 from muntin.engines.spark import needs
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 
 SAMPLE = (
     "time: tumbling with a delayed watermark waits",
     "sessions: a late row makes one session of two",
+    "clocks: early, and changed until it is due",
 )
 CALLS = pa.schema({"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "line": pa.int32(), "len": pa.float64()})
 
@@ -76,7 +77,7 @@ def test_transcript(name: str, session: Any, tmp_path: Path) -> None:
     feed = Feed(session, tmp_path, player.schema)
     for batch in batches:
         feed.add(batch)
-    answers = feed.run(streams.asked(query))
+    answers = feed.collect(streams.asked(query).spark(feed.frame()), "update")
     expected = Expected(query)
     watermark, seen = None, -oracle.NEVER
     for i, batch in enumerate([*batches, []]):
@@ -138,6 +139,21 @@ def test_goes_on_from_the_checkpoint(session: Any, tmp_path: Path) -> None:
     added = pa.concat_tables(feed.run(more, buckets=4))
     assert set(added["window_id"].to_pylist()) == {0, 1}
     assert added.schema == answers[0].schema
+
+
+def test_early_by_the_clock(session: Any, tmp_path: Path) -> None:
+    """Every batch with rows is one: buckets without rows are called too, and say what they have not said before."""
+    feed = Feed(session, tmp_path, CALLS)
+    begin = datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC)
+    for batch, regions in enumerate(["aab", "a", "a"]):
+        ts = begin + datetime.timedelta(seconds=batch)
+        feed.add([{"ts": ts, "region": region, "line": 0, "len": 1.0} for region in regions])
+    early = ProcessingTime("1 millisecond")
+    query = Query(window.tumbling("1 hour"), {"n": agg.count()}, key="region", time="ts", emit_early=early)
+    answers = feed.collect(query.spark(feed.frame()), "update")
+    said = [sorted((row["region"], row["n"], row["revision"]) for row in table.to_pylist()) for table in answers]
+    assert said[:3] == [[], [("a", 3, 0), ("b", 1, 0)], [("a", 4, 1)]]
+    assert not any(said[3:])
 
 
 SCRIPT = '''
@@ -216,6 +232,11 @@ def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
         counting.spark(frame, buckets=0)
     with pytest.raises(InvalidArgumentError, match="the watermark is Spark's own"):
         Query(window.tumbling("1 minute"), {"n": agg.count()}, idle_timeout="1 minute").spark(frame)
+    with pytest.raises(InvalidArgumentError, match="has a watermark already"):
+        counting.spark(frame.withWatermark("ts", "1 minute").where("len > 0"))
+    by_clock = Query(window.tumbling(10), {"n": agg.count()}, time="line", emit_early=ProcessingTime(5))
+    with pytest.raises(InvalidArgumentError, match="times in 'line' are integers"):
+        by_clock.spark(frame)
     with pytest.raises(ColumnError, match="late=True"):
         muntin.spark.split(session.range(1))
     session.conf.set(needs.PROVIDER, "org.example.Other")

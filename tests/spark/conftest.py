@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from spark.plain_daemon import PLAIN
 
 TESTS = Path(__file__).parents[1]
 
@@ -32,6 +33,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "OFF",
+            "spark.python.daemon.module": "spark.plain_daemon",
             "spark.local.dir": str(scratch),
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.sql.shuffle.partitions": "2",
@@ -44,6 +46,15 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         made = builder.getOrCreate()
     yield made
     made.stop()
+
+
+@pytest.fixture
+def plain_session(session: Any) -> Iterator[Any]:
+    """The session, with kernels that run as plain Python in the workers too."""
+    variables = session.sparkContext.environment
+    variables[PLAIN] = "1"
+    yield session
+    del variables[PLAIN]
 
 
 @pytest.fixture(autouse=True)

@@ -94,7 +94,7 @@ class ToldStream(Stream):
         self._counts["dropped"] += int(partials.count[~taken].sum())
 
     def emit(self, *, early: bool = False) -> pa.Table:
-        """Return the windows that are due, or have changed since they were emitted; with `early`, others with rows too."""
+        """Return the windows that are due, or have changed since; `early` adds others that hold rows."""
         out = self._table(self._emit(early))
         self._release_keys()
         return out

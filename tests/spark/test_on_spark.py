@@ -1,4 +1,4 @@
-"""Streaming queries on Spark itself: a sample of the transcripts, and what only Spark can show."""
+"""Streaming queries on Spark itself: what only Spark can show."""
 
 from __future__ import annotations
 
@@ -11,25 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from queries import oracle, streams, transcript
 from spark.feed import Feed
-from spark.model import Expected, as_spark_has_it
 
 import muntin.spark
 from muntin import ProcessingTime, Query, agg, rows, window
 from muntin.engines.spark import needs
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 
-SAMPLE = (
-    "time: tumbling with a delayed watermark waits",
-    "sessions: a late row makes one session of two",
-    "clocks: early, and changed until it is due",
-)
 CALLS = pa.schema({"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "line": pa.int32(), "len": pa.float64()})
-
-
-def in_any_order(results: list[Any]) -> list[str]:
-    return sorted(map(repr, results))
 
 
 def calls(count: int, seed: int, keys: int = 5) -> pa.Table:
@@ -67,25 +56,6 @@ def closed(query: Query, table: pa.Table, watermark: int) -> pa.Table:
     answer = query.run(table)
     ends = answer["window"].combine_chunks().field("end").cast(pa.int64()).to_numpy()
     return answer.filter(pa.array(ends <= watermark))
-
-
-@pytest.mark.parametrize("name", SAMPLE)
-def test_transcript(name: str, session: Any, tmp_path: Path) -> None:
-    (case,) = [case for case in transcript.load() if case.name == name]
-    query, batches = as_spark_has_it(case.query, [step.rows for step in case.steps if step.action == "push"])
-    player = streams.Stream(query, [row for batch in batches for row in batch])
-    feed = Feed(session, tmp_path, player.schema)
-    for batch in batches:
-        feed.add(batch)
-    answers = feed.collect(streams.asked(query).spark(feed.frame()), "update")
-    expected = Expected(query)
-    watermark, seen = None, -oracle.NEVER
-    for i, batch in enumerate([*batches, []]):
-        wanted = expected.batch(batch, watermark)
-        got = player.results(answers[i]) if i < len(answers) else []
-        assert in_any_order(got) == in_any_order(wanted), f"batch {i}"
-        seen = max([seen, *(row[query.time] for row in batch)])
-        watermark = int(seen) - query.delay
 
 
 QUERY = Query(

@@ -29,12 +29,9 @@ def case(seed: int) -> tuple[oracle.Query, list[dict[str, Any]], random.Random]:
     """Return a query and rows, each of which comes so early that no window is ever revised."""
     chance = random.Random(seed)
     slack = chance.choice([0, 2, 7])
-    query = replace(
-        drawn(strategies.queries(), seed),
-        key=KEYS[seed % 3],
-        watermark=slack + 1,
-        allowed_lateness=chance.choice([0, 5]),
-    )
+    lateness = chance.choice([0, 5])
+    query = drawn(strategies.queries(), seed)
+    query = replace(query, key=KEYS[seed % 3], watermark=slack + 1, allowed_lateness=lateness)
     rows: list[dict[str, Any]] = []
     while len(rows) < 15:
         rows = drawn(strategies.tables(60), chance.randrange(1 << 30))

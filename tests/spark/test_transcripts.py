@@ -1,4 +1,4 @@
-"""Every transcript, played to the parts of the pipeline; a sample of them is played to Spark in test_on_spark."""
+"""Every transcript, played to the parts of the pipeline; Spark itself plays them in test_transcripts_on_spark."""
 
 from __future__ import annotations
 

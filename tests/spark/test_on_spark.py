@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import linecache
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -126,16 +127,21 @@ def test_early_by_the_clock(session: Any, tmp_path: Path) -> None:
     assert not any(said[3:])
 
 
-SCRIPT = '''
+DEFINITIONS = '''
 import sys
 import muntin
 from muntin import Query, agg, window
 from pyspark.sql import SparkSession
 
+POWER = 2
+
+def raised(v):
+    return v ** POWER
+
 @agg.define(state={"n": "i8", "total": "f8"}, commutative=True)
 class mean_square:
     def lift(v):
-        return (1, v * v)
+        return (1, raised(v))
     def combine(a, b):
         return (a.n + b.n, a.total + b.total)
     def lower(s):
@@ -151,7 +157,8 @@ class Shifts(window.ContextFree):
             if edge % 10 == 6:
                 yield edge - 6, edge
             edge = self.next_edge(edge)
-
+'''
+USE = """
 where = sys.argv[1]
 spark = SparkSession.builder.getOrCreate()
 query = Query([Shifts()], {"ms": mean_square("v")}, time="t")
@@ -167,21 +174,45 @@ writer = writer.option("checkpointLocation", where + "/checkpoint")
 running = writer.trigger(availableNow=True).foreachBatch(note).start()
 running.awaitTermination()
 progress = muntin.spark.progress(running)
-'''
+finite = query.spark(spark.read.parquet(where + "/in")).toArrow().to_pylist()
+"""
 
 
-def test_ones_own_from_a_script(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An aggregation and a window of `__main__` reach the workers; late rows come out, and are counted."""
-    feed = Feed(session, tmp_path, pa.schema({"t": pa.int64(), "v": pa.float64()}))
+def run_script(where: Path) -> dict[str, Any]:
+    script = where / "script.py"
+    script.write_text(DEFINITIONS + USE)
+    return runpy.run_path(str(script), run_name="__main__")
+
+
+def run_notebook(where: Path) -> dict[str, Any]:
+    """Run cells as notebooks do: in `__main__`, with their source in no file but in `linecache`."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    for number, cell in enumerate((DEFINITIONS, USE)):
+        name = str(where / "ipykernel_1" / f"{number}.py")
+        linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
+        exec(compile(cell, name, "exec"), space)
+    return space
+
+
+def run_module(where: Path) -> dict[str, Any]:
+    """Run a script whose definitions are in a module that Spark is told of."""
+    module = where / "own_definitions.py"
+    module.write_text(DEFINITIONS)
+    code = f"from pyspark import SparkContext\nSparkContext.getOrCreate().addPyFile({str(module)!r})\n"
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(code + "from own_definitions import *\n" + USE, space)
+    return space
+
+
+@pytest.mark.parametrize("run", [run_script, run_notebook, run_module])
+def test_ones_own(run: Any, plain_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An aggregation and a window, wherever they are defined, reach the workers; late rows come out, and are counted."""
+    feed = Feed(plain_session, tmp_path, pa.schema({"t": pa.int64(), "v": pa.float64()}))
     feed.add([{"t": -3, "v": 7.0}, {"t": 1, "v": 1.0}, {"t": 5, "v": 3.0}, {"t": 13, "v": 2.0}])
     feed.add([{"t": 2, "v": 9.0}, {"t": 17, "v": 4.0}])
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
     monkeypatch.setattr("sys.argv", ["script.py", str(tmp_path)])
-    made = runpy.run_path(str(script), run_name="__main__")
-    answers = [
-        (row["window"]["start"], row["window"]["end"], row["ms"]) for a, _ in made["found"].values() for row in a
-    ]
+    made = run(tmp_path)
+    answers = [shift(row) for each, _ in made["found"].values() for row in each]
     assert answers == [(0, 6, 5.0), (10, 16, 4.0)]
     # -3 and 17 are in no shift at all, and 2 comes after its shift was answered.
     late = [row["t"] for _, late in made["found"].values() for row in late]
@@ -189,6 +220,11 @@ def test_ones_own_from_a_script(session: Any, tmp_path: Path, monkeypatch: pytes
     progress = made["progress"]
     assert (progress.rows, progress.late, progress.dropped, progress.windows) == (6, 1, 3, 2)
     assert "6 rows" in str(progress)
+    assert sorted(map(shift, made["finite"])) == [(0, 6, 91 / 3), (10, 16, 4.0)]
+
+
+def shift(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["window"]["start"], row["window"]["end"], row["ms"]
 
 
 def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:

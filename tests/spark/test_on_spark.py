@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import linecache
 import runpy
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from spark.feed import Feed
 
@@ -127,6 +129,63 @@ def test_early_by_the_clock(session: Any, tmp_path: Path) -> None:
     assert not any(said[3:])
 
 
+def test_like_sparks_own_streams(plain_session: Any, tmp_path: Path) -> None:
+    """The same windows in the same batches; nulls, equal times, a zone whose clocks are set back, rows out of order.
+
+    Two differences: Spark takes a late row whose window is emitted by the batch that has the row, and drops all rows of
+    windows that end before 1970.
+    """
+    from pyspark.sql import functions as F
+
+    chance = np.random.default_rng(5)
+    autumn = 1_698_537_600_000_000  # the evening of 2023-10-28 in Berlin
+    minutes = np.arange(240) * 4 + chance.integers(-15, 15, 240)
+    length = pa.array(chance.integers(-9, 9, 240) / 4, mask=chance.random(240) < 0.2)
+    region = pa.array(chance.choice(["a", "b", None], 240).tolist(), pa.string())
+    times = pa.array(autumn + minutes // 5 * 5 * 60_000_000, pa.timestamp("us", "UTC"))
+    table = pa.table({"ts": times, "region": region, "line": pa.nulls(240, pa.int32()), "len": length})
+    first = table.slice(0, 1).to_pylist()[0]
+    old = [{**first, "ts": datetime.datetime(1960, 1, 1, minute=m, tzinfo=datetime.UTC)} for m in (1, 2, 40)]
+    feed = Feed(plain_session, tmp_path, CALLS)
+    feed.add(pa.concat_tables([pa.Table.from_pylist(old, CALLS), table.slice(0, 80)]))
+    feed.add(table.slice(80, 80))
+    feed.add(table.slice(160))
+    plain_session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        ours = [
+            window.tumbling("90 minutes"),
+            window.sliding("2 hours", every="45 minutes", offset="10 minutes"),
+            window.session("8 minutes"),
+        ]
+        theirs = [
+            F.window("ts", "90 minutes"),
+            F.window("ts", "2 hours", "45 minutes", "10 minutes"),
+            F.session_window("ts", "8 minutes"),
+        ]
+        aggregates = {"n": agg.count(), "held": agg.count("len"), "total": agg.sum("len")}
+        query = Query(ours, aggregates, key="region", watermark="40 minutes")
+        answers = feed.run(query)
+        counts = F.count("*").alias("n"), F.count("len").alias("held"), F.sum("len").alias("total")
+        before = 0
+        for number, each in enumerate(theirs):
+            grouped = (
+                feed.frame().withWatermark("ts", "40 minutes").groupBy("region", each.alias("window")).agg(*counts)
+            )
+            truth = feed.collect(
+                grouped.select("region", "window", "n", "held", "total"), checkpoint=f"theirs {number}"
+            )
+            assert len(truth) == len(answers)
+            for ours_now, theirs_now in zip(answers, truth, strict=True):
+                found = ours_now.filter(pa.array(np.equal(ours_now["window_id"].to_numpy(), number)))
+                is_old = pc.less(pc.struct_field(found["window"], "end"), table["ts"][0])
+                before += sum(found.filter(is_old)["n"].to_pylist())
+                found = found.filter(pc.invert(is_old)).select(theirs_now.column_names)
+                assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, theirs_now.to_pylist()))
+        assert before == 3 + 3 * 2 + 3 + 1
+    finally:
+        plain_session.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 DEFINITIONS = '''
 import sys
 import muntin
@@ -166,8 +225,10 @@ rows = spark.readStream.schema("t long, v double").option("maxFilesPerTrigger", 
 found = {}
 
 def note(batch, number):
+    batch.persist()
     answers, late = muntin.spark.split(batch)
     found[number] = answers.toArrow().to_pylist(), late.toArrow().to_pylist()
+    batch.unpersist()
 
 writer = query.spark(rows, late=True).writeStream.outputMode("update")
 writer = writer.option("checkpointLocation", where + "/checkpoint")
@@ -195,18 +256,20 @@ def run_notebook(where: Path) -> dict[str, Any]:
 
 
 def run_module(where: Path) -> dict[str, Any]:
-    """Run a script whose definitions are in a module that Spark is told of."""
-    module = where / "own_definitions.py"
-    module.write_text(DEFINITIONS)
-    code = f"from pyspark import SparkContext\nSparkContext.getOrCreate().addPyFile({str(module)!r})\n"
-    space: dict[str, Any] = {"__name__": "__main__"}
-    exec(code + "from own_definitions import *\n" + USE, space)
-    return space
+    """Run a script whose definitions are in a module beside it, which the workers do not have."""
+    (where / "own_definitions.py").write_text(DEFINITIONS)
+    (where / "script.py").write_text("import muntin, sys\nfrom own_definitions import *\n" + USE)
+    sys.path.insert(0, str(where))
+    try:
+        return runpy.run_path(str(where / "script.py"), run_name="__main__")
+    finally:
+        sys.path.remove(str(where))
+        del sys.modules["own_definitions"]
 
 
 @pytest.mark.parametrize("run", [run_script, run_notebook, run_module])
 def test_ones_own(run: Any, plain_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An aggregation and a window, wherever they are defined, reach the workers; late rows come out, and are counted."""
+    """An aggregation and a window reach the workers wherever they are defined; late rows come out, and are counted."""
     feed = Feed(plain_session, tmp_path, pa.schema({"t": pa.int64(), "v": pa.float64()}))
     feed.add([{"t": -3, "v": 7.0}, {"t": 1, "v": 1.0}, {"t": 5, "v": 3.0}, {"t": 13, "v": 2.0}])
     feed.add([{"t": 2, "v": 9.0}, {"t": 17, "v": 4.0}])

@@ -13,6 +13,7 @@ from muntin.engines.spark import buckets as spread
 from muntin.engines.spark import needs
 from muntin.engines.spark.bucket import COUNTS, RESULT_DDL, Job
 from muntin.engines.spark.clock import Clock
+from muntin.engines.spark.own import send_by_value
 from muntin.engines.spark.pack import BUCKET, PACKED_DDL, Packer
 from muntin.engines.spark.progress import OBSERVED
 from muntin.engines.spark.schemas import arrow_schema, known_to_spark, spark_schema
@@ -39,6 +40,7 @@ def streaming(question: Question, frame: DataFrame, *, buckets: int | None, late
     needs.apply_settings(session)
     require_possible(question, late)
     require_no_watermark(frame)
+    send_by_value(question)
     if question.time is None:
         frame = frame.withColumn(CLOCK_COLUMN, F.current_timestamp())
         question = replace(question, time=CLOCK_COLUMN)

@@ -21,7 +21,7 @@ class Feed:
         self.session, self.where, self.schema = session, where, schema
         self.spark_schema = from_arrow_schema(schema)
         self.files = 0
-        (where / "in").mkdir()
+        (where / "in").mkdir(parents=True)
 
     def add(self, rows: list[dict[str, Any]] | pa.Table) -> None:
         """Add a micro-batch."""

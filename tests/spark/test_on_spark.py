@@ -113,6 +113,31 @@ def test_goes_on_from_the_checkpoint(session: Any, tmp_path: Path) -> None:
     assert added.schema == answers[0].schema
 
 
+def test_nothing_is_lost(plain_session: Any, tmp_path: Path) -> None:
+    """The rows that came are those in some window and the late ones, which are delivered, or only counted."""
+    table = calls(600, seed=6)
+    query = Query(window.tumbling("5 seconds"), {"n": agg.count()}, key="region", allowed_lateness="1 second")
+    end = pa.table({"ts": [table["ts"][-1].as_py() + datetime.timedelta(hours=1)], "region": ["end"]})
+    found = []
+    for late in (True, False):
+        feed = Feed(plain_session, tmp_path / str(late), CALLS)
+        for part in [*parts(table, 8), end.append_column("line", pa.array([0])).append_column("len", pa.array([0.0]))]:
+            feed.add(part.cast(CALLS))
+        answers = feed.run(query, late=late)
+        counts = muntin.spark.progress(feed.query)
+        held = final([batch.filter(batch["n"].is_valid()) for batch in answers], query)
+        found.append((counts.rows, sum(held["n"].to_pylist()), counts.dropped, counts.late))
+        if late:
+            lost = [row["late"] for batch in answers for row in batch.to_pylist() if row["late"] is not None]
+            assert len(lost) == counts.dropped > 0
+            assert {repr(row) for row in lost} <= {repr(row) for row in table.to_pylist()}
+    assert found[0] == found[1]
+    rows_in, held_rows, dropped, behind = found[0]
+    assert rows_in == 601
+    assert held_rows + dropped == 600  # the last one's window is open
+    assert behind >= dropped
+
+
 def test_early_by_the_clock(session: Any, tmp_path: Path) -> None:
     """Every batch with rows is one: buckets without rows are called too, and say what they have not said before."""
     feed = Feed(session, tmp_path, CALLS)

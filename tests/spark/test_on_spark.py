@@ -131,7 +131,8 @@ def test_nothing_is_lost(plain_session: Any, tmp_path: Path) -> None:
             lost = [row["late"] for batch in answers for row in batch.to_pylist() if row["late"] is not None]
             assert len(lost) == counts.dropped > 0
             assert {repr(row) for row in lost} <= {repr(row) for row in table.to_pylist()}
-    assert found[0] == found[1]
+    assert found[0][:3] == found[1][:3]
+    assert 0 < found[1][3] <= found[0][3]  # of slices those count that are behind the watermark as a whole
     rows_in, held_rows, dropped, behind = found[0]
     assert rows_in == 601
     assert held_rows + dropped == 600  # the last one's window is open

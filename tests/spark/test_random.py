@@ -1,6 +1,7 @@
-"""Random queries on Spark itself: the stream, however rows are cut into batches, the finite DataFrame, and `run` agree.
+"""Random queries: the stream, however rows are cut into batches, the finite DataFrame, and `run` agree.
 
-`MUNTIN_SPARK_CASES` says how many; few unless said, since each takes seconds.
+Many are played to the parts of the pipeline, and some to Spark itself: `MUNTIN_SPARK_CASES` says how many; few unless
+said, since each takes seconds.
 """
 
 from __future__ import annotations
@@ -13,12 +14,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from queries import oracle, strategies, streams
 from queries.test_stream import same
 from spark.feed import Feed
+from spark.model import Machine
 from spark.test_batch import drawn, frame_of
 
 import muntin.spark
+from muntin.engines.spark import memory
+from muntin.kernels.cache import uncompiled
+from muntin.windows.programmed import Programmed
+from muntin.windows.punctuation import Punctuated
+from muntin.windows.times import Trailing
 
 CASES = int(os.environ.get("MUNTIN_SPARK_CASES", "3"))
 KEYS = ((), ("k",), ("k", "mark"))
@@ -66,3 +75,50 @@ def test_stream_and_batch_are_run(seed: int, plain_session: Any, tmp_path: Path)
     counts = muntin.spark.progress(feed.query)
     assert (counts.rows, counts.dropped) == (len(rows), len(local.late))
     assert counts.windows == len(due)
+
+
+def played(data: st.DataObject, query: oracle.Query, rows: list[dict[str, Any]]) -> tuple[Machine, list[oracle.Result]]:
+    """Play rows, cut into batches, to the parts of the pipeline; return what these say."""
+    machine = Machine(query, SCHEMA, data.draw(st.integers(1, 3)), sliced=data.draw(st.booleans()))
+    with pytest.MonkeyPatch.context() as patch, uncompiled():
+        patch.setattr("muntin.engines.spark.bucket.MEMORY", memory.Memory(data.draw(st.sampled_from([0, 1 << 20]))))
+        patch.setattr("muntin.engines.spark.cutter._FEW", 0)
+        said = [each for push in data.draw(strategies.cuts(rows)) for each in machine.batch(push.rows)]
+        return machine, said + machine.batch([])
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_the_parts(data: st.DataObject) -> None:
+    slack = data.draw(st.sampled_from([0, 2, 7]))
+    query = replace(data.draw(strategies.queries()), key=data.draw(st.sampled_from(KEYS)), watermark=slack + 1)
+    rows = data.draw(strategies.disordered(data.draw(strategies.tables(40)), slack))
+    assume(rows)
+    local = streams.Stream(query, rows)
+    local.schema = SCHEMA
+    with uncompiled():
+        due = local.push(rows)
+    machine, said = played(data, query, rows)
+    assert same(said, due)
+    assert (machine.counts["rows"], machine.counts["dropped"]) == (len(rows), len(local.late))
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_the_parts_early(data: st.DataObject) -> None:
+    """Early results change nothing of the last word on a window that is due."""
+    slack = data.draw(st.sampled_from([0, 2, 7]))
+    query = replace(data.draw(strategies.queries()), key=data.draw(st.sampled_from(KEYS)), watermark=slack + 1)
+    rows = data.draw(strategies.disordered(data.draw(strategies.tables(40)), slack))
+    assume(rows)
+    local = streams.Stream(query, rows)
+    local.schema = SCHEMA
+    with uncompiled():
+        due = local.push(rows)
+    early = replace(query, emit_early=data.draw(st.sampled_from([1, 4, 10])))
+    _, said = played(data, early, rows)
+    each_row = (Trailing, Programmed, Punctuated)  # of rows of equal time these give windows of equal names
+    alike = [i for i, each in enumerate(query.windows) if isinstance(each, each_row)]
+    last = {repr(each) for each in oracle.latest(early, said)}
+    missing = [each for each in due if each.window_id not in alike and repr(each) not in last]
+    assert not missing

@@ -137,7 +137,8 @@ class Query(Question):
         Of a streaming DataFrame: rows are judged by Spark's own watermark, which is recovered from the checkpoint, and
         windows are emitted by the micro-batch after the one that moved it past their end. Keys are hashed into
         `buckets`, each of which is one stateful call; their number is fixed by the checkpoint. With `late=True` there
-        is one more column, `late`: rows that no window took come as rows that are null but for it.
+        is one more column, `late`: rows that no window took come as rows that are null but for it. Early results
+        are by what the batches before have seen, or by the time at which a batch began; write them in update mode.
 
         Of any other: the answer of `run`, whatever the partitions. Rows of a key are brought together and sorted by
         Spark, and a task answers all its keys, chunk by chunk, so that memory does not grow with the partition. A key

@@ -15,7 +15,7 @@ TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Spark on two threads; its workers find the test helpers as the driver does."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     paths = [str(TESTS), str(TESTS.parent / "src"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
@@ -44,6 +44,16 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         made = builder.getOrCreate()
     yield made
     made.stop()
+
+
+@pytest.fixture
+def session(spark: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The session; kernels run as plain Python in its workers too, unless a test is marked as compiled."""
+    variables = spark.sparkContext.environment  # Spark has other workers for other variables
+    if not request.node.get_closest_marker("compiled"):
+        variables["MUNTIN_UNCOMPILED"] = "1"
+    yield spark
+    variables.pop("MUNTIN_UNCOMPILED", None)
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ class Feed:
         self.session, self.where, self.schema = session, where, schema
         self.spark_schema = from_arrow_schema(schema)
         self.files = 0
-        (where / "in").mkdir()
+        (where / "in").mkdir(parents=True)
 
     def add(self, rows: list[dict[str, Any]] | pa.Table) -> None:
         """Add a micro-batch."""
@@ -41,13 +41,13 @@ class Feed:
         """Answer all that has been added and not been answered; return the answers of each batch."""
         return self.collect(query.spark(self.frame(), **options))
 
-    def collect(self, answers: Any, mode: str = "append") -> list[pa.Table]:
+    def collect(self, answers: Any, mode: str = "append", checkpoint: str = "checkpoint") -> list[pa.Table]:
         batches: dict[int, pa.Table] = {}
 
         def note(frame: Any, number: int) -> None:
             batches[number] = frame.toArrow()
 
-        writer = answers.writeStream.outputMode(mode).option("checkpointLocation", str(self.where / "checkpoint"))
+        writer = answers.writeStream.outputMode(mode).option("checkpointLocation", str(self.where / checkpoint))
         self.query = writer.trigger(availableNow=True).foreachBatch(note).start()
         self.query.awaitTermination()
         return [table for _, table in sorted(batches.items())]

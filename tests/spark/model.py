@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 from queries import oracle, streams
 
+from muntin import ProcessingTime
 from muntin.engines.spark.bucket import COUNTS, Job
 from muntin.engines.spark.buckets import CLERK, labels
 from muntin.engines.spark.clock import Clock
@@ -49,20 +50,33 @@ class Expected:
     def __init__(self, query: oracle.Query) -> None:
         self.query = query
         self.stream = oracle.Stream(replace(query, watermark=1 << 60))  # so that rows never move it
-        self.stream.query = replace(self.stream.query, time_type=query.time_type)
+        self.stream.query = replace(self.stream.query, time_type=query.time_type, emit_early=None)
+        self.last_early: int | None = None
 
     def batch(self, rows: list[dict[str, Any]], watermark: int | None) -> list[oracle.Result]:
         emitted = []
+        early = False
         if watermark is not None:
             self.stream.horizon = max(self.stream.horizon, watermark + self.query.delay)
             emitted += self.stream._emit(max(self.stream.watermark, watermark))
+            early = self.is_early(watermark + self.query.delay)
         horizon = self.stream.horizon
         self.stream.seen = -oracle.NEVER
         if rows:
             arrived = self.stream.push(rows)
             self.stream.horizon = horizon
             emitted += arrived
-        return emitted
+        return emitted + (self.stream._emit(self.stream.watermark, early=True) if early else [])
+
+    def is_early(self, seen: int) -> bool:
+        """Say whether event time has moved on by so much since the last time, as all batches before have brought it."""
+        if self.query.emit_early is None:
+            return False
+        if self.last_early is not None and seen - self.last_early < self.query.emit_early:
+            return False
+        first = self.last_early is None
+        self.last_early = seen
+        return not first
 
 
 @dataclass
@@ -126,12 +140,14 @@ class Machine(streams.Stream):
         asked = streams.asked(query)
         self.clock = Clock.of(query.time_type, query.time)
         self.job = pickle.loads(pickle.dumps(Job(asked, schema, self.clock, buckets, late=not sliced)))
-        self.packer = Packer(schema, query.time, self.clock, labels(buckets), asked if sliced else None, rows=2)
+        wakes = isinstance(query.emit_early, ProcessingTime)
+        cut = asked if sliced else None
+        self.packer = Packer(schema, query.time, self.clock, labels(buckets), cut, rows=2, wakes=wakes)
         answers = known_to_spark(ToldStream(asked, schema).schema)
         rows = pa.struct(list(known_to_spark(schema)))
         self.unpacker = Unpacker(answers.append(pa.field("late", rows)), late=True)
         self.store = store or Store()
-        self.seen = self.watermark = 0
+        self.seen = self.watermark = self.now = 0
         self.delay = int(self.clock.delay(query.watermark, query.time_type).split()[0])
         self.lost: list[dict[str, Any]] = []
         self.counts = dict.fromkeys(COUNTS, 0)
@@ -174,7 +190,9 @@ class Machine(streams.Stream):
         return zlib.crc32(repr(key).encode()) % self.buckets if key else 0
 
     def answers(self, processor: Processor, packed: dict[int, list[Any]]) -> Iterator[pa.Table]:
-        now = SimpleNamespace(getCurrentWatermarkInMs=lambda: self.watermark)
+        now = SimpleNamespace(
+            getCurrentWatermarkInMs=lambda: self.watermark, getCurrentProcessingTimeInMs=lambda: self.now
+        )
         for bucket, rows in packed.items():
             self.store.bucket = bucket
             yield from self.unpacked(processor.handleInputRows((bucket,), iter(rows[::-1]), now))

@@ -72,6 +72,7 @@ MANY = Query(
 )
 
 
+@pytest.mark.compiled
 def test_equals_run(session: Any) -> None:
     """Several windows, several keys with nulls among them; the columns and types are known without running."""
     table = calls(2000, seed=1)

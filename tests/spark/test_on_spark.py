@@ -1,9 +1,11 @@
-"""Streaming queries on Spark itself: a sample of the transcripts, and what only Spark can show."""
+"""Streaming queries on Spark itself: what only Spark can show."""
 
 from __future__ import annotations
 
 import datetime
+import linecache
 import runpy
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,24 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from queries import oracle, streams, transcript
 from spark.feed import Feed
-from spark.model import Expected, as_spark_has_it
 
 import muntin.spark
-from muntin import Query, agg, rows, window
+from muntin import ProcessingTime, Query, agg, rows, window
 from muntin.engines.spark import needs
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 
-SAMPLE = (
-    "time: tumbling with a delayed watermark waits",
-    "sessions: a late row makes one session of two",
-)
 CALLS = pa.schema({"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "line": pa.int32(), "len": pa.float64()})
-
-
-def in_any_order(results: list[Any]) -> list[str]:
-    return sorted(map(repr, results))
 
 
 def calls(count: int, seed: int, keys: int = 5) -> pa.Table:
@@ -68,25 +60,6 @@ def closed(query: Query, table: pa.Table, watermark: int) -> pa.Table:
     return answer.filter(pa.array(ends <= watermark))
 
 
-@pytest.mark.parametrize("name", SAMPLE)
-def test_transcript(name: str, session: Any, tmp_path: Path) -> None:
-    (case,) = [case for case in transcript.load() if case.name == name]
-    query, batches = as_spark_has_it(case.query, [step.rows for step in case.steps if step.action == "push"])
-    player = streams.Stream(query, [row for batch in batches for row in batch])
-    feed = Feed(session, tmp_path, player.schema)
-    for batch in batches:
-        feed.add(batch)
-    answers = feed.run(streams.asked(query))
-    expected = Expected(query)
-    watermark, seen = None, -oracle.NEVER
-    for i, batch in enumerate([*batches, []]):
-        wanted = expected.batch(batch, watermark)
-        got = player.results(answers[i]) if i < len(answers) else []
-        assert in_any_order(got) == in_any_order(wanted), f"batch {i}"
-        seen = max([seen, *(row[query.time] for row in batch)])
-        watermark = int(seen) - query.delay
-
-
 QUERY = Query(
     [window.sliding("20 seconds", every="5 seconds"), window.session("4 seconds"), window.tumbling(rows(7))],
     {"n": agg.count(), "most": agg.max("len"), "mean": agg.mean("len"), "all": agg.collect("line")},
@@ -96,6 +69,7 @@ QUERY = Query(
 )
 
 
+@pytest.mark.compiled
 def test_equals_run(session: Any, tmp_path: Path) -> None:
     """Several windows, several keys with nulls among them, rows out of order: what has closed is what `run` says."""
     table = calls(600, seed=3)
@@ -140,16 +114,116 @@ def test_goes_on_from_the_checkpoint(session: Any, tmp_path: Path) -> None:
     assert added.schema == answers[0].schema
 
 
-SCRIPT = '''
+def test_nothing_is_lost(session: Any, tmp_path: Path) -> None:
+    """The rows that came are those in some window and the late ones, which are delivered, or only counted."""
+    table = calls(600, seed=6)
+    query = Query(window.tumbling("5 seconds"), {"n": agg.count()}, key="region", allowed_lateness="1 second")
+    end = pa.table({"ts": [table["ts"][-1].as_py() + datetime.timedelta(hours=1)], "region": ["end"]})
+    found = []
+    for late in (True, False):
+        feed = Feed(session, tmp_path / str(late), CALLS)
+        for part in [*parts(table, 8), end.append_column("line", pa.array([0])).append_column("len", pa.array([0.0]))]:
+            feed.add(part.cast(CALLS))
+        answers = feed.run(query, late=late)
+        counts = muntin.spark.progress(feed.query)
+        held = final([batch.filter(batch["n"].is_valid()) for batch in answers], query)
+        found.append((counts.rows, sum(held["n"].to_pylist()), counts.dropped, counts.late))
+        if late:
+            lost = [row["late"] for batch in answers for row in batch.to_pylist() if row["late"] is not None]
+            assert len(lost) == counts.dropped > 0
+            assert {repr(row) for row in lost} <= {repr(row) for row in table.to_pylist()}
+    assert found[0][:3] == found[1][:3]
+    assert 0 < found[1][3] <= found[0][3]  # of slices those count that are behind the watermark as a whole
+    rows_in, held_rows, dropped, behind = found[0]
+    assert rows_in == 601
+    assert held_rows + dropped == 600  # the last one's window is open
+    assert behind >= dropped
+
+
+def test_early_by_the_clock(session: Any, tmp_path: Path) -> None:
+    """Every batch with rows is one: buckets without rows are called too, and say what they have not said before."""
+    feed = Feed(session, tmp_path, CALLS)
+    begin = datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC)
+    for batch, regions in enumerate(["aab", "a", "a"]):
+        ts = begin + datetime.timedelta(seconds=batch)
+        feed.add([{"ts": ts, "region": region, "line": 0, "len": 1.0} for region in regions])
+    early = ProcessingTime("1 millisecond")
+    query = Query(window.tumbling("1 hour"), {"n": agg.count()}, key="region", time="ts", emit_early=early)
+    answers = feed.collect(query.spark(feed.frame()), "update")
+    said = [sorted((row["region"], row["n"], row["revision"]) for row in table.to_pylist()) for table in answers]
+    assert said[:3] == [[], [("a", 3, 0), ("b", 1, 0)], [("a", 4, 1)]]
+    assert not any(said[3:])
+
+
+def test_like_sparks_own_streams(session: Any, tmp_path: Path) -> None:
+    """The same windows in the same batches; nulls, equal times, a zone whose clocks are set back, rows out of order.
+
+    Two differences: Spark takes a late row whose window is emitted by the batch that has the row, and drops all rows of
+    windows that end before 1970.
+    """
+    from pyspark.sql import functions as F
+
+    chance = np.random.default_rng(5)
+    autumn = 1_698_537_600_000_000  # the evening of 2023-10-28 in Berlin
+    minutes = np.arange(240) * 4 + chance.integers(-15, 15, 240)
+    length = pa.array(chance.integers(-9, 9, 240) / 4, mask=chance.random(240) < 0.2)
+    region = pa.array(chance.choice(["a", "b", None], 240).tolist(), pa.string())
+    times = pa.array(autumn + minutes // 5 * 5 * 60_000_000, pa.timestamp("us", "UTC"))
+    table = pa.table({"ts": times, "region": region, "line": pa.nulls(240, pa.int32()), "len": length})
+    first = table.slice(0, 1).to_pylist()[0]
+    old = [{**first, "ts": datetime.datetime(1960, 1, 1, minute=m, tzinfo=datetime.UTC)} for m in (1, 2, 40)]
+    feed = Feed(session, tmp_path, CALLS)
+    feed.add(pa.concat_tables([pa.Table.from_pylist(old, CALLS), table.slice(0, 80)]))
+    feed.add(table.slice(80, 80))
+    feed.add(table.slice(160))
+    session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        ours = [
+            window.tumbling("90 minutes"),
+            window.sliding("2 hours", every="45 minutes", offset="10 minutes"),
+            window.session("8 minutes"),
+        ]
+        theirs = [
+            F.window("ts", "90 minutes"),
+            F.window("ts", "2 hours", "45 minutes", "10 minutes"),
+            F.session_window("ts", "8 minutes"),
+        ]
+        aggregates = {"n": agg.count(), "held": agg.count("len"), "total": agg.sum("len")}
+        query = Query(ours, aggregates, key="region", watermark="40 minutes")
+        answers = feed.run(query)
+        counts = F.count("*").alias("n"), F.count("len").alias("held"), F.sum("len").alias("total")
+        frame = feed.frame().withWatermark("ts", "40 minutes")
+        before = 0
+        for number, each in enumerate(theirs):
+            grouped = frame.groupBy("region", each.alias("window")).agg(*counts)
+            columns = ["region", "window", *aggregates]
+            truth = feed.collect(grouped.select(*columns), checkpoint=f"theirs {number}")
+            assert len(truth) == len(answers)
+            for all_now, theirs_now in zip(answers, truth, strict=True):
+                said = [row for row in all_now.to_pylist() if row["window_id"] == number]
+                found = [{name: row[name] for name in columns} for row in said if row["window"]["end"].year > 1970]
+                before += sum(row["n"] for row in said if row["window"]["end"].year < 1970)
+                assert sorted(map(repr, found)) == sorted(map(repr, theirs_now.to_pylist()))
+        assert before == 3 + 3 * 2 + 3
+    finally:
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+DEFINITIONS = '''
 import sys
 import muntin
 from muntin import Query, agg, window
 from pyspark.sql import SparkSession
 
+POWER = 2
+
+def raised(v):
+    return v ** POWER
+
 @agg.define(state={"n": "i8", "total": "f8"}, commutative=True)
 class mean_square:
     def lift(v):
-        return (1, v * v)
+        return (1, raised(v))
     def combine(a, b):
         return (a.n + b.n, a.total + b.total)
     def lower(s):
@@ -165,7 +239,8 @@ class Shifts(window.ContextFree):
             if edge % 10 == 6:
                 yield edge - 6, edge
             edge = self.next_edge(edge)
-
+'''
+USE = """
 where = sys.argv[1]
 spark = SparkSession.builder.getOrCreate()
 query = Query([Shifts()], {"ms": mean_square("v")}, time="t")
@@ -173,29 +248,57 @@ rows = spark.readStream.schema("t long, v double").option("maxFilesPerTrigger", 
 found = {}
 
 def note(batch, number):
+    batch.persist()
     answers, late = muntin.spark.split(batch)
     found[number] = answers.toArrow().to_pylist(), late.toArrow().to_pylist()
+    batch.unpersist()
 
 writer = query.spark(rows, late=True).writeStream.outputMode("update")
 writer = writer.option("checkpointLocation", where + "/checkpoint")
 running = writer.trigger(availableNow=True).foreachBatch(note).start()
 running.awaitTermination()
 progress = muntin.spark.progress(running)
-'''
+finite = query.spark(spark.read.parquet(where + "/in")).toArrow().to_pylist()
+"""
 
 
-def test_ones_own_from_a_script(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An aggregation and a window of `__main__` reach the workers; late rows come out, and are counted."""
+def run_script(where: Path) -> dict[str, Any]:
+    script = where / "script.py"
+    script.write_text(DEFINITIONS + USE)
+    return runpy.run_path(str(script), run_name="__main__")
+
+
+def run_notebook(where: Path) -> dict[str, Any]:
+    """Run cells as notebooks do: in `__main__`, with their source in no file but in `linecache`."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    for number, cell in enumerate((DEFINITIONS, USE)):
+        name = str(where / "ipykernel_1" / f"{number}.py")
+        linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
+        exec(compile(cell, name, "exec"), space)
+    return space
+
+
+def run_module(where: Path) -> dict[str, Any]:
+    """Run a script whose definitions are in a module beside it, which the workers do not have."""
+    (where / "own_definitions.py").write_text(DEFINITIONS)
+    (where / "script.py").write_text("import muntin, sys\nfrom own_definitions import *\n" + USE)
+    sys.path.insert(0, str(where))
+    try:
+        return runpy.run_path(str(where / "script.py"), run_name="__main__")
+    finally:
+        sys.path.remove(str(where))
+        del sys.modules["own_definitions"]
+
+
+@pytest.mark.parametrize("run", [run_script, run_notebook, run_module])
+def test_ones_own(run: Any, session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An aggregation and a window reach the workers wherever they are defined; late rows come out, and are counted."""
     feed = Feed(session, tmp_path, pa.schema({"t": pa.int64(), "v": pa.float64()}))
     feed.add([{"t": -3, "v": 7.0}, {"t": 1, "v": 1.0}, {"t": 5, "v": 3.0}, {"t": 13, "v": 2.0}])
     feed.add([{"t": 2, "v": 9.0}, {"t": 17, "v": 4.0}])
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
     monkeypatch.setattr("sys.argv", ["script.py", str(tmp_path)])
-    made = runpy.run_path(str(script), run_name="__main__")
-    answers = [
-        (row["window"]["start"], row["window"]["end"], row["ms"]) for a, _ in made["found"].values() for row in a
-    ]
+    made = run(tmp_path)
+    answers = [shift(row) for each, _ in made["found"].values() for row in each]
     assert answers == [(0, 6, 5.0), (10, 16, 4.0)]
     # -3 and 17 are in no shift at all, and 2 comes after its shift was answered.
     late = [row["t"] for _, late in made["found"].values() for row in late]
@@ -203,6 +306,11 @@ def test_ones_own_from_a_script(session: Any, tmp_path: Path, monkeypatch: pytes
     progress = made["progress"]
     assert (progress.rows, progress.late, progress.dropped, progress.windows) == (6, 1, 3, 2)
     assert "6 rows" in str(progress)
+    assert sorted(map(shift, made["finite"])) == [(0, 6, 91 / 3), (10, 16, 4.0)]
+
+
+def shift(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["window"]["start"], row["window"]["end"], row["ms"]
 
 
 def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
@@ -216,6 +324,11 @@ def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
         counting.spark(frame, buckets=0)
     with pytest.raises(InvalidArgumentError, match="the watermark is Spark's own"):
         Query(window.tumbling("1 minute"), {"n": agg.count()}, idle_timeout="1 minute").spark(frame)
+    with pytest.raises(InvalidArgumentError, match="has a watermark already"):
+        counting.spark(frame.withWatermark("ts", "1 minute").where("len > 0"))
+    by_clock = Query(window.tumbling(10), {"n": agg.count()}, time="line", emit_early=ProcessingTime(5))
+    with pytest.raises(InvalidArgumentError, match="times in 'line' are integers"):
+        by_clock.spark(frame)
     with pytest.raises(ColumnError, match="late=True"):
         muntin.spark.split(session.range(1))
 

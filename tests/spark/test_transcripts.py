@@ -1,4 +1,4 @@
-"""Every transcript, played to the parts of the pipeline; a sample of them is played to Spark in test_on_spark."""
+"""Every transcript, played to the parts of the pipeline; Spark itself plays them in test_transcripts_on_spark."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from queries import oracle, streams, transcript
 from queries.transcript import Case
 from spark.model import Expected, Machine, as_spark_has_it
 
-from muntin import Query, agg, window
+from muntin import ProcessingTime, Query, agg, window
 from muntin.engines.spark import memory
 from muntin.engines.spark.buckets import labels
 from muntin.engines.spark.clock import Clock
 from muntin.engines.spark.pack import BUCKET, Packer, from_binary
+from muntin.types import column_type
 
-CASES = [case for case in transcript.load() if case.query.emit_early is None and case.query.idle_timeout is None]
-"""All but those that Spark's watermark cannot do: `Query.spark` refuses them."""
+CASES = [
+    case
+    for case in transcript.load()
+    if not isinstance(case.query.emit_early, ProcessingTime) and case.query.idle_timeout is None
+]
+"""All but those by the clock: `Query.spark` refuses idle_timeout, and has a clock of its own."""
 
 
 def in_any_order(results: list[Any]) -> list[str]:
@@ -45,6 +50,28 @@ def test_transcript(case: Case, way: str, monkeypatch: pytest.MonkeyPatch) -> No
             assert in_any_order(machine.lost[known:]) == in_any_order(expected.stream.late[late:]), f"line {step.line}"
         assert machine.counts["dropped"] == len(expected.stream.late)
     assert in_any_order(machine.batch([])) == in_any_order(expected.batch([], machine.ticks()))
+
+
+@pytest.mark.parametrize("sliced", [False, True])
+def test_early_by_the_clock(sliced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the time at which a batch began, from a key's first batch on; buckets without rows are called too."""
+    monkeypatch.setattr("muntin.engines.spark.bucket.MEMORY", memory.Memory(0))
+    monkeypatch.setattr("muntin.engines.spark.cutter._FEW", 0)
+    schema = pa.schema({"t": pa.timestamp("us"), "k": pa.string()})
+    query = oracle.Query(
+        [window.tumbling("1 hour")],
+        {"n": agg.count()},
+        key=["k"],
+        time_type=column_type(pa.timestamp("us")),
+        emit_early=ProcessingTime("10 seconds"),
+    )
+    machine = Machine(query, schema, sliced=sliced)
+    said = []
+    for second, keys in ((0, "ab"), (5, "a"), (10, "a"), (19, "b"), (20, "a"), (30, "a")):
+        machine.now = 10**12 + second * 1000
+        answers = machine.batch([{"t": (1 + second) * 1_000_000, "k": key} for key in keys])
+        said.append(sorted((each.key[0], each.aggregates["n"], each.revision) for each in answers))
+    assert said == [[], [], [("a", 3, 0), ("b", 1, 0)], [], [("a", 4, 1), ("b", 2, 1)], [("a", 5, 2)]]
 
 
 def test_state_is_let_go() -> None:

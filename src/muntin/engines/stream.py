@@ -155,10 +155,10 @@ class Stream:
         settled = self._require_settled()
         return self._emit() if settled.progress.is_idle() else []
 
-    def _emit(self) -> list[Answers]:
+    def _emit(self, early: bool | None = None) -> list[Answers]:
         settled = self._require_settled()
         progress = settled.progress
-        early = progress.is_early()
+        early = progress.is_early() if early is None else early
         return [
             answers
             for each in settled.strategies

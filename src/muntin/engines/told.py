@@ -34,9 +34,13 @@ class ToldStream(Stream):
     [2]
     """
 
-    def __init__(self, question: Question, schema: pa.Schema) -> None:
-        super().__init__(question)
+    def __init__(self, question: Question, schema: pa.Schema, now: int = 0) -> None:
+        self.now = now  # the clock's time, in nanoseconds, which it is told too
+        super().__init__(question, clock=self._read_clock)
         self._settle(schema.empty_table())
+
+    def _read_clock(self) -> int:
+        return self.now
 
     @property
     def schema(self) -> pa.Schema:
@@ -89,11 +93,16 @@ class ToldStream(Stream):
         self._counts["late"] += int(partials.count[partials.high <= watermark].sum())
         self._counts["dropped"] += int(partials.count[~taken].sum())
 
-    def emit(self) -> pa.Table:
-        """Return the windows that are due, or have changed since they were emitted."""
-        out = self._table(self._emit())
+    def emit(self, *, early: bool = False) -> pa.Table:
+        """Return the windows that are due, or have changed since; `early` adds others that hold rows."""
+        out = self._table(self._emit(early))
         self._release_keys()
         return out
+
+    def is_early(self) -> bool:
+        """Say whether early results are wanted now, and note that they are given."""
+        settled = self._require_settled()
+        return self.watermark is not None and settled.progress.is_early()
 
     @property
     def is_empty(self) -> bool:
@@ -105,8 +114,8 @@ class ToldStream(Stream):
         return stream_snapshots.state_of(self)
 
     @classmethod
-    def load(cls, question: Question, schema: pa.Schema, snapshot: Snapshot) -> ToldStream:
+    def load(cls, question: Question, schema: pa.Schema, snapshot: Snapshot, now: int = 0) -> ToldStream:
         """Return a stream that goes on from a state that `save` returned."""
-        stream = cls(question, schema)
+        stream = cls(question, schema, now)
         stream_snapshots.load(stream, snapshot)
         return stream

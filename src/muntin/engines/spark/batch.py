@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from muntin.aggregations.binding import bind
 from muntin.engines.spark import native, survey
+from muntin.engines.spark.own import send_by_value
 from muntin.engines.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.engines.spark.streaming import require_columns
 from muntin.engines.spark.survey import LongKey, column
@@ -109,6 +110,7 @@ def batch(question: Question, frame: DataFrame, *, path: str = "auto", pieces: i
     settled = Settled.of(question, frame)
     if chosen(settled, path)[0] == "native":
         return native.native(settled)
+    send_by_value(question)
     long = _long_keys(settled, pieces)
     rows = _together(settled, long)
     numbered = [piece for each in long for piece in each.pieces]

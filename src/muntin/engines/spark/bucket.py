@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,17 +53,25 @@ class Bucket:
         self.handle = handle
         self.state = state
 
-    def run(self, packed: Iterable[tuple[bytes, bool]], watermark: int) -> Iterator[dict[str, Any]]:
-        """Take rows, and slices of rows, or none; yield what comes of it. `watermark` is Spark's, in milliseconds."""
+    def run(self, packed: Sequence[tuple[bytes, bool]], watermark: int, clock: int) -> Iterator[dict[str, Any]]:
+        """Take rows, and slices of rows, or none; yield what comes of it.
+
+        `watermark` and `clock`, when the batch began, are Spark's, in milliseconds.
+        """
         header = self.state.header()
-        stream = self._stream(header)
+        if header is None and not packed:
+            return  # it was only woken
+        stream = self._stream(header, clock * 1_000_000)
         now = self.job.clock.ticks(watermark)
         tables = []
         if now is not None:
             stream.tell(now)
             tables.append(stream.emit())  # what was due before these rows came
+        early = stream.is_early()
         before = stream.metrics()
         tables += [stream.emit() for _ in self._take(stream, packed) if stream.watermark is not None]
+        if early:
+            tables.append(stream.emit(early=True))
         late = stream.take_late()
         written = self._keep(stream, header, watermark)
         answers = pa.concat_tables(tables) if tables else stream.schema.empty_table()
@@ -83,10 +91,10 @@ class Bucket:
             stream.take(pa.concat_tables(rows))
             yield
 
-    def _stream(self, header: Header | None) -> ToldStream:
+    def _stream(self, header: Header | None, now: int) -> ToldStream:
         job = self.job
         if header is None:
-            return ToldStream(job.question, job.schema)
+            return ToldStream(job.question, job.schema, now)
         # Also of a stream that is at hand: its worker may have outlived the query that it was made for.
         added = require_compatible(facts_of(header), stream_snapshots.facts(job.question))
         windows = job.question.windows
@@ -94,7 +102,8 @@ class Bucket:
         stream = MEMORY.take(header.stamp)
         if stream is None:
             older = replace(job.question, windows=windows[:known]) if added else job.question
-            stream = ToldStream.load(older, job.schema, self.state.read(header))
+            stream = ToldStream.load(older, job.schema, self.state.read(header), now)
+        stream.now = now
         for window in windows[known:]:
             stream.add(window)
         return stream

@@ -15,11 +15,13 @@ def split(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Return the answers and the late rows of a batch of `q.spark(df, late=True)`: for `foreachBatch`.
 
         def write(batch, number):
+            batch.persist()
             answers, late = muntin.spark.split(batch)
             answers.write.mode("overwrite").parquet(f"answers/{number}")
             late.write.mode("overwrite").parquet(f"late/{number}")
+            batch.unpersist()
 
-    Persist the batch before, if it is large: it is read twice.
+    Without `persist` Spark would answer the batch twice, and some versions of it would count its rows twice.
     """
     if LATE not in frame.columns:
         raise ColumnError(f"there is no column {LATE!r}; ask for late rows with q.spark(df, late=True)")

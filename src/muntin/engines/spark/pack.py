@@ -50,6 +50,8 @@ class Packer:
     question: Question | None = None
     """The query, where rows may be cut into slices before they are sent."""
     rows: int = _ROWS
+    wakes: bool = False
+    """Whether every bucket is to be called for every batch that has rows, and not only those that have some."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,6 +75,9 @@ class Packer:
             yield self.packed(waiting, task, part)
         if latest is not None:
             yield told(task, self.clock.micros(latest))
+            if self.wakes:
+                none = [None] * len(self.labels)
+                yield _batch(self.labels, task, 0, False, none, none)
 
     def latest(self, times: pa.Array) -> int:
         """Return the greatest time; refuse a row without one."""

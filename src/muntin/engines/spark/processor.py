@@ -32,14 +32,15 @@ class Processor(StatefulProcessor):
         if key[0] == CLERK:
             self._check()
             return
-        bucket = Bucket(self.job, self.handle, self.state)
-        for result in bucket.run((each[2:] for each in packed), timerValues.getCurrentWatermarkInMs()):
-            yield _row(result)
+        yield from self._run([each[2:] for each in packed if each[2] is not None], timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Answer a bucket that has none, once the watermark has moved on."""
+        yield from self._run([], timerValues)
+
+    def _run(self, packed: list[tuple[bytes, bool]], now: Any) -> Iterator[Row]:
         bucket = Bucket(self.job, self.handle, self.state)
-        for result in bucket.run((), timerValues.getCurrentWatermarkInMs()):
+        for result in bucket.run(packed, now.getCurrentWatermarkInMs(), now.getCurrentProcessingTimeInMs()):
             yield _row(result)
 
     def close(self) -> None:

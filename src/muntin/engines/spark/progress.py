@@ -23,7 +23,7 @@ class Progress:
     batches: int = 0
     rows: int = 0
     late: int = 0
-    """Rows behind the watermark."""
+    """Rows behind the watermark; where they came in slices, those of slices that are behind it as a whole."""
     dropped: int = 0
     """Rows that no window took."""
     windows: int = 0

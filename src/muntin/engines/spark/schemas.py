@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import inspect
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,7 +18,9 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
     """Return the columns of a DataFrame as Arrow has them; times are in UTC, whatever the session's zone."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    # Before 4.2 they always are, and there is nothing to say.
+    asked: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    schema = to_arrow_schema(frame.schema, **asked)
     return pa.schema([pa.field(field.name, field.type) for field in schema])
 
 

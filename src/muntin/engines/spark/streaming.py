@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,15 @@ from muntin.engines.spark import buckets as spread
 from muntin.engines.spark import needs
 from muntin.engines.spark.bucket import COUNTS, RESULT_DDL, Job
 from muntin.engines.spark.clock import Clock
+from muntin.engines.spark.own import send_by_value
 from muntin.engines.spark.pack import BUCKET, PACKED_DDL, Packer
 from muntin.engines.spark.progress import OBSERVED
 from muntin.engines.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.engines.spark.unpack import LATE, Unpacker
 from muntin.engines.told import ToldStream
 from muntin.errors import ColumnError, InvalidArgumentError
-from muntin.slicing.question import Question
+from muntin.slicing.question import ProcessingTime, Question
+from muntin.types import ColumnType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,6 +39,8 @@ def streaming(question: Question, frame: DataFrame, *, buckets: int | None, late
     session = frame.sparkSession
     needs.apply_settings(session)
     require_possible(question, late)
+    require_no_watermark(frame)
+    send_by_value(question)
     if question.time is None:
         frame = frame.withColumn(CLOCK_COLUMN, F.current_timestamp())
         question = replace(question, time=CLOCK_COLUMN)
@@ -47,12 +52,20 @@ def streaming(question: Question, frame: DataFrame, *, buckets: int | None, late
         schema = pa.schema([schema.field(name) for name in used])
     sample = ToldStream(question, schema)
     time = sample.time_type
+    require_clock(question, time)
     clock = Clock.of(time, str(question.time))
     job = Job(question, schema, clock, count, late)
     answers = known_to_spark(sample.schema)
     if late:
         answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))
-    packer = Packer(schema, str(question.time), clock, spread.labels(count), None if late else question)
+    packer = Packer(
+        schema,
+        str(question.time),
+        clock,
+        spread.labels(count),
+        None if late else question,
+        wakes=isinstance(question.emit_early, ProcessingTime),
+    )
     rows = frame.select(*(_column(frame, name) for name in schema.names), _bucket(frame, question, count).alias(BUCKET))
     packed = rows.mapInArrow(packer, PACKED_DDL).withWatermark("clock", clock.delay(question.watermark, time))
     # The rows that tell the time have told it; Spark would drop some of them, and count those as late.
@@ -73,14 +86,28 @@ def require_possible(question: Question, late: bool) -> None:
         raise InvalidArgumentError(
             f"idle_timeout is {question.idle_timeout!r}; on Spark the watermark is Spark's own, which waits for rows"
         )
-    if question.emit_early is not None:
-        raise InvalidArgumentError(
-            f"emit_early is {question.emit_early!r}; on Spark windows are emitted when they are due, and again when "
-            "late rows change them"
-        )
     taken = (*question.key, *question.aggregates)
     if late and LATE in taken:
         raise InvalidArgumentError(f"{LATE!r} is the column of late rows; give the key or aggregate another name")
+
+
+def require_no_watermark(frame: Any) -> None:
+    """Refuse a second watermark: Spark would, but only in the second batch."""
+    plan = frame._jdf.queryExecution().analyzed().toString()
+    if re.search(r"^\W*EventTimeWatermark", plan, re.MULTILINE):
+        raise InvalidArgumentError(
+            "the DataFrame has a watermark already, and Spark allows one: leave withWatermark out, and say "
+            "Query(..., watermark=...)"
+        )
+
+
+def require_clock(question: Question, time: ColumnType) -> None:
+    """Refuse early results by a clock whose unit is not known."""
+    if isinstance(question.emit_early, ProcessingTime) and time.family == "integer":
+        raise InvalidArgumentError(
+            f"emit_early is {question.emit_early!r}, but the times in {question.time!r} are integers, and Spark's "
+            "clock does not know their unit: cast the column to a timestamp, or give emit_early as an integer"
+        )
 
 
 def require_columns(question: Question, schema: pa.Schema) -> None:

@@ -8,9 +8,9 @@ rows a second. What else the machine does changes figures, and ratios less.
 
 What was tried: of a trailing frame most of the time is Spark's, which writes rows as Arrow and reads answers; the
 windows themselves are some hundredths of it. Longer Arrow batches (65,536 rows rather than 10,000) and a longer buffer
-to Python (1 MiB) made no difference. Rows sorted by Spark, rather than bundled and sorted in Python, took a quarter more
-of the executors' time in the JVM, and less in Python. That rows of a long key are copied into two pieces by `explode`
-is not to be seen in the time of its stage.
+to Python (1 MiB) made no difference. Rows sorted by Spark, rather than bundled and sorted in Python, took a quarter
+more of the executors' time in the JVM, and less in Python. That rows of a long key are copied into two pieces by
+`explode` is not to be seen in the time of its stage.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from spark.model import Handle, Store
 from muntin import Query, agg, window
 from muntin.engines.spark import chunks, java, needs
 from muntin.engines.spark.buckets import labels, spark_hash
-from muntin.engines.spark.bundles import PLACE, Bundler, unbundled
 from muntin.engines.spark.clock import Clock
 from muntin.engines.spark.memory import Memory
 from muntin.engines.spark.pack import BUCKET, Packer
@@ -131,23 +130,3 @@ def test_memory_is_bounded() -> None:
     assert memory.take("b") is None
     memory.keep("c", stream, 10)
     assert memory.take("c") is stream
-
-
-@pytest.mark.parametrize("keys", [1, 40, 70_000])
-def test_bundles_are_sorted_by_key_and_time(keys: int) -> None:
-    """Rows of equal key and time stay as they came, whichever bundle they came in."""
-    chance = np.random.default_rng(keys)
-    count = 100_000
-    table = pa.table(
-        {"k": chance.integers(0, keys, count), "t": chance.integers(0, 50, count), "row": np.arange(count)}
-    )
-    places = table.append_column(PLACE, pa.array(np.zeros(count, np.int32)))
-    bundles = list(Bundler(table.schema, rows=30_000)(iter(places.to_batches(max_chunksize=7_000))))
-    assert len(bundles) == 3  # after five batches each, and the rest
-    parts = [part for _, part in unbundled(reversed(bundles), ["k"], "t")]
-    found = pa.concat_tables(parts)
-    k, t, row = (found[name].to_numpy() for name in ("k", "t", "row"))
-    assert sorted(row) == list(range(count))
-    same = k[1:] == k[:-1]
-    assert np.count_nonzero(~same) + 1 == len(np.unique(k))  # each key's rows are together
-    assert ((t[1:] > t[:-1]) | ((t[1:] == t[:-1]) & (row[1:] > row[:-1])))[same].all()

@@ -9,11 +9,10 @@ import pyarrow as pa
 
 from muntin.aggregations.binding import bind
 from muntin.engines.spark import native, survey
-from muntin.engines.spark.bundles import BUNDLES_DDL, PLACE, Bundler
 from muntin.engines.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.engines.spark.streaming import require_columns
-from muntin.engines.spark.survey import Survey, column
-from muntin.engines.spark.task import ARRIVAL, Task
+from muntin.engines.spark.survey import LongKey, column
+from muntin.engines.spark.task import ARRIVAL, PIECE, Task
 from muntin.engines.told import ToldStream
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.slicing.cuts import CUTTABLE
@@ -110,15 +109,14 @@ def batch(question: Question, frame: DataFrame, *, path: str = "auto", pieces: i
     settled = Settled.of(question, frame)
     if chosen(settled, path)[0] == "native":
         return native.native(settled)
-    found = _surveyed(settled, pieces)
-    rows = _sorted(settled) if found is None else _bundled(settled, found)
-    numbered = [] if found is None else [piece for each in found.long for piece in each.pieces]
-    places = dict(enumerate(numbered, 0 if found is None else _others(settled, found)))
+    long = _long_keys(settled, pieces)
+    rows = _together(settled, long)
+    numbered = [piece for each in long for piece in each.pieces]
     constant = _SAME if len(settled.windows) == 1 else _SAME[1:]
     answers = pa.schema([field for field in settled.answers if field.name not in constant])
-    arrival = settled.asks_for_arrival
-    task = Task(question, settled.rows, answers, arrival, found is not None, places, _horizon(settled))
-    return _with_constants(rows.mapInArrow(task, spark_schema(answers)), settled.answers, constant)
+    task = Task(question, settled.rows, answers, settled.asks_for_arrival, dict(enumerate(numbered)), _horizon(settled))
+    found = rows.mapInArrow(task, spark_schema(answers))
+    return _with_constants(found, settled.answers, constant)
 
 
 def chosen(settled: Settled, path: str) -> tuple[str, str]:
@@ -150,12 +148,10 @@ def explain(question: Question, frame: DataFrame, *, path: str = "auto") -> str:
     name, why = chosen(settled, path)
     if name == "native":
         return f"path native: {why}\n  rows are aggregated into slices, and slices into windows, by Spark alone"
-    whole = _whole(settled)
-    order = ", ".join([*question.key, str(question.time)])
-    who = "by Spark" if whole else "by the task of their key; by Spark, where that would get too many for its memory"
-    lines = [f"path python: {why}", f"  rows are sorted by {order}, {who}"]
+    lines = [f"path python: {why}", f"  rows are sorted by {', '.join([*question.key, str(question.time)])}, by Spark"]
     lines += ["  and by arrival among equal times, which matters here"] if settled.ordered else []
     held = [repr(each) for each in settled.windows if not isinstance(each, CUTTABLE)]
+    whole = _whole(settled)
     lines += [f"  {each} needs all rows of a key at once: a task holds a key in memory" for each in held]
     if whole:
         lines += [f"  each key is answered in one task, because {each}" for each in whole]
@@ -183,64 +179,46 @@ def _whole(settled: Settled) -> list[str]:
     return reasons + [f"the key {name!r} is a float, and Spark counts both zeros as one" for name in floats]
 
 
-def _surveyed(settled: Settled, pieces: int | None) -> Survey | None:
-    """Look at the rows, so that no task gets too many; None where some may."""
+def _long_keys(settled: Settled, pieces: int | None) -> list[LongKey]:
     if pieces is not None and (isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1):
         raise InvalidArgumentError(f"pieces is {pieces!r}; give how many a long key may be cut into")
-    back = survey.reach(settled.windows)
-    if back is None or _whole(settled):
-        return None
     slots = settled.frame.sparkSession.sparkContext.defaultParallelism
-    width = sum(_width(kind) for kind in settled.rows.types)
-    found = survey.survey(settled.frame, settled.question, settled.ticks, back, slots, pieces, width)
-    return found if found.fits else None
+    back = survey.reach(settled.windows)
+    if back is None or _whole(settled) or (slots if pieces is None else pieces) == 1:
+        return []
+    return survey.long_keys(settled.frame, settled.question, settled.ticks, back, slots, pieces)
 
 
-def _width(kind: pa.DataType) -> int:
-    """Return about how many bytes a value takes."""
-    try:
-        return max(1, int(kind.bit_width) // 8)
-    except ValueError:  # of no fixed width
-        return 32
-
-
-def _bundled(settled: Settled, found: Survey) -> DataFrame:
-    """Return the rows in bundles, those of a key in one partition; of a long key, those of a piece."""
-    from pyspark.sql import functions as F
-
-    frame, question = settled.frame, settled.question
-    others = _others(settled, found)
-    keys = [column(frame, name) for name in question.key]
-    place = F.pmod(F.hash(*keys), F.lit(others)) if keys else F.lit(0)
-    count = others
-    if found.long:
-        pieces = survey.pieces_of(frame, question, settled.ticks, found.long)
-        frame = frame.withColumn(PLACE, F.explode(pieces))
-        place = F.when(F.col(PLACE) < 0, place).otherwise(F.col(PLACE) + others)
-        count += sum(len(each.pieces) for each in found.long)
-    bundles = frame.withColumn(PLACE, place.cast("int")).mapInArrow(Bundler(settled.rows), BUNDLES_DDL)
-    return bundles.repartitionById(count, F.col(PLACE))
-
-
-def _others(settled: Settled, found: Survey) -> int:
-    """Return how many places there are for keys that are not cut; without a key column, there is one key."""
-    if settled.question.key:
-        return found.tasks
-    return 0 if found.long else 1
-
-
-def _sorted(settled: Settled) -> DataFrame:
-    """Return the rows, those of a key in one partition, sorted by Spark: however many, they stream through."""
+def _together(settled: Settled, long: list[LongKey]) -> DataFrame:
+    """Return the rows, those of a key in one partition and sorted; of a long key, those of a piece."""
     from pyspark.sql import functions as F
 
     frame, question = _with_one_zero(settled), settled.question
     if settled.ordered:
         frame = frame.withColumn(ARRIVAL, F.monotonically_increasing_id())
     keys = [column(frame, name) for name in question.key]
-    frame = frame.repartition(*keys) if keys else frame.repartition(1)
+    if long:
+        frame = frame.withColumn(PIECE, F.explode(survey.pieces_of(frame, question, settled.ticks, long)))
+        frame = _placed(frame, keys, sum(len(each.pieces) for each in long))
+    else:
+        frame = frame.repartition(*keys) if keys else frame.repartition(1)
     order: list[Any] = [*keys, column(frame, str(question.time))]
     rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if settled.ordered else []))
     return rows if settled.asks_for_arrival else rows.drop(ARRIVAL)  # once sorted, few need the number itself
+
+
+def _placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
+    """Give each piece a partition of its own, and all other keys some more."""
+    from pyspark.sql import functions as F
+
+    session = frame.sparkSession
+    others = 0
+    place = F.col(PIECE)
+    if keys:
+        partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+        others = min(partitions, 4 * session.sparkContext.defaultParallelism)
+        place = F.when(place < 0, F.pmod(F.hash(*keys), F.lit(others))).otherwise(place + others)
+    return frame.repartitionById(pieces + others, place.cast("int"))
 
 
 def _with_one_zero(settled: Settled) -> DataFrame:

@@ -19,7 +19,6 @@ from muntin.engines.spark.clock import Clock
 from muntin.engines.spark.cutter import CUTTERS
 from muntin.errors import InvalidArgumentError
 from muntin.slicing.question import Question
-from muntin.types import Array
 
 BUCKET = "muntin_bucket"
 """The column that holds the number of each row's bucket."""
@@ -92,21 +91,15 @@ class Packer:
         cut = None if cutter is None else cutter.cut(table, numbers)
         if cut is not None:
             table, numbers = cut
-        found = [(self.labels[number], as_binary(rows)) for number, rows in by_number(table, numbers)]
-        labels, data = [list(each) for each in zip(*found, strict=True)]
-        return _batch(labels, task, part, cut is not None, [None] * len(found), data)
-
-
-def by_number(table: pa.Table, numbers: Array) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the rows of each number that there is, in their order. Numbers are small. O(rows)."""
-    counts = np.bincount(numbers)
-    if np.count_nonzero(counts) > 1:
-        # Numbers of 16 bits are sorted by their digits, in linear time.
-        small = numbers.astype(np.uint16) if len(counts) <= 1 << 16 else numbers
-        table = table.take(pa.array(np.argsort(small, kind="stable")))
-    begins = np.cumsum(counts) - counts
-    for number in np.flatnonzero(counts).tolist():
-        yield number, table.slice(begins[number], counts[number])
+        counts = np.bincount(numbers, minlength=len(self.labels))
+        if np.count_nonzero(counts) > 1:
+            # Numbers of 16 bits are sorted by their digits, in linear time.
+            small = numbers.astype(np.uint16) if len(self.labels) < 1 << 16 else numbers
+            table = table.take(pa.array(np.argsort(small, kind="stable")))
+        begins = np.cumsum(counts) - counts
+        used = np.flatnonzero(counts).tolist()
+        data = [as_binary(table.slice(begins[i], counts[i])) for i in used]
+        return _batch([self.labels[i] for i in used], task, part, cut is not None, [None] * len(used), data)
 
 
 def told(task: int, micros: int) -> pa.RecordBatch:

@@ -1,8 +1,7 @@
 """A first look at the rows of a batch query: which keys are too long for one task, and where these are cut.
 
 Spark counts rows, by key and then, of the long keys, by stretches of time; no Python sees them. A piece begins at some
-row, and has besides those rows before it that its windows may need. What a task gets is to be small enough for its
-memory; where that cannot be had, Spark sorts the rows, and they stream through.
+row, and has besides those rows before it that its windows may need.
 """
 
 from __future__ import annotations
@@ -34,13 +33,6 @@ _SAMPLE = 0.01
 """Of so many of the rows the keys are looked at."""
 _SMALL = 4 << 20
 """A DataFrame of fewer bytes, as Spark reckons, has no long key."""
-_TASK = 64 << 20
-"""A task is to get about so many bytes of rows; of a key that has more, pieces are cut."""
-_MOST = 4 * _TASK
-"""With more than that it does not hold them in memory."""
-_CUTS = 256
-"""More pieces than this are too many: for each row Spark looks which one it is in."""
-_QUANTILES = 128
 _WORTH = 2
 """A piece has at least so many times the rows that it repeats."""
 
@@ -146,88 +138,48 @@ def _start(stretches: Stretches, before: Array, place: int, back: Reach) -> int:
 # ---------------------------------------------------------------- on Spark
 
 
-@dataclass(frozen=True)
-class Survey:
-    """What is known of the rows before they are looked at one by one."""
-
-    tasks: int
-    """How many tasks the keys that are not cut are spread over."""
-    long: tuple[LongKey, ...] = ()
-    fits: bool = True
-    """Whether what a task gets is known to be small enough for its memory."""
-
-
-def survey(
-    frame: DataFrame, question: Question, ticks: Column, back: Reach, slots: int, forced: int | None, width: int
-) -> Survey:
-    """Return which keys had better be cut: of all keys a sample is counted, of the long ones sometimes every row.
-
-    `width` is the bytes of a row, `forced` how many pieces any key is cut into.
-    """
-    if forced is None and _size(frame) < _SMALL:
-        return Survey(slots)
+def long_keys(
+    frame: DataFrame, question: Question, ticks: Column, back: Reach, slots: int, forced: int | None
+) -> list[LongKey]:
+    """Return the keys that had better be cut: of all keys a sample is counted, of the long ones every row."""
+    most = 2 * slots if forced is None else forced
+    found = (
+        _longest(frame, question, ticks, slots) if forced is None else _longest(frame, question, ticks, most, 1.0, 1)
+    )
+    if not found:
+        return []
     # Where neither rows are numbered nor gaps looked for, a cut may be made anywhere, and a sample tells well enough.
     exact = forced is not None or back.rows > 0 or back.gap is not None
-    total, found = _longest(frame, question, ticks, slots if forced is None else forced, width, forced, exact)
-    tasks = max(4 * slots if forced is None else slots, -(-total * width // _TASK))
-    stretches = _counted(frame, question, ticks, found) if exact and found else [_quantiles(each) for each in found]
-    long, fits, cuts = [], True, 0
-    for each, counted in zip(found, stretches, strict=True):
-        size = each.rows * width
-        made = cut(each.key, counted, back, max(2 * slots, -(-size // _TASK)) if forced is None else forced)
-        pieces = 1 if made is None else len(made.pieces)
-        cuts += pieces
-        fits = fits and size <= pieces * _MOST
-        long += [] if made is None else [made]
-    return Survey(tasks, tuple(long), fits and cuts <= _CUTS)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A key that may be long: about how many rows it has, and when."""
-
-    key: tuple[Any, ...]
-    rows: int
-    first: int
-    last: int
-    quantiles: tuple[int, ...]
+    looked_at = frame if exact else frame.sample(fraction=_SAMPLE, seed=0)
+    counted = _counted(looked_at, question, ticks, found)
+    cuts = [cut(key, stretches, back, most) for (key, _, _), stretches in zip(found, counted, strict=True)]
+    return [each for each in cuts if each is not None]
 
 
 def _longest(
-    frame: DataFrame, question: Question, ticks: Column, slots: int, width: int, forced: int | None, exact: bool
-) -> tuple[int, list[Seen]]:
-    """Return about how many rows there are, and the keys that have more than their share of them."""
+    frame: DataFrame, question: Question, ticks: Column, slots: int, sample: float = _SAMPLE, least: int = _FEW
+) -> list[tuple[tuple[Any, ...], int, int]]:
+    """Return the keys that have more than their share of the rows, with about their first and last time."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
-    sample = _SAMPLE if forced is None else 1.0
+    if least > 1 and _size(frame) < _SMALL:
+        return []
     keys = [column(frame, name) for name in question.key]
     seen = Observation()
     rows = frame.select(*keys, ticks.alias("muntin_ticks"))
     looked_at = rows.sample(fraction=sample, seed=0) if sample < 1 else rows
-    found = [F.count("*").alias("n"), F.min("muntin_ticks"), F.max("muntin_ticks")]
-    if not exact:
-        places = [i / _QUANTILES for i in range(1, _QUANTILES)]
-        found.append(F.percentile_approx("muntin_ticks", places, 10 * _QUANTILES))
-    counted = looked_at.groupBy(*(column(rows, name) for name in question.key)).agg(*found)
-    top = counted.observe(seen, F.sum("n").alias("n")).orderBy(F.desc("n")).limit(_CUTS).collect()
+    counted = looked_at.groupBy(*(column(rows, name) for name in question.key)).agg(
+        F.count("*").alias("n"), F.min("muntin_ticks").alias("a"), F.max("muntin_ticks").alias("b")
+    )
+    top = counted.observe(seen, F.sum("n").alias("n")).orderBy(F.desc("n")).limit(slots).collect()
     total = seen.get["n"] or 0
-    at = len(question.key)
-    least = 1 if forced is not None else _FEW * sample
-    bytes_of = width / sample
-    long = [
-        Seen(tuple(row)[:at], int(row[at] / sample), row[at + 1], row[at + 2], tuple(row[at + 3]) if not exact else ())
+    width = len(question.key)
+    return [
+        (tuple(row)[:width], row[width + 1], row[width + 2])
         for row in top
-        if row[at] >= least and (row[at] * slots > total or not at or row[at] * bytes_of > _TASK)
+        if row[width] >= max(1, least * sample) and (row[width] * slots > total or not width)
     ]
-    return int(total / sample), long
-
-
-def _quantiles(seen: Seen) -> Stretches:
-    """Return stretches of equally many rows, as a sample has them."""
-    first = np.unique(np.array((seen.first, *seen.quantiles), np.int64))
-    count = np.full(len(first), max(1, seen.rows // len(first)), np.int64)
-    return Stretches(count, first, np.append(first[1:] - 1, max(seen.last, int(first[-1]))))
 
 
 def _size(frame: DataFrame) -> int:
@@ -236,14 +188,15 @@ def _size(frame: DataFrame) -> int:
     return int(str(plan.stats().sizeInBytes()))
 
 
-def _counted(frame: DataFrame, question: Question, ticks: Column, keys: list[Seen]) -> list[Stretches]:
+def _counted(
+    frame: DataFrame, question: Question, ticks: Column, keys: list[tuple[tuple[Any, ...], int, int]]
+) -> list[Stretches]:
     """Return the rows of some keys, counted by stretches of time."""
     from pyspark.sql import functions as F
 
-    number = _numbered(frame, question, [each.key for each in keys])
+    number = _numbered(frame, question, [key for key, _, _ in keys])
     part = F.lit(0)
-    for i, each in enumerate(keys):
-        low, high = each.first, each.last
+    for i, (_, low, high) in enumerate(keys):
         # In floats nothing overflows; what lies before or after what the sample has seen is one stretch each.
         place = F.floor((ticks.cast("double") - float(low)) / float((high - low) // _STRETCHES + 1))
         place = F.greatest(F.lit(-1), F.least(F.lit(_STRETCHES + 1), place)).cast("int")
@@ -270,7 +223,7 @@ def _numbered(frame: DataFrame, question: Question, keys: list[tuple[Any, ...]])
     return number
 
 
-def pieces_of(frame: DataFrame, question: Question, ticks: Column, keys: Sequence[LongKey]) -> Column:
+def pieces_of(frame: DataFrame, question: Question, ticks: Column, keys: list[LongKey]) -> Column:
     """Return the numbers of the pieces that a row is in: one or two; of keys that are not cut, -1."""
     from pyspark.sql import functions as F
 

@@ -1,4 +1,4 @@
-"""What a task of a batch query does: it answers its rows, by key and time, chunk by chunk."""
+"""What a task of a batch query does: its rows come sorted by key and time, and it answers them chunk by chunk."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from muntin.engines.answer_tables import cast
 from muntin.engines.sorted_rows import SortedStream
-from muntin.engines.spark.bundles import unbundled
 from muntin.slicing.cuts import Cut
 from muntin.slicing.question import Question
 
+PIECE = "muntin_piece"
+"""The column that holds the number of the piece that a row is in, where long keys are cut into pieces."""
 ARRIVAL = "muntin_arrival"
 """The column that numbers the rows as they came, where their order matters."""
 _ROWS = 1 << 16
@@ -38,30 +39,27 @@ class Task:
     """The columns of the answers, in types that Spark has, but for those that are the same in every row."""
     ordered: bool
     """Whether there is a column that numbers the rows as they came."""
-    bundled: bool = False
-    """Whether rows come in bundles, and not sorted."""
     pieces: Mapping[int, Piece] = field(default_factory=dict)
-    """The pieces of long keys, by their place: each has a task of its own."""
+    """The pieces of long keys, by their number; each is a partition of its own."""
     horizon: int | None = None
     """The greatest time of all rows, where windows without rows go so far."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the answers. Memory is that of a chunk of rows and of the windows of one key, or of all bundles."""
+        """Yield the answers. Memory is that of a chunk of rows and of the windows of one key."""
         stream: SortedStream | None = None
-        for place, table in self._tables(batches):
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            table = pa.Table.from_batches([batch])
             if stream is None:
-                stream = self._stream(place)
-            yield from self._given(stream.push(table))
+                stream = self._stream(table)
+            yield from self._given(stream.push(self._rows(table)))
         if stream is not None:
             yield from self._given(stream.close())
 
-    def _tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-        if self.bundled:
-            return unbundled(batches, self.question.key, str(self.question.time))
-        return ((-1, self._rows(pa.Table.from_batches([batch]))) for batch in batches if batch.num_rows)
-
-    def _stream(self, place: int) -> SortedStream:
-        piece = self.pieces.get(place, Piece(None, None))
+    def _stream(self, table: pa.Table) -> SortedStream:
+        number = table[PIECE][0].as_py() if self.pieces else -1
+        piece = self.pieces.get(number, Piece(None, None))
         arrival = ARRIVAL if self.ordered else None
         return SortedStream(self.question, arrival=arrival, since=piece.since, until=piece.until, horizon=self.horizon)
 

@@ -26,7 +26,7 @@ class Family:
 
     def __init__(self, script: str, *arguments: object, log: Path, **environment: str) -> None:
         self.mark = uuid.uuid4().hex
-        paths = [str(HERE.parents[1] / "src"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        paths = [str(HERE.parents[1] / "src"), str(HERE.parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(paths))),

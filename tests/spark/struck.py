@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from interrupted import SCHEMA, SETTINGS
+from spark.interrupted import SCHEMA, SETTINGS
 
 import muntin.spark
 from muntin import Query, agg, rows, window

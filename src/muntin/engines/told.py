@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from muntin.engines import stream_snapshots
 from muntin.engines.stream import Stream
+from muntin.slicing.by_time.generations import by_key, by_time
 from muntin.slicing.by_time.partials import Partials
 from muntin.slicing.by_time.slices import Slices
 from muntin.slicing.question import Question
@@ -110,12 +111,13 @@ class ToldStream(Stream):
         return not any(len(each.held_keys()) for each in self._require_settled().strategies)
 
     def save(self) -> Snapshot:
-        """Return the whole state."""
-        return stream_snapshots.state_of(self)
+        """Return the whole state, slices by time: what is new since the last time is then together."""
+        snapshot = stream_snapshots.state_of(self)
+        return replace(snapshot, arrays=by_time(snapshot.arrays))
 
     @classmethod
     def load(cls, question: Question, schema: pa.Schema, snapshot: Snapshot, now: int = 0) -> ToldStream:
-        """Return a stream that goes on from a state that `save` returned."""
+        """Return a stream that goes on from a state that `save` returned, or that has its slices by key."""
         stream = cls(question, schema, now)
-        stream_snapshots.load(stream, snapshot)
+        stream_snapshots.load(stream, replace(snapshot, arrays=by_key(snapshot.arrays)))
         return stream

@@ -81,7 +81,7 @@ class Found:
     members: Array | None = None
     """The rows that `first` and `last` count, where a window's rows are not neighbours."""
     keys: Array | None = None
-    """The number of each window's key, where windows may be empty."""
+    """The number of each window's key, where windows may be empty, or it is known without a search."""
 
 
 @cache
@@ -140,7 +140,8 @@ def _(definition: Trailing, rows: SortedRows) -> Found:
     first, last = np.zeros(len(rows.times), np.int64), np.zeros(len(rows.times), np.int64)
     least = -(2**63) + definition.range
     _kernels().trailing_windows(rows.times, rows.ends, definition.range, least, first, last)
-    return Found(first, last, rows.times - definition.range, rows.times)
+    keys = np.repeat(np.arange(len(rows.ends)), rows.ends - rows.begins)
+    return Found(first, last, rows.times - definition.range, rows.times, keys=keys)
 
 
 @find.register
@@ -152,9 +153,16 @@ def _(definition: SlidingRows, rows: SortedRows) -> Found:
 
 @find.register
 def _(definition: TrailingRows, rows: SortedRows) -> Found:
+    # A window ends with each row, so that no key need be searched for.
     row = np.arange(len(rows.times), dtype=np.int64)
-    begins = np.repeat(rows.begins, rows.ends - rows.begins)
-    return _by_rows(rows, np.maximum(begins, row - definition.range.count + 1), row + 1, numbered=True)
+    sizes = rows.ends - rows.begins
+    begins = np.repeat(rows.begins, sizes)
+    last = row + 1
+    number = last - begins
+    from_row = np.maximum(0, number - definition.range.count)
+    first = begins + from_row
+    keys = np.repeat(np.arange(len(sizes)), sizes)
+    return Found(first, last, rows.times[first], rows.times, (from_row, number), keys=keys)
 
 
 @find.register

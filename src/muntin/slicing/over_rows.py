@@ -63,7 +63,7 @@ def windows_of_rows(
 ) -> dict[str, Any]:
     """Aggregate the windows [first, last) of rows, both bounds ascending; return the raw results by name."""
     sizes = last - first
-    overlap = int((np.searchsorted(first, last) - np.arange(len(first))).max()) if len(first) else 0
+    overlap = _overlap(first, last) if len(first) else 0
     span = Span(
         count=len(first),
         longest=int(sizes.max()) if len(first) else 0,
@@ -75,6 +75,17 @@ def windows_of_rows(
         _times=times,
     )
     return Run(columns, len(times), span, "auto", 1).all(aggregations)
+
+
+def _overlap(first: Array, last: Array) -> int:
+    """Return how many windows a row is in, at most: those that begin before a window ends, from that one on."""
+    rows = int(last[-1] - first[0])
+    if rows > 4 * len(first):
+        begun = np.searchsorted(first, last)
+    else:  # counted row by row, which takes a third of the time
+        begin = np.bincount(first - first[0], minlength=rows + 1)
+        begun = (np.cumsum(begin) - begin)[last - first[0]]
+    return int((begun - np.arange(len(first))).max())
 
 
 @dataclass(frozen=True)

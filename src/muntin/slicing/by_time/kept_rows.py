@@ -104,7 +104,9 @@ class KeptRows:
         """Make room for more rows; return the place of the first."""
         if self.used + rows > len(self.times):
             live = np.flatnonzero(self.count)
-            alive = np.sort(self._gathered(live))
+            is_alive = np.zeros(self.used, np.bool_)
+            is_alive[self._gathered(live)] = True
+            alive = np.flatnonzero(is_alive)
             places = np.full(self.used + 1, -1, np.int64)  # the last is where -1 points to
             places[alive] = np.arange(len(alive))
             older = places[self.older[alive]]
@@ -119,10 +121,10 @@ class KeptRows:
     def save(self) -> dict[str, Array]:
         """Return the rows in the order of arrival, each with its tag. O(n)."""
         live = np.flatnonzero(self.count)
-        rows = self._gathered(live)
-        order = np.argsort(rows)
-        rows, tags = rows[order], np.repeat(live, self.count[live])[order]
-        arrays = {"times": self.times[rows], "tags": tags, "mixed": np.flatnonzero(self.mixed)}
+        owners = np.full(self.used, -1, np.int64)
+        owners[self._gathered(live)] = np.repeat(live, self.count[live])
+        rows = np.flatnonzero(owners >= 0)
+        arrays = {"times": self.times[rows], "tags": owners[rows], "mixed": np.flatnonzero(self.mixed)}
         return arrays | {f"input.{i}": each[rows] for i, each in enumerate(self.inputs)}
 
     def load(self, state: Mapping[str, Array]) -> None:

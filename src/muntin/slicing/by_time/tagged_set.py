@@ -63,8 +63,8 @@ class TaggedSet(SliceSet):
         """Be ready to name as many slices as there are rows, and to note as many joins."""
         self.joins = np.zeros(2 * rows, np.int64)
         self.tags = np.zeros(rows, np.int64)
-        more = rows - len(self.unused)
-        self.fresh = ints(self.unused) if more <= 0 else ints([*self.unused, *range(self.named, self.named + more)])
+        more = max(0, rows - len(self.unused))
+        self.fresh = np.concatenate((ints(self.unused[:rows]), np.arange(self.named, self.named + more)))
 
     def _added(self, batch: Batch) -> None:
         used = int(self.marks[NAMED])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,16 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States, close
 from muntin.columns import Column
 from muntin.errors import InvariantError
-from muntin.slicing.blocks import ARENA, LENGTHS, MARKS, STEP, USED, lay_out
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.generate import standalone
+from muntin.slicing.blocks import ARENA, LENGTHS, MARKS, STEP, USED, dropped, given_back, lay_out, room_of
 from muntin.slicing.blocks import SLICES as SLICE_COUNT
-from muntin.slicing.by_rows.due import DUE
-from muntin.slicing.by_rows.late import HOLES, LATE
+from muntin.slicing.by_rows.due import ANSWER, FIND, find_windows, settle
+from muntin.slicing.by_rows.late import HOLES, JUDGE, NUMBERS, judge
 from muntin.slicing.by_rows.leave_anew import LEAVE_ANEW
 from muntin.slicing.by_rows.leave_beaten import LEAVE_BEATEN
 from muntin.slicing.by_rows.leave_inverted import LEAVE_INVERTED
-from muntin.slicing.by_rows.rows import KEYED, NOWHERE, ROWS
+from muntin.slicing.by_rows.rows import KEYED, NOWHERE, ROWS, rows_until
 from muntin.slicing.by_rows.slices import SLICES
 from muntin.slicing.by_time.shapes import fewest, ints
 from muntin.slicing.by_time.slice_set import inputs_of, longer, more_states
@@ -32,7 +34,17 @@ from muntin.types import Array
 
 LEAVING = {"invert": LEAVE_INVERTED, "beaten": LEAVE_BEATEN, "anew": LEAVE_ANEW}
 """How a row leaves a slice."""
-ENTRIES = ("judge", "merge_rows", "extend", "find_windows", "answer_slices", "answer_rows", "settle")
+ENTRIES = ("merge_rows", "extend", "answer_slices", "answer_rows")
+_NOTHING = np.zeros(0, np.int64)
+
+
+@cache
+def _finding(compiled: bool) -> Any:
+    """Return the kernels that touch no state: compiled once, whatever the aggregations."""
+    entries = (judge, find_windows, settle)
+    inner = (position, room_of, given_back, dropped, rows_until, *NUMBERS, *JUDGE, *FIND)
+    within = [each for each in inner if each not in entries]
+    return kernel_cache.load(standalone(*entries, within=within, counted=False), compiled=compiled)
 
 
 def leaving(binding: Binding) -> str:
@@ -118,9 +130,14 @@ class CountSet:
         return self.binding.kernels(self.structure, *ENTRIES)
 
     @property
+    def finding(self) -> Any:
+        """The kernels that find windows."""
+        return _finding(not kernel_cache.is_uncompiled())
+
+    @property
     def structure(self) -> tuple[Any, ...]:
         """The kernels of these aggregations."""
-        return (position, *ARENA, *ROWS, *LATE, *LEAVING[self.leaving], *SLICES, *TREE, *DUE)
+        return (position, *ARENA, *ROWS, *NUMBERS, *LEAVING[self.leaving], *SLICES, *TREE, *ANSWER)
 
     # ------------------------------------------------------------ memory
 
@@ -164,9 +181,18 @@ class CountSet:
     @property
     def _slices(self) -> tuple[Any, ...]:
         # The fields of the arena that slices by time have: times and peaks move with a slice, names it has none.
-        none = np.zeros(0, np.int64)
-        arena = (self.low, self.high, self.first, self.last, self.first, self.peaks, none, none, self.states)
-        return arena, self.blocks
+        times = (self.first, self.last, self.first)
+        return (self.low, self.high, *times, self.peaks, _NOTHING, _NOTHING, self.states), self.blocks
+
+    @property
+    def _row_times(self) -> tuple[Any, ...]:
+        """The rows without their states."""
+        return (self.times, _NOTHING), self.row_blocks
+
+    @property
+    def _edges(self) -> tuple[Any, ...]:
+        """The slices without their states."""
+        return (self.low, self.high, *(_NOTHING,) * 7), self.blocks
 
     @property
     def _numbers(self) -> tuple[Any, ...]:
@@ -180,7 +206,7 @@ class CountSet:
         taken = np.zeros(len(times), np.bool_)
         self.cursor[0] = 0
         batch = (keys, times, order)
-        while not self.module.judge(batch, *self._rows, *self._numbers, self.holes, self.cursor, limit, taken):
+        while not self.finding.judge(batch, *self._row_times, *self._numbers, self.holes, self.cursor, limit, taken):
             self._make_room_apart()
         return taken
 
@@ -213,12 +239,12 @@ class CountSet:
         `start` is a window's first row and `rows` the one after its last; `end` is always 0, since the first row alone
         tells windows of a definition apart.
         """
-        fixed = (*self._rows, *self._slices, *self._numbers, chosen, watermark, everything, partial)
+        fixed = (*self._row_times, *self._edges, *self._numbers, chosen, watermark, everything, partial)
         found = _room_for_windows(self.expected)
-        count = self.module.find_windows(*fixed, found)
+        count = self.finding.find_windows(*fixed, found)
         if count > self.expected:
             found = _room_for_windows(count)
-            self.module.find_windows(*fixed, found)
+            self.finding.find_windows(*fixed, found)
         self.expected = max(64, count + count // 4)
         keys, definitions, start, end, first, last, again = (array[:count] for array in found)
         return Found(keys, definitions, start, np.zeros(count, np.int64), first, last, end), again != 0
@@ -265,10 +291,10 @@ class CountSet:
     def settle(self, chosen: Array, watermark: int) -> None:
         """Note that windows were looked at, and let go what none needs any more."""
         limit = watermark if watermark in (BEFORE_TIME, END_OF_TIME) else watermark - self.plan.lateness
-        memory = (*self._rows, self.row_marks, self.row_free, *self._slices, self.marks, self.free)
+        memory = (*self._row_times, self.row_marks, self.row_free, *self._edges, self.marks, self.free)
         closed = watermark == END_OF_TIME
         self.cursor[HOLES] = 0
-        self.module.settle(*memory, *self._numbers, chosen, watermark, limit, self.plan.ordered, closed)
+        self.finding.settle(*memory, *self._numbers, chosen, watermark, limit, self.plan.ordered, closed)
 
     def begins(self, keys: Array, definitions: Array) -> Array:
         """Return for definitions of keys the first row of the first window that is not settled, in their numbers."""

@@ -213,4 +213,5 @@ def settle(
                 given_back(rows, row_blocks, row_marks, row_free, key)
 
 
-DUE = (write_window, windows_of_key, find_windows, answer_slices, answer_rows, first_needed, settle)
+FIND = (write_window, windows_of_key, find_windows, first_needed, settle)
+ANSWER = (answer_slices, answer_rows)

@@ -153,13 +153,5 @@ def judge(
     return True
 
 
-LATE = (
-    shift_of,
-    shift_then,
-    settled_rows,
-    first_ending_after,
-    note_row,
-    count_takers,
-    part_ways,
-    judge,
-)
+NUMBERS = (shift_of, shift_then, settled_rows, first_ending_after, note_row)
+JUDGE = (count_takers, part_ways, judge)

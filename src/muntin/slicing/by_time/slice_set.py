@@ -312,7 +312,14 @@ def inputs_of(binding: Binding, columns: Mapping[str, Column], rows: int) -> tup
     used = [columns[name] for name in binding.columns]
     masks = [mask_of([used[p] for p in positions], skip_nan, rows) for positions, skip_nan in binding.masks]
     values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(used)]
-    return (*values, *masks)
+    return (*map(_read_only, values), *masks)
+
+
+def _read_only(array: Array) -> Array:
+    """Return an array as Arrow's are, which cannot be written to: for any other one kernels would be compiled again."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def require(condition: bool, message: str) -> None:

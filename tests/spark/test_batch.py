@@ -15,6 +15,7 @@ from queries.test_run import answers, as_table, asked, same
 
 import muntin.spark
 from muntin import Query, agg, rows, window
+from muntin.engines.spark import survey
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
 
 BEGIN = 1_700_000_000_000_000
@@ -126,6 +127,18 @@ def test_one_long_key_among_others(session: Any) -> None:
         answer = query.spark(frame_of(session, table), pieces=3)
         assert answer.rdd.getNumPartitions() >= least
         assert listed(answer.toArrow()) == listed(query.run(table))
+
+
+def test_a_long_key_that_a_sample_shows(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where windows by time may be cut anywhere, one look at some of the rows tells where."""
+    for name, value in {"_SMALL": 0, "_FEW": 500, "_SAMPLE": 0.3}.items():
+        monkeypatch.setattr(survey, name, value)
+    chance = np.random.default_rng(6)
+    table = pa.table({"ts": pa.array(np.sort(chance.integers(0, 10**9, 4000))), "k": np.minimum(np.arange(4000), 50)})
+    query = Query([window.trailing(10**7), window.sliding(10**7, every=10**6)], {"n": agg.count()}, key="k")
+    answer = query.spark(frame_of(session, table))
+    assert answer.rdd.getNumPartitions() > 4  # two pieces for each of two cores, and the other keys
+    assert listed(answer.toArrow()) == listed(query.run(table))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,6 +1,6 @@
 """A first look at the rows of a batch query: which keys are too long for one task, and where these are cut.
 
-Spark counts rows, by key and then, of the long keys, by stretches of time; no Python sees them. A piece begins at some
+Spark counts rows, by key and, of the long keys, by stretches of time; no Python sees them. A piece begins at some
 row, and has besides those rows before it that its windows may need.
 """
 
@@ -33,6 +33,8 @@ _SAMPLE = 0.01
 """Of so many of the rows the keys are looked at."""
 _SMALL = 4 << 20
 """A DataFrame of fewer bytes, as Spark reckons, has no long key."""
+_FINER = 16
+"""Where a sample is enough, so many times more places than pieces are looked at, of which cuts are chosen."""
 _WORTH = 2
 """A piece has at least so many times the rows that it repeats."""
 
@@ -138,45 +140,60 @@ def _start(stretches: Stretches, before: Array, place: int, back: Reach) -> int:
 # ---------------------------------------------------------------- on Spark
 
 
+@dataclass(frozen=True)
+class Seen:
+    """A key that may be long, as a look at the rows has it: when its rows begin and end, and when equal parts do."""
+
+    key: tuple[Any, ...]
+    first: int
+    last: int
+    between: tuple[int, ...]
+
+    @property
+    def stretches(self) -> Stretches:
+        """Stretches that have about equally many rows."""
+        first = np.unique(np.array((self.first, *self.between), np.int64))
+        last = np.append(first[1:] - 1, max(self.last, int(first[-1])))
+        return Stretches(np.ones(len(first), np.int64), first, last)
+
+
 def long_keys(
     frame: DataFrame, question: Question, ticks: Column, back: Reach, slots: int, forced: int | None
 ) -> list[LongKey]:
-    """Return the keys that had better be cut: of all keys a sample is counted, of the long ones every row."""
-    most = 2 * slots if forced is None else forced
-    found = (
-        _longest(frame, question, ticks, slots) if forced is None else _longest(frame, question, ticks, most, 1.0, 1)
-    )
-    if not found:
+    """Return the keys that had better be cut: of all keys a sample is counted, of the long ones sometimes every row."""
+    if forced is None and _size(frame) < _SMALL:
         return []
+    most = 2 * slots if forced is None else forced
     # Where neither rows are numbered nor gaps looked for, a cut may be made anywhere, and a sample tells well enough.
     exact = forced is not None or back.rows > 0 or back.gap is not None
-    looked_at = frame if exact else frame.sample(fraction=_SAMPLE, seed=0)
-    counted = _counted(looked_at, question, ticks, found)
-    cuts = [cut(key, stretches, back, most) for (key, _, _), stretches in zip(found, counted, strict=True)]
+    sample, least = (_SAMPLE, _FEW) if forced is None else (1.0, 1)
+    found = _longest(frame, question, ticks, slots if forced is None else most, sample, least, 0 if exact else most)
+    counted = _counted(frame, question, ticks, found) if exact and found else [each.stretches for each in found]
+    cuts = [cut(each.key, stretches, back, most) for each, stretches in zip(found, counted, strict=True)]
     return [each for each in cuts if each is not None]
 
 
 def _longest(
-    frame: DataFrame, question: Question, ticks: Column, slots: int, sample: float = _SAMPLE, least: int = _FEW
-) -> list[tuple[tuple[Any, ...], int, int]]:
-    """Return the keys that have more than their share of the rows, with about their first and last time."""
+    frame: DataFrame, question: Question, ticks: Column, slots: int, sample: float, least: int, parts: int
+) -> list[Seen]:
+    """Return the keys that have more than their share of the rows, and where parts begin that have equally many."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
-    if least > 1 and _size(frame) < _SMALL:
-        return []
     keys = [column(frame, name) for name in question.key]
     seen = Observation()
     rows = frame.select(*keys, ticks.alias("muntin_ticks"))
     looked_at = rows.sample(fraction=sample, seed=0) if sample < 1 else rows
+    places = [i / (_FINER * parts) for i in range(1, _FINER * parts)]
+    between = F.percentile_approx("muntin_ticks", places) if places else F.lit(None).cast("array<long>")
     counted = looked_at.groupBy(*(column(rows, name) for name in question.key)).agg(
-        F.count("*").alias("n"), F.min("muntin_ticks").alias("a"), F.max("muntin_ticks").alias("b")
+        F.count("*").alias("n"), F.min("muntin_ticks"), F.max("muntin_ticks"), between
     )
     top = counted.observe(seen, F.sum("n").alias("n")).orderBy(F.desc("n")).limit(slots).collect()
     total = seen.get["n"] or 0
     width = len(question.key)
     return [
-        (tuple(row)[:width], row[width + 1], row[width + 2])
+        Seen(tuple(row)[:width], row[width + 1], row[width + 2], tuple(row[width + 3] or ()))
         for row in top
         if row[width] >= max(1, least * sample) and (row[width] * slots > total or not width)
     ]
@@ -188,15 +205,14 @@ def _size(frame: DataFrame) -> int:
     return int(str(plan.stats().sizeInBytes()))
 
 
-def _counted(
-    frame: DataFrame, question: Question, ticks: Column, keys: list[tuple[tuple[Any, ...], int, int]]
-) -> list[Stretches]:
+def _counted(frame: DataFrame, question: Question, ticks: Column, keys: list[Seen]) -> list[Stretches]:
     """Return the rows of some keys, counted by stretches of time."""
     from pyspark.sql import functions as F
 
-    number = _numbered(frame, question, [key for key, _, _ in keys])
+    number = _numbered(frame, question, [each.key for each in keys])
     part = F.lit(0)
-    for i, (_, low, high) in enumerate(keys):
+    for i, each in enumerate(keys):
+        low, high = each.first, each.last
         # In floats nothing overflows; what lies before or after what the sample has seen is one stretch each.
         place = F.floor((ticks.cast("double") - float(low)) / float((high - low) // _STRETCHES + 1))
         place = F.greatest(F.lit(-1), F.least(F.lit(_STRETCHES + 1), place)).cast("int")

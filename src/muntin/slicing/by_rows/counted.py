@@ -178,13 +178,21 @@ def _by_key_and_time(keys: Array, times: Array) -> Array:
 
 
 def _groups(plan: Plan) -> list[Binding]:
-    """Return the aggregations as they run together: each selective one alone, so that it can tell a row it chose."""
-    groups: dict[Any, dict[str, Aggregation]] = {}
+    """Return the aggregations as they run together: those by `invert`, and each selective one alone, to see its choice.
+
+    Where one of them must be folded anew from its rows whenever one moves, the others are folded along with it: they
+    would need rows of their own otherwise.
+    """
+    ways: dict[Any, dict[str, Aggregation]] = {}
     for name, each in plan.aggregates.items():
         binding = _bound(plan, {name: each})
         objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
         way = leaving(binding)
-        groups.setdefault((binding.compiled, objects, way, name if way == "beaten" else None), {})[name] = each
+        ways.setdefault((binding.compiled, objects, f"{way} {name}" if way == "beaten" else way), {})[name] = each
+    groups: dict[Any, dict[str, Aggregation]] = {}
+    for (compiled, objects, way), group in ways.items():
+        anew = (compiled, objects, "anew")
+        groups.setdefault(anew if anew in ways else (compiled, objects, way), {}).update(group)
     return [_bound(plan, group) for group in groups.values()]
 
 

@@ -67,7 +67,7 @@ class Query(Question):
         >>> query = Query(window.sliding("1 hour", every="1 minute"), {"high": agg.max("v")}, watermark="10 seconds")
         >>> plan = query.explain()
         >>> plan.windows[0].strategy, plan.stores[0].slices, plan.stores[0].bytes
-        ('slices', 62, 4136)
+        ('slices', 62, 3112)
         >>> print(plan)
         query
           aggregates  high = agg.max('v')

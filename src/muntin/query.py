@@ -88,7 +88,7 @@ class Query(Question):
           windows     0
           slices      0.01667 a second and key, at most
           merged by   high by lazy (a window has up to 60 slices, and a tree pays for more than 64)
-          state       32 bytes a slice, up to 62 at a time; up to 4.04 KiB a key, 3.94 MiB for 1,000 keys
+          state       32 bytes a slice, up to 62 at a time; up to 3.04 KiB a key, 2.97 MiB for 1,000 keys
         run
           how         rows are sorted by time, unless they are in order already; then each window takes one pass
                       over them

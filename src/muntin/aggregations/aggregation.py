@@ -130,6 +130,13 @@ class Aggregation:
 
     def __repr__(self) -> str:
         """Show the call that made it."""
-        words = [repr(column) for column in self.columns] + [f"{name}={value!r}" for name, value in self.parameters]
-        name = "count" if self.name in ("count_rows", "count_values") else self.name  # `agg.count` makes both
+        return self._called("count" if self.name in ("count_rows", "count_values") else self.name)
+
+    @property
+    def identity(self) -> str:
+        """Its definition and parameters in words, the same in every version: what snapshots know it by."""
+        return self._called(self.name)
+
+    def _called(self, name: str) -> str:
+        words = [repr(column) for column in self.columns] + [f"{key}={value!r}" for key, value in self.parameters]
         return f"agg.{name}({', '.join(words + (['skip_nan=True'] if self.skip_nan else []))})"

@@ -27,7 +27,7 @@ def facts(question: Question) -> dict[str, str]:
     """Return what a query asks, as text: what a snapshot must agree with."""
     words = {f"window {i}": _window_text(each) for i, each in enumerate(question.windows)}
     words |= {
-        f"aggregate {name}": f"{each} over {', '.join(each.columns)} ({each.fingerprint})"
+        f"aggregate {name}": f"{each.identity} over {', '.join(each.columns)} ({each.fingerprint})"
         for name, each in question.aggregates.items()
     }
     options = ("watermark", "allowed_lateness", "partial", "emit_empty", "idle_timeout", "emit_early")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
 import pyarrow.parquet as pq
 from spark.place import PLANNED, Place
 
-KILLS = 20
+KILLS = int(os.environ.get("MUNTIN_KILLS", "7"))
+"""One at each moment; MUNTIN_KILLS=20 takes about six minutes."""
 BATCHES = 12
 """So many there are at least."""
 MOMENTS = {

@@ -11,7 +11,7 @@ from spark.place import PLANNED, Place
 
 KILLS = int(os.environ.get("MUNTIN_KILLS", "7"))
 """One at each moment; MUNTIN_KILLS=20 takes about six minutes."""
-BATCHES = 12
+BATCHES = 8
 """So many there are at least."""
 MOMENTS = {
     "it has just begun": "logs/*",

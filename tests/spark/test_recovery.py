@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from spark.place import PLANNED, Place
 
-KILLS = int(os.environ.get("MUNTIN_KILLS", "7"))
-"""One at each moment; MUNTIN_KILLS=20 takes about six minutes."""
+KILLS = int(os.environ.get("MUNTIN_KILLS", "4"))
+"""So few since each costs a start of Spark; MUNTIN_KILLS=20 takes about six minutes."""
 BATCHES = 8
 """So many there are at least."""
 MOMENTS = {

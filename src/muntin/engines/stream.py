@@ -22,11 +22,12 @@ from muntin.engines.explained import QueryPlan
 from muntin.engines.progress import Progress
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.slicing.keys import KeyTable
-from muntin.slicing.plan import STRATEGIES, Forced, plan_of, strategies_for
+from muntin.slicing.plan import STRATEGIES, Forced, chosen_for, plan_of, strategies_for
 from muntin.slicing.question import Question
 from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Plan, Strategy
 from muntin.types import INT64, Array, ColumnType, assignable, column_type
 from muntin.windows.base import Window
+from muntin.windows.sessions import Session
 
 _FEW_KEYS = 64
 
@@ -462,8 +463,11 @@ class _Settled:
                 continue
             return None if complete == BEFORE_TIME else complete
         alone = replace(plan, windows={window_id: window})
-        self.strategies = [*self.strategies, *strategies_for(alone, self.forced)]
-        return None if self.progress.seen == BEFORE_TIME else self.progress.seen + 1
+        able = chosen_for(alone, self.forced.strategy)  # the one that was asked for, where that can answer it
+        self.strategies = [*self.strategies, *strategies_for(alone, replace(self.forced, strategy=able))]
+        # A session that begins within its gap after rows that this one has not seen would have been longer.
+        gap = window.gap if isinstance(window, Session) else 0
+        return None if self.progress.seen == BEFORE_TIME else self.progress.seen + 1 + gap
 
     def kept_by(self, groups: list[dict[str, Any]]) -> None:
         """Keep windows as a snapshot has them, whatever would be chosen now."""

@@ -24,6 +24,7 @@ from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Pl
 from muntin.types import Array
 from muntin.windows.advancing import Delta
 from muntin.windows.base import Window
+from muntin.windows.sessions import Session
 
 
 class Tuples(Strategy):
@@ -40,7 +41,7 @@ class Tuples(Strategy):
         self._watermark = BEFORE_TIME
         self._fresh = 0  # the number of the first row since windows were last looked at
         self._arrived = 0
-        self._complete_from = BEFORE_TIME  # no row from this time on was let go
+        self._complete_from = BEFORE_TIME  # every row from this time on is held
         self._wake = np.zeros(0, np.int64)  # for each key the watermark at which something is to be done
 
     @classmethod
@@ -66,6 +67,8 @@ class Tuples(Strategy):
         for part, mine in zip(self._parts, by_part, strict=True):
             part.refuse(new.numbers[taken & ~mine])
         self._rows = self._rows.with_rows(new if taken.all() else new.take(np.flatnonzero(taken)))
+        if not taken.all():
+            self._complete_from = max(self._complete_from, int(new.times[~taken].max()) + 1)
         self._arrived = batch.arrived + len(new)
         self._wake_at(np.unique(new.keys[taken]), BEFORE_TIME)
         result = np.zeros(len(taken), np.bool_)
@@ -124,6 +127,10 @@ class Tuples(Strategy):
         self._parts = [*self._parts, part]
         self.plan = plan
         self._wake_at(np.flatnonzero(self._wake < _NEVER), BEFORE_TIME)
+        if isinstance(definition, Session) and self._complete_from > BEFORE_TIME:
+            return self._complete_from + int(
+                definition.gap
+            )  # before that, rows that were let go may have been part of one
         return self._complete_from
 
     def remove(self, window_id: int, plan: Plan) -> None:

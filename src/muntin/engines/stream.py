@@ -449,25 +449,30 @@ class _Settled:
             )
         resolved = window.resolve(self.plan.time_type)
         plan = replace(self.plan, windows={**self.plan.windows, window_id: resolved})
-        complete = self._add(question, plan, window_id, resolved)
+        complete = self._add(plan, window_id, resolved)
         self.question, self.plan, self._reach = question, plan, reach_of(plan.windows.values())
         self.tables = AnswerTables(plan, list(plan.windows.values()), self.key_types)
         return complete
 
-    def _add(self, question: Question, plan: Plan, window_id: int, window: Window) -> int | None:
+    def _add(self, plan: Plan, window_id: int, window: Window) -> int | None:
+        """Give a window to a strategy; return from when on it has all rows."""
+        held_from = self._strategy_for(plan, window_id, window)
+        if held_from == BEFORE_TIME:
+            return None
+        # A session that begins within its gap after rows that it has not seen would have been longer.
+        return held_from + (int(window.gap) if isinstance(window, Session) else 0)
+
+    def _strategy_for(self, plan: Plan, window_id: int, window: Window) -> int:
         """Give a window to a strategy that can take it on, or to one of its own, which begins with the next row."""
         for each in self.strategies:
             try:
-                complete = each.add(window_id, window, _with(each.plan, window_id, window))
+                return each.add(window_id, window, _with(each.plan, window_id, window))
             except UnsupportedOperationError:
                 continue
-            return None if complete == BEFORE_TIME else complete
         alone = replace(plan, windows={window_id: window})
         able = chosen_for(alone, self.forced.strategy)  # the one that was asked for, where that can answer it
         self.strategies = [*self.strategies, *strategies_for(alone, replace(self.forced, strategy=able))]
-        # A session that begins within its gap after rows that this one has not seen would have been longer.
-        gap = window.gap if isinstance(window, Session) else 0
-        return None if self.progress.seen == BEFORE_TIME else self.progress.seen + 1 + gap
+        return self.progress.seen if self.progress.seen == BEFORE_TIME else self.progress.seen + 1
 
     def kept_by(self, groups: list[dict[str, Any]]) -> None:
         """Keep windows as a snapshot has them, whatever would be chosen now."""

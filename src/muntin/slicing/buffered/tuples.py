@@ -24,7 +24,6 @@ from muntin.slicing.strategy import BEFORE_TIME, END_OF_TIME, Answers, Batch, Pl
 from muntin.types import Array
 from muntin.windows.advancing import Delta
 from muntin.windows.base import Window
-from muntin.windows.sessions import Session
 
 
 class Tuples(Strategy):
@@ -127,10 +126,6 @@ class Tuples(Strategy):
         self._parts = [*self._parts, part]
         self.plan = plan
         self._wake_at(np.flatnonzero(self._wake < _NEVER), BEFORE_TIME)
-        if isinstance(definition, Session) and self._complete_from > BEFORE_TIME:
-            return self._complete_from + int(
-                definition.gap
-            )  # before that, rows that were let go may have been part of one
         return self._complete_from
 
     def remove(self, window_id: int, plan: Plan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from muntin.errors import (
     SnapshotError,
     UnsupportedOperationError,
 )
+from muntin.snapshots import Snapshot
 
 GOLDEN = Path(__file__).parent / "golden"
 COUNT = {"n": agg.count()}
@@ -371,6 +373,11 @@ def test_snapshots_of_other_queries_are_refused() -> None:
         other = {"windows": window.tumbling(10), "aggregates": COUNT, "key": "k", "time": "t", **words}
         with pytest.raises(SnapshotError, match=message):
             Query(**other).stream(data)
+    known = Snapshot.decode(data)
+    for name, array in {"0.0.states": np.zeros(1, [("p0_value", "i8"), ("p1_value", "i8")]), "0.0.low": None}.items():
+        arrays = {each: kept for each, kept in {**known.arrays, name: array}.items() if kept is not None}
+        with pytest.raises(SnapshotError, match=f"kept {name[2:]!r} otherwise; let that version finish"):
+            query.stream(replace(known, arrays=arrays).encode())
     for damaged in (data[:-1], data[:60] + b"?" + data[61:], b"", b"not one"):
         with pytest.raises(SnapshotError):
             query.stream(damaged)

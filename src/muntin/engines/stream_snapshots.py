@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,8 +13,9 @@ from muntin.engines.answer_tables import as_bytes, from_bytes
 from muntin.errors import SnapshotError
 from muntin.slicing.plan import STRATEGIES, name_of
 from muntin.slicing.question import Question
+from muntin.slicing.strategy import Strategy
 from muntin.snapshots import Snapshot
-from muntin.types import column_type
+from muntin.types import Array, column_type
 from muntin.windows.base import Window
 from muntin.windows.programmed import Programmed
 
@@ -130,7 +132,9 @@ def load(stream: Stream, snapshot: Snapshot) -> None:
     settled.progress.load(known["progress"])
     settled.keys.load(_under("keys.", snapshot.arrays))
     for i, each in enumerate(settled.strategies):
-        each.load(_under(f"{i}.", snapshot.arrays))
+        saved = _under(f"{i}.", snapshot.arrays)
+        _require_kept_alike(each, saved)
+        each.load(saved)
     stream._settled = settled
 
 
@@ -140,6 +144,17 @@ def _require_same(saved: dict[str, str], asked: dict[str, str]) -> None:
             raise SnapshotError(
                 f"the snapshot is of another query: its {name} is {saved.get(name, 'none')}, "
                 f"this one's is {asked.get(name, 'none')}"
+            )
+
+
+def _require_kept_alike(strategy: Strategy, saved: Mapping[str, Array]) -> None:
+    """Refuse states of other fields: another version may have run aggregations together that this one does not."""
+    for name, array in strategy.save().items():
+        found = saved.get(name)
+        if found is None or (array.dtype.names is not None and found.dtype.names != array.dtype.names):
+            raise SnapshotError(
+                f"the snapshot was written by a version of muntin that kept {name!r} otherwise; let that version "
+                "finish the stream, or push its rows again"
             )
 
 

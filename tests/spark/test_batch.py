@@ -301,3 +301,10 @@ def test_a_row_without_a_time_is_refused(path: str, session: Any) -> None:
     query = Query(window.tumbling(10), {"n": agg.count()})
     with pytest.raises(Exception, match="the time column 'ts' is null in"):
         query.spark(frame_of(session, table), path=path).collect()
+
+
+def test_a_long_key_without_a_time_is_refused(session: Any) -> None:
+    table = pa.table({"ts": pa.array([None] * 9, pa.timestamp("us", "UTC")), "v": list(range(9))})
+    query = Query(window.trailing("1 hour"), {"n": agg.count()})
+    with pytest.raises(Exception, match="ts.*null"):
+        query.spark(frame_of(session, table), pieces=3).toArrow()

@@ -195,7 +195,9 @@ def _longest(
     return [
         Seen(tuple(row)[:width], row[width + 1], row[width + 2], tuple(row[width + 3] or ()))
         for row in top
-        if row[width] >= max(1, least * sample) and (row[width] * slots > total or not width)
+        if row[width] >= max(1, least * sample)
+        and (row[width] * slots > total or not width)
+        and row[width + 1] is not None  # no row of it has a time: whoever reads them says so
     ]
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from muntin.engines.spark.buckets import CLERK
 from muntin.engines.spark.clock import Clock
 from muntin.engines.spark.cutter import CUTTERS
+from muntin.engines.spark.worker import settle
 from muntin.errors import InvalidArgumentError
 from muntin.slicing.question import Question
 
@@ -78,6 +79,7 @@ class Packer:
             if self.wakes:
                 none = [None] * len(self.labels)
                 yield _batch(self.labels, task, 0, False, none, none)
+        settle()
 
     def latest(self, times: pa.Array) -> int:
         """Return the greatest time; refuse a row without one."""

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from muntin.engines.spark.bucket import COUNTS, Bucket, Job, require_compatible
 from muntin.engines.spark.buckets import CLERK
 from muntin.engines.spark.state import BucketState
+from muntin.engines.spark.worker import settle
 
 
 class Processor(StatefulProcessor):
@@ -45,6 +46,7 @@ class Processor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is left open."""
+        settle()
 
     def _check(self) -> None:
         """Refuse a checkpoint of another query; remember this one."""

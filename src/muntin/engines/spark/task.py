@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from muntin.engines.answer_tables import cast
 from muntin.engines.sorted_rows import SortedStream
+from muntin.engines.spark.worker import settle
 from muntin.slicing.cuts import Cut
 from muntin.slicing.question import Question
 
@@ -56,6 +57,7 @@ class Task:
             yield from self._given(stream.push(self._rows(table)))
         if stream is not None:
             yield from self._given(stream.close())
+        settle()
 
     def _stream(self, table: pa.Table) -> SortedStream:
         number = table[PIECE][0].as_py() if self.pieces else -1

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from muntin.engines.spark.pack import from_binary
+from muntin.engines.spark.worker import settle
 
 LATE = "late"
 """The column that holds a late row, where these are asked for."""
@@ -29,6 +30,7 @@ class Unpacker:
                     yield from self._answers(from_binary(answers.as_py())).to_batches()
                 if late.is_valid:
                     yield from self._late(from_binary(late.as_py())).to_batches()
+        settle()
 
     def _answers(self, table: pa.Table) -> pa.Table:
         if self.late:

@@ -10,8 +10,7 @@ and timers in dictionaries, so that every transcript can be played in a second.
 from __future__ import annotations
 
 import pickle
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +22,7 @@ from muntin import ProcessingTime
 from muntin.engines.spark.bucket import COUNTS, Job
 from muntin.engines.spark.buckets import CLERK, labels
 from muntin.engines.spark.clock import Clock
-from muntin.engines.spark.pack import BUCKET, Packer
+from muntin.engines.spark.pack import Packer
 from muntin.engines.spark.processor import Processor
 from muntin.engines.spark.schemas import known_to_spark
 from muntin.engines.spark.unpack import Unpacker
@@ -142,7 +141,9 @@ class Machine(streams.Stream):
         self.job = pickle.loads(pickle.dumps(Job(asked, schema, self.clock, buckets, late=not sliced)))
         wakes = isinstance(query.emit_early, ProcessingTime)
         cut = asked if sliced else None
-        self.packer = Packer(schema, query.time, self.clock, labels(buckets), cut, rows=2, wakes=wakes)
+        self.packer = Packer(
+            schema, tuple(query.key), query.time, self.clock, labels(buckets), cut, rows=2, wakes=wakes
+        )
         answers = known_to_spark(ToldStream(asked, schema).schema)
         rows = pa.struct(list(known_to_spark(schema)))
         self.unpacker = Unpacker(answers.append(pa.field("late", rows)), late=True)
@@ -173,8 +174,7 @@ class Machine(streams.Stream):
         half = (len(rows) + 1) // 2
         for task, part in enumerate((rows[:half], rows[half:])):
             columns = [pa.array([row[f.name] for row in part], f.type) for f in self.schema]
-            numbers = pa.array([self.number(row) for row in part], pa.int32())
-            batch = pa.RecordBatch.from_arrays([*columns, numbers], [*self.schema.names, BUCKET])
+            batch = pa.RecordBatch.from_arrays(columns, self.schema.names)
             batches = [batch.slice(i, 1) for i in range(batch.num_rows)]
             for out in self.packer(iter(batches)):
                 for each in out.to_pylist():
@@ -184,10 +184,6 @@ class Machine(streams.Stream):
                     else:
                         packed.setdefault(each["bucket"], []).append(SimpleNamespace(**{**each, "task": task}))
         return packed
-
-    def number(self, row: Mapping[str, Any]) -> int:
-        key = tuple(row[name] for name in self.query.key)
-        return zlib.crc32(repr(key).encode()) % self.buckets if key else 0
 
     def answers(self, processor: Processor, packed: dict[int, list[Any]]) -> Iterator[pa.Table]:
         now = SimpleNamespace(

@@ -16,10 +16,10 @@ from spark.model import Handle, Store
 
 from muntin import Query, agg, window
 from muntin.engines.spark import chunks, java, needs
-from muntin.engines.spark.buckets import labels, spark_hash
+from muntin.engines.spark.buckets import Keyed, labels, spark_hash
 from muntin.engines.spark.clock import Clock
 from muntin.engines.spark.memory import Memory
-from muntin.engines.spark.pack import BUCKET, Packer
+from muntin.engines.spark.pack import Packer
 from muntin.engines.spark.state import BucketState
 from muntin.engines.told import ToldStream
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
@@ -67,6 +67,56 @@ def test_a_packaged_java_is_not_given_what_it_lacks(monkeypatch: pytest.MonkeyPa
     assert said.split("\n")[:-1] == ["[-Xmx1g]", "[a b]", "[main]"]
 
 
+KEYS: dict[str, list[pa.Array]] = {
+    "integers": [pa.array([1, 2, None, -1])],
+    "floats": [pa.array([0.5, float("nan"), None, 1e300])],
+    "text": [pa.array(["", "a", None, "a longer one"])],
+    "times": [pa.array([0, 1, None, -1], pa.timestamp("us", "Europe/Berlin"))],
+    "two columns": [pa.array(["a", "a", None, "b"]), pa.array([1, 2, 1, None])],
+    "lists": [pa.array([[1, 2], [], None, [None]])],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "buckets"),
+    {
+        "integers": [109, 218, 501, 804],
+        "floats": [222, 301, 501, 542],
+        "text": [206, 213, 501, 829],
+        "times": [206, 109, 501, 804],
+        "two columns": [325, 720, 273, 798],
+        "lists": [690, 206, 501, 543],
+    }.items(),
+)
+def test_a_key_never_leaves_its_bucket(kind: str, buckets: list[int]) -> None:
+    """Checkpoints have their keys there: these numbers are those of the first version."""
+    keyed = Keyed.of(KEYS[kind], 4, 1000)
+    assert keyed.buckets[keyed.numbers].tolist() == buckets
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_the_keys_of_rows(kind: str) -> None:
+    chosen = np.random.default_rng(3).integers(0, 4, 50)
+    columns = [
+        pa.chunked_array([column.take(pa.array(part)) for part in (chosen[:20], chosen[20:])]) for column in KEYS[kind]
+    ]
+    keyed = Keyed.of(columns, 50, 7)
+    for different, column in zip(keyed.columns, columns, strict=True):
+        assert repr(different.take(pa.array(keyed.numbers)).to_pylist()) == repr(column.to_pylist())
+    assert len(keyed.buckets) == len(keyed.columns[0]) == 4
+
+
+def test_both_zeros_are_in_one_bucket() -> None:
+    keyed = Keyed.of([pa.array([0.0, -0.0])], 2, 1 << 15)
+    assert len(set(keyed.buckets[keyed.numbers].tolist())) == 1
+
+
+@pytest.mark.parametrize("key", [pa.array(np.arange(10_000)), pa.array([f"user-{i}" for i in range(10_000)])])
+def test_keys_are_spread_evenly(key: pa.Array) -> None:
+    counts = np.bincount(Keyed.of([key], 10_000, 100).buckets)
+    assert ((counts - 100) ** 2 / 100).sum() < 150  # chi squared with 99 degrees: by chance once in a thousand
+
+
 @pytest.mark.parametrize("count", [1, 8, 12])
 def test_buckets_are_spread_evenly(count: int) -> None:
     """Over any number of partitions that divides theirs, by Spark's own hash."""
@@ -83,8 +133,8 @@ def test_integers_out_of_reach_are_refused() -> None:
 
 
 def test_a_null_time_is_refused() -> None:
-    packer = Packer(pa.schema({"t": pa.int64()}), "t", Clock("integer", "t"), labels(1))
-    rows = pa.record_batch({"t": [1, None], BUCKET: pa.array([0, 0], pa.int32())})
+    packer = Packer(pa.schema({"t": pa.int64()}), (), "t", Clock("integer", "t"), labels(1))
+    rows = pa.record_batch({"t": [1, None]})
     with pytest.raises(InvalidArgumentError, match="time column 't' is null"):
         list(packer(iter([rows])))
 

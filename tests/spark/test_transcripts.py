@@ -15,7 +15,7 @@ from muntin import ProcessingTime, Query, agg, window
 from muntin.engines.spark import memory
 from muntin.engines.spark.buckets import labels
 from muntin.engines.spark.clock import Clock
-from muntin.engines.spark.pack import BUCKET, Packer, from_binary
+from muntin.engines.spark.pack import Packer, from_binary
 from muntin.types import column_type
 
 CASES = [
@@ -103,8 +103,8 @@ def test_rows_are_cut_where_they_are(windows: list[Any], aggregates: dict[str, A
     """Windows by time of aggregations that commute and have a state of fixed size; the rows of others are sent."""
     query = Query(windows, aggregates, time="t")
     schema = pa.schema({"t": pa.int64(), "v": pa.float64()})
-    packer = Packer(schema, "t", Clock("integer", "t"), labels(1), query)
-    rows = pa.record_batch({"t": [1, 2, 3, 11], "v": [1.0, 2.0, 3.0, 4.0], BUCKET: pa.array([0] * 4, pa.int32())})
+    packer = Packer(schema, (), "t", Clock("integer", "t"), labels(1), query)
+    rows = pa.record_batch({"t": [1, 2, 3, 11], "v": [1.0, 2.0, 3.0, 4.0]})
     first, *_ = packer(iter([rows])).__next__().to_pylist()
     assert first["sliced"] == sliced
     table = from_binary(first["data"])

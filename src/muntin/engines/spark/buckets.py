@@ -2,9 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.slicing.key_bytes import hashes_of, is_text, is_word, one_array
+from muntin.slicing.keys import key_numbers
+from muntin.types import Array
+
 CLERK = -1
 """The bucket that holds no rows: it remembers what the checkpoint was made for."""
 _MASK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """The keys of some rows, and the bucket of each."""
+
+    columns: list[pa.Array]
+    """The different keys, and some of them twice where a float is zero or not a number."""
+    numbers: Array
+    """Which of the keys each row has."""
+    buckets: Array
+    """The bucket of each key."""
+
+    @classmethod
+    def of(cls, columns: list[Any], rows: int, count: int) -> Keyed:
+        """Return the keys of rows, in so many buckets. O(rows): only the different keys are hashed.
+
+        >>> keyed = Keyed.of([pa.array(["b", "a", "b"])], 3, 8)
+        >>> keyed.columns[0].to_pylist(), keyed.numbers, keyed.buckets
+        (['b', 'a'], array([0, 1, 0]), array([6, 5]))
+        """
+        if not columns:
+            return cls([], np.zeros(rows, np.int64), np.zeros(1, np.int64))
+        if len(columns) == 1 and (is_word(columns[0].type) or is_text(columns[0].type)):
+            different, numbers = _encoded(columns[0])
+        else:
+            numbers, keys = key_numbers(columns, rows)
+            first = np.zeros(keys, np.int64)
+            first[numbers[::-1]] = np.arange(rows - 1, -1, -1)
+            different = [pc.take(column, pa.array(first)) for column in columns]
+        hashes = hashes_of(different, len(different[0]))
+        return cls(different, numbers, (hashes % np.uint64(count)).astype(np.int64))
+
+
+def _encoded(column: Any) -> tuple[list[pa.Array], Array]:
+    """Return the different values of a column, and the number of each row's."""
+    encoded = pc.dictionary_encode(one_array(column), null_encoding="encode")
+    return [encoded.dictionary], encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def labels(count: int) -> list[int]:

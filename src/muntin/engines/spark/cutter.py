@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from muntin.columns import select
 from muntin.engines.batch import time_column
+from muntin.engines.spark.buckets import Keyed
 from muntin.engines.told import ToldStream
 from muntin.slicing.by_time.partials import Partials
 from muntin.slicing.by_time.slices import Slices
-from muntin.slicing.keys import key_numbers
 from muntin.slicing.question import Question
 from muntin.slicing.strategy import BEFORE_TIME, Batch
 from muntin.types import Array
@@ -29,9 +28,8 @@ _AGAIN = 16
 class Cutter:
     """Cuts rows into slices, as long as that makes them fewer."""
 
-    def __init__(self, question: Question, schema: pa.Schema, slices: Slices) -> None:
+    def __init__(self, question: Question, slices: Slices) -> None:
         self.question = question
-        self.key_types = [schema.field(name).type for name in question.key]
         # `early` has every slice count its rows; nothing is ever emitted here.
         self.slices = Slices(replace(slices.plan, early=True))
         self._waits = 0
@@ -42,35 +40,21 @@ class Cutter:
         slices = ToldStream(question, schema).slices
         if not slices or len(slices) != 1 or slices[0].shapes.own.each:
             return None
-        return cls(question, schema, slices[0])
+        return cls(question, slices[0])
 
-    def cut(self, table: pa.Table, buckets: Array) -> tuple[pa.Table, Array] | None:
+    def cut(self, table: pa.Table, keyed: Keyed) -> tuple[pa.Table, Array] | None:
         """Return the slices of rows as a table, and the bucket of each; None where rows had better be sent."""
         if self._waits > 0:
             self._waits -= 1
             return None
-        columns = [table[name] for name in self.question.key]
-        numbers, count = _numbers(columns, table.num_rows)
         times = time_column(table, str(self.question.time)).values.astype(np.int64, copy=False)
-        batch = Batch(numbers, times, select(table, self.question.columns))
+        batch = Batch(keyed.numbers, times, select(table, self.question.columns))
         self.slices.take(batch, BEFORE_TIME)
         partials = self.slices.give_partials()
         if len(partials.keys) * _FEW > table.num_rows:
             self._waits = _AGAIN
-        first = np.zeros(count, np.int64)
-        first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-        rows = first[partials.keys]
-        keys = [column.take(pa.array(rows)) for column in columns]
-        return as_table(keys, partials), buckets[rows]
-
-
-def _numbers(columns: list[Any], rows: int) -> tuple[Array, int]:
-    """Return a number for each row's key, and how many there are; of one column in no order, which is faster."""
-    if len(columns) != 1:
-        return key_numbers(columns, rows)
-    encoded = pc.dictionary_encode(columns[0], null_encoding="encode")
-    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
+        which = pa.array(partials.keys)
+        return as_table([column.take(which) for column in keyed.columns], partials), keyed.buckets[partials.keys]
 
 
 def as_table(keys: list[Any], partials: Partials) -> pa.Table:

@@ -7,22 +7,20 @@ time, and one row of a task, which carries nothing else, has the greatest that t
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.engines.spark.buckets import CLERK
+from muntin.engines.spark.buckets import CLERK, Keyed
 from muntin.engines.spark.clock import Clock
 from muntin.engines.spark.cutter import CUTTERS
 from muntin.engines.spark.worker import settle
 from muntin.errors import InvalidArgumentError
 from muntin.slicing.question import Question
 
-BUCKET = "muntin_bucket"
-"""The column that holds the number of each row's bucket."""
 PACKED = pa.schema(
     {
         "bucket": pa.int32(),
@@ -35,7 +33,7 @@ PACKED = pa.schema(
 )
 """What leaves a task: task and part put binaries into an order that is the same when a task is run again."""
 PACKED_DDL = "bucket int, task int, part int, sliced boolean, clock timestamp, data binary"
-_ROWS = 1 << 20
+_ROWS = 1 << 18
 """After so many rows what has come is packed, so that memory is bounded."""
 
 
@@ -45,6 +43,7 @@ class Packer:
 
     schema: pa.Schema
     """The columns to pack."""
+    key: Sequence[str]
     time: str
     clock: Clock
     labels: list[int]
@@ -91,13 +90,11 @@ class Packer:
 
     def packed(self, batches: list[pa.RecordBatch], task: int, part: int) -> pa.RecordBatch:
         """Return rows as one binary for each bucket: as they are, or cut into slices."""
-        table = pa.Table.from_batches(batches).combine_chunks()
-        numbers = table[BUCKET].to_numpy()
-        table = table.select(self.schema.names).cast(self.schema)
+        table = pa.Table.from_batches(batches).combine_chunks().cast(self.schema)
+        keyed = Keyed.of([table[name] for name in self.key], table.num_rows, len(self.labels))
         cutter = None if self.question is None else CUTTERS.get(self.token, self.question, self.schema)
-        cut = None if cutter is None else cutter.cut(table, numbers)
-        if cut is not None:
-            table, numbers = cut
+        cut = None if cutter is None else cutter.cut(table, keyed)
+        table, numbers = (table, keyed.buckets[keyed.numbers]) if cut is None else cut
         counts = np.bincount(numbers, minlength=len(self.labels))
         if np.count_nonzero(counts) > 1:
             # Numbers of 16 bits are sorted by their digits, in linear time.

@@ -14,7 +14,7 @@ from muntin.engines.spark import needs
 from muntin.engines.spark.bucket import COUNTS, RESULT_DDL, Job
 from muntin.engines.spark.clock import Clock
 from muntin.engines.spark.own import send_by_value
-from muntin.engines.spark.pack import BUCKET, PACKED_DDL, Packer
+from muntin.engines.spark.pack import PACKED_DDL, Packer
 from muntin.engines.spark.progress import OBSERVED
 from muntin.engines.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.engines.spark.unpack import LATE, Unpacker
@@ -60,13 +60,14 @@ def streaming(question: Question, frame: DataFrame, *, buckets: int | None, late
         answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))
     packer = Packer(
         schema,
+        question.key,
         str(question.time),
         clock,
         spread.labels(count),
         None if late else question,
         wakes=isinstance(question.emit_early, ProcessingTime),
     )
-    rows = frame.select(*(_column(frame, name) for name in schema.names), _bucket(frame, question, count).alias(BUCKET))
+    rows = frame.select(*(_column(frame, name) for name in schema.names))
     packed = rows.mapInArrow(packer, PACKED_DDL).withWatermark("clock", clock.delay(question.watermark, time))
     # The rows that tell the time have told it; Spark would drop some of them, and count those as late.
     grouped = (
@@ -129,12 +130,3 @@ def _count(buckets: int | None, session: Any, *, keyed: bool) -> int:
 
 def _column(frame: DataFrame, name: str) -> Column:
     return frame["`" + name.replace("`", "``") + "`"]
-
-
-def _bucket(frame: DataFrame, question: Question, count: int) -> Column:
-    """Return the number of a row's bucket: Spark hashes all types, and the same in every process and version."""
-    from pyspark.sql import functions as F
-
-    if not question.key:
-        return F.lit(0)
-    return F.pmod(F.xxhash64(*(_column(frame, name) for name in question.key)), F.lit(count)).cast("int")

@@ -1,10 +1,8 @@
 """Batch on Spark: trailing windows of `Query.spark` against Spark's own frames, and one long key on one core and two.
 
-    python benchmarks/spark_batch.py [--rows 20_000_000] [--only rows hour hot sliding]
-
-Parquet in, noop out, `local[2]`. Spark's frames run as they are by default and with its segment tree. All ways run in
-one session, in turns, and ratios are of the medians. Frames that take minutes get fewer rows, as is said; figures are
-rows a second. What else the machine does changes figures, and ratios less.
+20 M rows, parquet in, noop out, `local[2]`. Spark's frames run as they are by default and with its segment tree. All
+ways run in one session, in turns, and ratios are of the medians. Frames that take minutes get fewer rows, as is said.
+What else the machine does changes figures, and ratios less.
 
 What was tried: of a trailing frame most of the time is Spark's, which writes rows as Arrow and reads answers; the
 windows themselves are some hundredths of it. Longer Arrow batches (65,536 rows rather than 10,000) and a longer buffer
@@ -16,20 +14,20 @@ its stage.
 
 from __future__ import annotations
 
-import argparse
-import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from harness import OURS, Figure, Timing, rows_for
+from spark_streaming import session
 
 from muntin import Query, agg, rows, window
 
@@ -59,50 +57,33 @@ def generate(where: Path, count: int, keys: int, seconds: float) -> None:
         pq.write_table(table, where / f"{begin:012}.parquet", row_group_size=FILE // 4, use_dictionary=False)
 
 
-def session(cores: int) -> Any:
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master(f"local[{cores}]")
-    settings = {
-        "spark.driver.memory": "4g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.local.dir": tempfile.gettempdir(),
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
-
-
 def seconds(frame: Any) -> float:
     begin = time.perf_counter()
     frame().write.format("noop").mode("overwrite").save()
     return time.perf_counter() - begin
 
 
-def in_turns(ways: dict[str, tuple[int, Any]], rounds: int) -> dict[str, float]:
-    """Return rows a second of each way: the median of some rounds, in which they take turns."""
+Ways: TypeAlias = Mapping[str, tuple[int, Any]]
+"""How many rows each works on, and what makes its DataFrame; ours is the first."""
+
+
+def in_turns(ways: Ways, rounds: int) -> dict[str, Timing]:
+    """Return the nanoseconds a row of each way, in some rounds in which they take turns."""
     measured: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, (count, frame) in ways.items():
-            measured[name].append(count / seconds(frame))
-    return {name: statistics.median(each) for name, each in measured.items()}
+            measured[name].append(seconds(frame) * 1e9 / count)
+    notes = {name: f"of {count:,} rows" for name, (count, _) in ways.items()}
+    return {name: Timing(statistics.median(each), min(each), notes[name]) for name, each in measured.items()}
 
 
-def report(title: str, ways: dict[str, tuple[int, Any]], rounds: int) -> None:
-    found = in_turns(ways, rounds)
-    ours = found["muntin"]
-    print(title)
-    for name, speed in found.items():
-        print(
-            f"  {name:34} {speed:12,.0f} rows/s of {ways[name][0]:,}   muntin is {ours / speed:.2f} times that",
-            flush=True,
-        )
+def figures(what: str, ways: Ways, targets: Mapping[str, float], rounds: int) -> Iterator[Figure]:
+    """Yield how many times as fast as each of the others ours is."""
+    times = in_turns(ways, rounds)
+    for rival, target in targets.items():
+        beside = {OURS: times[OURS], rival: times[rival]}
+        value = times[rival].median / times[OURS].median
+        yield Figure("spark_batch", f"{what}, over {rival}", value, target, True, "x", beside)
 
 
 class Frames:
@@ -133,31 +114,33 @@ class Frames:
         return self.count, lambda: query.spark(self.read(), **options)
 
 
-OURS = {"max": agg.max("v"), "sum": agg.sum("v"), "stddev": agg.std("v")}
+AGGREGATES = {"max": agg.max("v"), "sum": agg.sum("v"), "stddev": agg.std("v")}
 
 
-def by_rows(spark: Any, where: Path, count: int, rounds: int) -> None:
+def by_rows(spark: Any, where: Path, count: int, rounds: int) -> Iterator[Figure]:
     from pyspark.sql import Window
 
     frames = Frames(spark, where, count)
-    for length in (10, 1_000, 100_000):
+    for length, target in ((10, 1), (1_000, 10), (100_000, 800)):
         frame = Window.partitionBy("key").orderBy("ts").rowsBetween(1 - length, 0)
-        query = Query(window.trailing(rows(length)), {"max": OURS["max"]}, key="key")
+        query = Query(window.trailing(rows(length)), {"max": AGGREGATES["max"]}, key="key")
         ways = {
-            "muntin": frames.ours(query),
+            OURS: frames.ours(query),
             "rowsBetween": frames.theirs(frame, False, ("max",), MOST.get(length)),
             "rowsBetween, segment tree": frames.theirs(frame, True, ("max",)),
         }
-        report(f"trailing max of {length:,} rows", ways, rounds)
+        targets = {"rowsBetween": target, "rowsBetween, segment tree": 1.3}
+        yield from figures(f"trailing max of {length:,} rows", ways, targets, rounds)
     frame = Window.partitionBy("key").orderBy("ts").rowsBetween(-999, 0)
     ways = {
-        "muntin": frames.ours(Query(window.trailing(rows(1_000)), OURS, key="key")),
-        "rowsBetween, segment tree": frames.theirs(frame, True, tuple(OURS)),
+        OURS: frames.ours(Query(window.trailing(rows(1_000)), AGGREGATES, key="key")),
+        "rowsBetween, segment tree": frames.theirs(frame, True, tuple(AGGREGATES)),
     }
-    report("trailing max, sum and stddev of 1,000 rows", ways, rounds)
+    targets = {"rowsBetween, segment tree": 3}
+    yield from figures("trailing max, sum and stddev of 1,000 rows", ways, targets, rounds)
 
 
-def by_hour(spark: Any, where: Path, count: int, rounds: int) -> None:
+def by_hour(spark: Any, where: Path, count: int, rounds: int) -> Iterator[Figure]:
     from pyspark.sql import functions as F
 
     frames = Frames(spark, where, count)
@@ -171,62 +154,49 @@ def by_hour(spark: Any, where: Path, count: int, rounds: int) -> None:
         return min(count, most or count), made
 
     ways = {
-        "muntin": frames.ours(Query(window.trailing("1 hour"), {"max": OURS["max"]}, key="key")),
+        OURS: frames.ours(Query(window.trailing("1 hour"), {"max": AGGREGATES["max"]}, key="key")),
         "rangeBetween": theirs(False, 400_000),
         "rangeBetween, segment tree": theirs(True),
     }
-    report("trailing max of 1 hour, 1,667 rows", ways, rounds)
+    targets = {"rangeBetween": 15, "rangeBetween, segment tree": 1.5}
+    yield from figures("trailing max of 1 hour, 1,667 rows", ways, targets, rounds)
 
 
-def one_key(where: Path, rounds: int, count: int) -> None:
+def one_key(where: Path, count: int, rounds: int) -> Iterator[Figure]:
     """Each number of cores in a process of its own: a session cannot change it."""
-    speeds = {}
-    for cores in (1, 2):
-        command = [sys.executable, __file__, "--hot", str(where), "--cores", str(cores), "--rounds", str(rounds)]
+    times = {}
+    for cores in (2, 1):
+        command = [sys.executable, __file__, str(where), str(cores), str(rounds)]
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-        speeds[cores] = count / float(out[-1])
-    print("one key, trailing max of 1 hour")
-    for cores, speed in speeds.items():
-        print(f"  local[{cores}]   {speed:12,.0f} rows/s   {speed / speeds[1]:.2f} times one core", flush=True)
+        taken = float(out[-1]) * 1e9 / count
+        times[f"local[{cores}]"] = Timing(taken, taken)
+    value = times["local[1]"].median / times["local[2]"].median
+    yield Figure("spark_batch", "one key, trailing max of 1 hour, two cores", value, 1.6, True, "x", times)
 
 
 def hot(where: Path, cores: int, rounds: int) -> None:
+    """Print the median of the seconds that one long key takes."""
     spark = session(cores)
-    query = Query(window.trailing("1 hour"), {"max": OURS["max"]})
+    query = Query(window.trailing("1 hour"), {"max": AGGREGATES["max"]})
     frame = spark.read.parquet(str(where))
     print(statistics.median([seconds(lambda: query.spark(frame)) for _ in range(rounds + 1)][1:]))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=20_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", default=["rows", "hour", "hot"])
-    parser.add_argument("--hot", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--cores", type=int, default=2, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if arguments.hot:
-        hot(arguments.hot, arguments.cores, arguments.rounds)
-        return
-    count, rounds = arguments.rows, arguments.rounds
-    where = Path(tempfile.mkdtemp(prefix="spark batch "))
-    try:
-        if "hot" in arguments.only:
-            generate(where / "one", count, 1, 3 * 86400)
-            one_key(where / "one", rounds, count)
-        if {"rows", "hour"} & set(arguments.only):
-            spark = session(2)
-            generate(where / "ten", count, 10, count / 20_000)
-            generate(where / "days", count, 10, 3 * 86400 * count / 1_200_000)
-            seconds(Frames(spark, where / "ten", count).ours(Query(window.trailing(rows(9)), OURS, key="key"))[1])
-            if "rows" in arguments.only:
-                by_rows(spark, where / "ten", count, rounds)
-            if "hour" in arguments.only:
-                by_hour(spark, where / "days", count, rounds)
-    finally:
-        shutil.rmtree(where)
+def run(quick: bool) -> Iterator[Figure]:
+    """Run all, in one session but for the long key."""
+    count, rounds = rows_for(quick, 20_000_000), 1 if quick else 3
+    with tempfile.TemporaryDirectory() as made:
+        where = Path(made)
+        generate(where / "one", count, 1, 3 * 86400)
+        yield from one_key(where / "one", count, rounds)
+        spark = session(2)
+        generate(where / "ten", count, 10, count / 20_000)
+        generate(where / "days", count, 10, 3 * 86400 * count / 1_200_000)
+        warm = Query(window.trailing(rows(9)), AGGREGATES, key="key")
+        seconds(Frames(spark, where / "ten", count).ours(warm)[1])
+        yield from by_rows(spark, where / "ten", count, rounds)
+        yield from by_hour(spark, where / "days", count, rounds)
 
 
 if __name__ == "__main__":
-    main()
+    hot(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

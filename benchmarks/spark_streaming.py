@@ -1,11 +1,9 @@
-"""Streaming on Spark: rows a second of `Query.spark`, of Spark's own windows, and of Python that drops its rows.
+"""Streaming on Spark: `Query.spark` beside Spark's own windows, and beside Python that drops its rows.
 
-    python benchmarks/spark_streaming.py [--rows 20_000_000] [--only "10 keys"] [--rounds 3] [--patience 60]
-
-Parquet in, noop out, `local[2]`. All ways run in one session, one after the other, in several rounds: Java compiles for
-minutes, so that the last round is the one that counts. The first micro-batches of each are not counted. A way that
-takes longer than the patience is stopped, and what it has done by then counts. Figures of a machine that does other
-work besides are worth their ratios only.
+20 M rows, parquet in, noop out, `local[2]`. All ways run in one session, one after the other, in two rounds: Java
+compiles for minutes, so that the last round is the one that counts. The first micro-batches of each are not counted. A
+way that takes longer than a minute is stopped, and what it has done by then counts. Figures of a machine that does
+other work besides are worth their ratios only.
 
 What was tried: state by key, rather than by time, is written anew nearly whole when all keys get rows (54 MB a
 micro-batch of 1 M rows and 10,000 keys, rather than 29). Where rows are kept as they are, all those of a micro-batch
@@ -19,25 +17,26 @@ at 10,000 keys.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
-import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from harness import Figure, Timing, rows_for
 
 import muntin.spark
 from muntin import Query, agg, window
 
 SCHEMA = "key long, ts timestamp, v double"
 BEGIN = 1_700_000_000_000_000
+PATIENCE = 60
+"""The seconds after which a way is stopped."""
 AGGREGATES = {"max": agg.max("v"), "sum": agg.sum("v"), "mean": agg.mean("v")}
 
 
@@ -47,25 +46,63 @@ class Scenario:
 
     name: str
     keys: int
-    ways: Sequence[str]
+    targets: Mapping[tuple[str, str], float]
+    """How many times as fast one way is to be as another."""
     batch: int = 1_000_000
+    skip: int = 2
+    """The micro-batches at the beginning that are not counted."""
     rate: int = 20_000
     """Rows a second of event time."""
     window: tuple[str, str] = ("60 seconds", "1 second")
 
     @property
-    def skip(self) -> int:
-        """The micro-batches at the beginning that are not counted."""
-        return max(1, 2_000_000 // self.batch)
+    def ways(self) -> list[str]:
+        """What runs, in the order of `WAYS`."""
+        named = {way for pair in self.targets for way in pair}
+        return [way for way in WAYS if way in named]
 
 
+FEW = "10 keys, 60 s every 1 s"
 SCENARIOS = [
-    Scenario("10 keys", 10, ["dropped", "muntin", "packed", "two levels", "F.window"]),
-    Scenario("5 M rows a batch", 10, ["dropped", "muntin", "packed"], batch=5_000_000),
-    Scenario("10,000 keys", 10_000, ["muntin", "two levels", "F.window"]),
-    Scenario("100,000 keys", 100_000, ["muntin"]),
-    Scenario("24 hours", 10, ["muntin", "two levels", "F.window"], 5_000_000, 10, ("24 hours", "1 minute")),
+    Scenario(
+        FEW,
+        10,
+        {
+            ("muntin", "F.window"): 8,
+            ("muntin", "two levels"): 1,
+            ("muntin", "dropped"): 0.45,
+            ("packed", "dropped"): 0.4,
+        },
+    ),
+    Scenario("10 keys, 5 M rows a batch", 10, {("muntin", "dropped"): 0.6}, 5_000_000, 1),
+    Scenario("10,000 keys, 60 s every 1 s", 10_000, {("muntin", "F.window"): 30, ("muntin", "two levels"): 10}),
+    Scenario("100,000 keys, 60 s every 1 s", 100_000, {("muntin", FEW): 0.5}),
+    Scenario(
+        "10 keys, 24 h every 1 min, 10 rows a second, 5 M a batch",
+        10,
+        {("muntin", "F.window"): 100, ("muntin", "two levels"): 50},
+        5_000_000,
+        1,
+        10,
+        ("24 hours", "1 minute"),
+    ),
 ]
+
+
+def session(cores: int) -> Any:
+    """Return the session in which both benchmarks of Spark run."""
+    return muntin.spark.session(
+        f"local[{cores}]",
+        spark__driver__memory="4g",
+        spark__driver__host="127.0.0.1",
+        spark__driver__bindAddress="127.0.0.1",
+        spark__ui__enabled="false",
+        spark__ui__showConsoleProgress="false",
+        spark__log__level="OFF",
+        spark__sql__shuffle__partitions="2",
+        spark__sql__session__timeZone="UTC",
+        spark__sql__streaming__numRecentProgressUpdates="1000",
+    )
 
 
 def generate(where: Path, rows: int, scenario: Scenario) -> None:
@@ -133,82 +170,47 @@ def packed(frame: Any, _: Scenario) -> Any:
 WAYS = {"dropped": dropped, "muntin": sliding, "packed": packed, "two levels": two_levels, "F.window": spark_window}
 
 
-@dataclass(frozen=True)
-class Rate:
-    """Rows a second."""
-
-    rows: float
-    bound: bool = False
-    """Whether there were fewer, at any rate: not one micro-batch that counts was done in time."""
-
-    def __str__(self) -> str:
-        return f"{'< ' * self.bound}{self.rows:,.0f} rows/s"
-
-
-def measure(session: Any, where: Path, scenario: Scenario, way: str, patience: float) -> Rate:
-    """Return the rows a second of one way."""
-    frame = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(where))
+def measure(spark: Any, where: Path, scenario: Scenario, way: str) -> Timing:
+    """Return the nanoseconds a row of one way; at least so many, where not one micro-batch that counts was done."""
+    frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(where))
     checkpoint = tempfile.mkdtemp()
     writer = WAYS[way](frame, scenario).writeStream.format("noop").option("checkpointLocation", checkpoint)
     running = writer.trigger(availableNow=True).start()
-    if not running.awaitTermination(patience):
+    if not running.awaitTermination(PATIENCE):
         running.stop()
     shutil.rmtree(checkpoint, ignore_errors=True)
     reports = [report for report in running.recentProgress if report["numInputRows"]]
     counted = reports[scenario.skip :]
     if not counted:
-        return Rate((len(reports) + 1) * scenario.batch / patience, bound=True)
+        least = PATIENCE * 1e9 / ((len(reports) + 1) * scenario.batch)
+        return Timing(least, least, f"at least: it was stopped after {PATIENCE} s")
     rows = sum(report["numInputRows"] for report in counted)
-    return Rate(rows * 1000 / sum(report["durationMs"]["triggerExecution"] for report in counted))
+    taken = sum(report["durationMs"]["triggerExecution"] for report in counted) * 1e6 / rows
+    return Timing(taken, taken)
 
 
-def compare(session: Any, scenario: Scenario, rows: int, rounds: int, patience: float) -> dict[str, Rate]:
-    """Run all ways of a scenario in turn; return the rates of the last round."""
-    rates: dict[str, Rate] = {}
+def compare(spark: Any, scenario: Scenario, rows: int, rounds: int) -> dict[str, Timing]:
+    """Run all ways of a scenario in turn; return the times of the last round, by which Java has compiled."""
+    times: dict[str, Timing] = {}
     with tempfile.TemporaryDirectory() as made:
         where = Path(made) / "rows"
         generate(where, rows, scenario)
         for _ in range(rounds):
             for way in scenario.ways:
-                rates[way] = measure(session, where, scenario, way, patience)
-                print(f"{scenario.name:<18} {way:<12} {rates[way]}", file=sys.stderr, flush=True)
-    return rates
+                times[way] = measure(spark, where, scenario, way)
+    return times
 
 
-def ratios(way: str, rates: dict[str, Rate]) -> str:
-    """Return how many times as fast as the others one of our ways is."""
-    if way not in ("muntin", "packed"):
-        return ""
-    rivals = {each: rate for each, rate in rates.items() if each not in ("muntin", "packed")}
-    return ", ".join(f"{'> ' * r.bound}{rates[way].rows / r.rows:.2f} times {each}" for each, r in rivals.items())
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=20_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds after which a way is stopped")
-    parser.add_argument("--only", nargs="+", choices=[each.name for each in SCENARIOS])
-    options = parser.parse_args()
-    session = muntin.spark.session(
-        "local[2]",
-        spark__driver__memory="4g",
-        spark__driver__host="127.0.0.1",
-        spark__driver__bindAddress="127.0.0.1",
-        spark__ui__enabled="false",
-        spark__ui__showConsoleProgress="false",
-        spark__log__level="OFF",
-        spark__sql__shuffle__partitions="2",
-        spark__sql__session__timeZone="UTC",
-        spark__sql__streaming__numRecentProgressUpdates="1000",
-    )
-    for scenario in SCENARIOS:
-        if options.only and scenario.name not in options.only:
-            continue
-        rates = compare(session, scenario, options.rows, options.rounds, options.patience)
-        for way, rate in rates.items():
-            print(f"{scenario.name:<18} {way:<12} {rate!s:>20}  {ratios(way, rates)}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def run(quick: bool) -> Iterator[Figure]:
+    """Run all scenarios in one session."""
+    spark = session(2)
+    before: dict[str, Timing] = {}
+    for each in SCENARIOS:
+        scenario = replace(each, batch=rows_for(quick, each.batch))
+        times = compare(spark, scenario, rows_for(quick, 20_000_000), 1 if quick else 2)
+        before[each.name] = times["muntin"]
+        for (way, rival), target in each.targets.items():
+            other = times.get(rival) or before[rival]
+            what = f"{each.name}, {way} over {rival}"
+            value = other.median / times[way].median
+            yield Figure("spark_streaming", what, value, target, True, "x", {way: times[way], rival: other})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -90,3 +91,17 @@ class Place:
     def answers(self, name: str) -> list[str]:
         """Return the rows that a reader finds, in any order."""
         return sorted(map(repr, pq.read_table(self.where / f"{name}.parquet").to_pylist()))
+
+    def last_words(self, name: str) -> list[str]:
+        """Return what is left of the answers when each window has had its last revision."""
+        last: dict[str, dict[str, Any]] = {}
+        for row in pq.read_table(self.where / f"{name}.parquet").to_pylist():
+            place = repr([row[each] for each in ("region", "line", "window_id", "window")])
+            if place not in last or last[place]["revision"] < row["revision"]:
+                last[place] = row
+        return sorted(repr({**row, "revision": None}) for row in last.values() if not row["retracted"])
+
+    def watermarks(self, name: str) -> list[str]:
+        """Return what each batch told the next one."""
+        commits = (self.where / f"checkpoint of {name}" / "commits").glob("[0-9]*")
+        return [path.read_text() for path in sorted(commits, key=lambda path: int(path.name))]

@@ -12,7 +12,7 @@ SHA-256 takes half as long where the processor has instructions for it, and long
 collects garbage after each task, which took 0.5 s of processor time a micro-batch until workers froze what they have
 loaded. A bucket for each row found by Spark, as one more column, cost a tenth of the whole. With two workers, the one
 that is given a bucket has its state from the batch before half of the time; otherwise it reads it, a fifth of the time
-at 10,000 keys.
+at 10,000 keys. Unix sockets, rather than TCP, between Java and Python made no difference.
 """
 
 from __future__ import annotations

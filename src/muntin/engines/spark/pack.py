@@ -128,6 +128,6 @@ def as_binary(table: pa.Table) -> bytes:
     return data
 
 
-def from_binary(data: bytes) -> pa.Table:
+def from_binary(data: bytes | pa.Buffer) -> pa.Table:
     """Return the table that `as_binary` wrote, without a copy."""
     return pa.ipc.open_stream(pa.py_buffer(data)).read_all()

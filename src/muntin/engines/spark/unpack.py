@@ -27,9 +27,9 @@ class Unpacker:
         for batch in batches:
             for answers, late in zip(batch["answers"], batch["late_rows"], strict=True):
                 if answers.is_valid:
-                    yield from self._answers(from_binary(answers.as_py())).to_batches()
+                    yield from self._answers(from_binary(answers.as_buffer())).to_batches()
                 if late.is_valid:
-                    yield from self._late(from_binary(late.as_py())).to_batches()
+                    yield from self._late(from_binary(late.as_buffer())).to_batches()
         settle()
 
     def _answers(self, table: pa.Table) -> pa.Table:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import json
 import os
 import platform
 import statistics
@@ -29,6 +30,8 @@ from charts import Chart
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 README = Path(__file__).resolve().parent.parent / "README.md"
 PAGE = README.parent / "docs" / "benchmarks.md"
+RESULTS = Path(__file__).with_name("results.json")
+"""The figures behind the tables, and what each experiment ran on."""
 PACKAGES = ("numpy", "numba", "bottleneck", "polars", "pandas", "numbagg", "duckdb", "pyarrow", "pyspark")
 OURS = "muntin"
 
@@ -228,7 +231,7 @@ def as_json(figures: Iterable[Figure]) -> dict[str, Any]:
     }
 
 
-def as_markdown(figures: Iterable[Figure]) -> str:
+def as_markdown(figures: Iterable[Figure], facts: Mapping[str, str]) -> str:
     """Return the results as a Markdown table, times in ns a row."""
     lines = ["| what | muntin | the others | result | target | reached |", "|---|---|---|---|---|---|"]
     for figure in figures:
@@ -240,8 +243,8 @@ def as_markdown(figures: Iterable[Figure]) -> str:
         named = "" if ours[0] == OURS else f" ({ours[0]})"
         first = f"{_duration(ours[1].median)}{named}" if ours[1] is not None else "-"
         lines.append(f"| {figure.experiment}: {figure.what} | {first} | {rest} | {value} | {bound} | {answer} |")
-    facts = environment()
-    where = f"{facts.pop('processor')}; {facts.pop('date')}; " + ", ".join(f"{k} {v}" for k, v in facts.items())
+    versions = [f"{name} {fact}" for name, fact in facts.items() if name not in ("processor", "date", "load")]
+    where = f"{facts['processor']}; {facts['date']}; {', '.join(versions)}"
     return "\n".join([*lines, "", f"Times are ns a row, medians. \\* shown, not counted as a rival. {where}."])
 
 
@@ -262,11 +265,35 @@ SHORT = (
 """What the README shows: a line or two of each kind, in this order, reached or not. All are in the documentation."""
 
 
-def write_tables(figures: Iterable[Figure], readme: Path = README, page: Path = PAGE) -> None:
-    """Put the whole table into the documentation, and a few of its lines into the README, between two markers."""
-    figures = list(figures)
-    _replace(page, as_markdown(figures))
-    _replace(readme, as_markdown(each for begin in SHORT for each in figures if _name(each).startswith(begin)))
+def remember(figures: Sequence[Figure], path: Path = RESULTS) -> None:
+    """Put figures in the place of those that were measured before in the same experiments."""
+    known = json.loads(path.read_text()) if path.exists() else {}
+    for name in dict.fromkeys(figure.experiment for figure in figures):
+        found = [{**asdict(figure), "chart": None} for figure in figures if figure.experiment == name]
+        known[name] = {"environment": environment(), "figures": found}
+    path.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def remembered(experiments: Iterable[str], path: Path = RESULTS) -> tuple[list[Figure], dict[str, str]]:
+    """Return the figures of all experiments, in this order, and what they ran on: versions are those of the last."""
+    known = json.loads(path.read_text())
+    chosen = [known[name] for name in experiments if name in known]
+    figures = [
+        Figure(**{**each, "times": {name: Timing(**timing) for name, timing in each["times"].items()}})
+        for group in chosen
+        for each in group["figures"]
+    ]
+    days = sorted({group["environment"]["date"] for group in chosen})
+    facts = {name: fact for group in chosen for name, fact in group["environment"].items()}
+    return figures, {**facts, "date": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"}
+
+
+def write_tables(experiments: Iterable[str], readme: Path = README, page: Path = PAGE) -> None:
+    """Put the table of all figures into the documentation, and a few of its lines into the README."""
+    figures, facts = remembered(experiments)
+    _replace(page, as_markdown(figures, facts))
+    short = [each for begin in SHORT for each in figures if _name(each).startswith(begin)]
+    _replace(readme, as_markdown(short, facts))
 
 
 def _name(figure: Figure) -> str:

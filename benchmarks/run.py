@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from charts import draw
-from harness import Figure, as_json, count_processor_time, environment, show, show_summary, write_tables
+from harness import Figure, as_json, count_processor_time, environment, remember, show, show_summary, write_tables
 
 EXPERIMENTS = (
     "slide_extremes",
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--cpu", action="store_true", help="processor time of one thread, for a machine that is shared")
     parser.add_argument(
-        "--write-readme", action="store_true", help="put the tables of this run into README.md and docs/"
+        "--write-readme", action="store_true", help="put the figures of this run into the tables of README.md and docs/"
     )
     parser.add_argument("--list", action="store_true", help="list the experiments and stop")
     options = parser.parse_args(arguments)
@@ -97,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for path in draw(figure.chart for figure in figures if figure.chart is not None):
             print(path, file=out)
     if options.write_readme:
-        write_tables(figures)
+        remember(figures)
+        write_tables(EXPERIMENTS)
 
 
 if __name__ == "__main__":

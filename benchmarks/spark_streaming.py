@@ -2,8 +2,8 @@
 
 20 M rows, parquet in, noop out, `local[2]`. All ways run in one session, one after the other, in two rounds: Java
 compiles for minutes, so that the last round is the one that counts. The first micro-batches of each are not counted. A
-way that takes longer than a minute or two is stopped, and what it has done by then counts. Figures of a machine that does
-other work besides are worth their ratios only.
+way that takes longer than a minute or two is stopped, and what it has done by then counts. Figures of a machine that
+does other work besides are worth their ratios only.
 
 What was tried: state by key, rather than by time, is written anew nearly whole when all keys get rows (54 MB a
 micro-batch of 1 M rows and 10,000 keys, rather than 29). Where rows are kept as they are, all those of a micro-batch

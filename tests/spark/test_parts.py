@@ -125,6 +125,30 @@ def test_buckets_are_spread_evenly(count: int) -> None:
         assert set(shares) == {count // partitions}
 
 
+SETTLED = """
+import gc, weakref
+from muntin.engines.spark.worker import settle
+
+class Loaded: pass
+
+kept, ring = [[] for _ in range(30_000)], Loaded()
+ring.itself, gone = ring, weakref.ref(ring)
+del ring
+settle()
+frozen = gc.get_freeze_count()
+assert frozen >= 30_000 and gone() is None, "what was loaded is out of sight, and no garbage with it"
+few = [[] for _ in range(100)]
+settle()
+assert gc.get_freeze_count() == frozen, "the few objects of a task are left to the collector"
+del kept
+assert gc.get_freeze_count() <= frozen - 30_000, "and what nothing refers to still goes"
+"""
+
+
+def test_a_worker_settles() -> None:
+    subprocess.run([sys.executable, "-c", SETTLED], check=True)
+
+
 def test_integers_out_of_reach_are_refused() -> None:
     clock = Clock("integer", "t")
     assert clock.ticks(clock.micros(-5) // 1000) == -5

@@ -42,8 +42,8 @@ EXPERIMENTS = (
     "slicing_latency",
     "slicing_keys",
     "slicing_memory",
-    "spark_streaming",
     "spark_batch",
+    "spark_streaming",
 )
 
 

@@ -86,9 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figures: list[Figure] = []
     chosen = [each for name in options.names for each in named(name)] or EXPERIMENTS
     for name in dict.fromkeys(chosen):
+        found: list[Figure] = []
         for figure in importlib.import_module(name).run(options.quick):
             show(figure, out)
-            figures.append(figure)
+            found.append(figure)
+        figures += found
+        if options.write_readme:
+            remember(found)  # at once: the others may take half an hour
     show_summary(figures, out)
     print("\n" + ", ".join(f"{name} {value}" for name, value in environment().items()), file=out)
     if options.json:
@@ -97,7 +101,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for path in draw(figure.chart for figure in figures if figure.chart is not None):
             print(path, file=out)
     if options.write_readme:
-        remember(figures)
         write_tables(EXPERIMENTS)
 
 

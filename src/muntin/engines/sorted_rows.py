@@ -95,7 +95,8 @@ class SortedStream:
             self._keep(table)
             return None
         out = self._answered(table, rows, cut)
-        kept = min(cuts.needed(each, rows, cut) for each in windows)
+        # At least one row stays, needed or not: it tells whether the next ones are of the same key.
+        kept = min(len(rows.times) - 1, *(cuts.needed(each, rows, cut) for each in windows))
         self._since = replace(cut, offset=cut.offset + kept)
         self._keep(table.slice(kept))
         return out

@@ -49,6 +49,12 @@ def test_doctor_examines_everything(muntin):
     assert "kernel cache" in muntin("doctor").stdout
 
 
+def test_advice_is_shown_with_its_brackets(muntin, monkeypatch):
+    finding = doctor.Finding("charts", "missing", "none", "pip install 'muntin[plot]'")
+    monkeypatch.setattr(doctor, "examine", lambda: [finding])
+    assert "pip install 'muntin[plot]'" in muntin("doctor").stdout
+
+
 def test_doctor_says_what_to_do_without_java_or_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import muntin
 from muntin.cli import bench as benchmarks
@@ -77,7 +78,7 @@ def run(
         if follow and not source.is_folder:
             raise InputError(f"{input} is a file; only a folder can be followed")
         chosen = engine or (Engine.SPARK if source.is_folder and _has_spark() and output is not None else Engine.LOCAL)
-        out, err = Console(), Console(stderr=True)
+        out, err = _console(), _console(stderr=True)
         if chosen is Engine.SPARK:
             from muntin.cli import on_spark
 
@@ -137,13 +138,14 @@ def doctor(json: JsonOption = False) -> None:
     if json:
         typer.echo(_dumped([vars(each) for each in findings]))
     else:
-        marks = {"ok": "[green]ok[/]", "missing": "[yellow]missing[/]", "broken": "[red]broken[/]"}
+        colours = {"ok": "green", "missing": "yellow", "broken": "red"}
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for _ in range(3):
             table.add_column(overflow="fold")
         for each in findings:
-            table.add_row(each.name, marks[each.state], each.detail + (f"\n-> {each.advice}" if each.advice else ""))
-        Console().print(table)
+            said = each.detail + (f"\n-> {each.advice}" if each.advice else "")
+            table.add_row(each.name, Text(each.state, colours[each.state]), said)
+        _console().print(table)
     if any(each.state == "broken" for each in findings):
         raise typer.Exit(1)
 
@@ -184,8 +186,13 @@ def demo(
 
 def _wide_enough(*, to_stderr: bool) -> Console:
     """Return a console for tables: as wide as the terminal, or as a page."""
-    console = Console(stderr=to_stderr)
-    return console if console.is_terminal else Console(stderr=to_stderr, width=_PAGE)
+    console = _console(stderr=to_stderr)
+    return console if console.is_terminal else _console(stderr=to_stderr, width=_PAGE)
+
+
+def _console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """Return a console that shows text as it is: brackets are the user's, as in 'muntin[spark]', and no markup."""
+    return Console(stderr=stderr, width=width, markup=False)
 
 
 def _has_spark() -> bool:

@@ -194,7 +194,7 @@ def test_compiled(kind: type, case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_aggregators_agree(case: Case) -> None:
     @given(steps(case.nullable))
-    @settings(RELAXED, max_examples=3 if case.name == "moment_sketch" else 10)  # a query of which takes milliseconds
+    @settings(RELAXED, max_examples=10)
     def run(sequence: list[tuple[Any, ...]]) -> None:
         drivers = [Driver(kind, case.aggregation, False, compiled=False) for kind in IN_ORDER if works(kind, case)]
         for step in sequence:

@@ -5,7 +5,6 @@ The windows here are written out row by row, independently of the code that find
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from decimal import Decimal
 from typing import Any
 
@@ -143,27 +142,22 @@ def test_compiled(case: Case) -> None:
     run()
 
 
-FLOATS = st.integers(-9, 9).map(float)
-
-
 @pytest.mark.parametrize("aggregator", [name for name in AGGREGATORS if name != "order_statistics"])
-@pytest.mark.parametrize("values", [st.integers(-9, 9), FLOATS], ids=["int", "float"])
+@pytest.mark.parametrize("values", [st.integers(-9, 9), st.integers(-9, 9).map(float)], ids=["int", "float"])
 def test_every_aggregator_forced(aggregator: str, values: Any) -> None:
-    """Floats by compiled kernels, integers by plain ones."""
     case = Case("sum", agg.sum("v"), values)
-    compiled = values is FLOATS
 
     @given(rows_and_times(case.nullable), COUNTS)
     @settings(max_examples=30)
     def run(data: tuple[list[Any], list[int]], shape: tuple[int, int, bool]) -> None:
         rows, times = data
         width, step, partial = shape
-        columns = as_columns(case, rows)
-        with nullcontext() if compiled else uncompiled():
-            by_count = slide(columns, case.aggregation, range=width, slide=step, partial=partial, aggregator=aggregator)
-            by_time = slide(columns, case.aggregation, range=width, times=times, aggregator=aggregator)
-        check(by_count, expected(case, rows, by_rows(len(rows), width, step, partial), list(range(len(rows)))))
-        check(by_time, expected(case, rows, trailing(times, width, True), times))
+        result = slide(
+            as_columns(case, rows), case.aggregation, range=width, slide=step, partial=partial, aggregator=aggregator
+        )
+        check(result, expected(case, rows, by_rows(len(rows), width, step, partial), list(range(len(rows)))))
+        result = slide(as_columns(case, rows), case.aggregation, range=width, times=times, aggregator=aggregator)
+        check(result, expected(case, rows, trailing(times, width, True), times))
 
     run()
 

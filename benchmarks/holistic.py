@@ -16,7 +16,7 @@ from harness import OURS, Entrant, Figure, against_fastest, check_entrants, roun
 
 from muntin import agg
 from muntin.columns import Column
-from muntin.slicing.sorted_runs.runs import Runs
+from muntin.streams.sorted_runs.runs import Runs
 from muntin.types import INT64, Array
 
 ROWS = 100_000

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from harness import OURS, Entrant, Figure, Timing, check_equal, race, rounds_for
 
-from muntin.slicing.keys import KeyTable
+from muntin.keys.table import KeyTable
 
 KEYS = 100_000
 ROWS = 100_000

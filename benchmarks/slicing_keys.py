@@ -17,9 +17,9 @@ from harness import OURS, Figure, Timing, now
 from sensor import RATE
 
 from muntin import window
-from muntin.engines.answer_tables import AnswerTables
-from muntin.slicing.by_time.slice_set import SliceSet
-from muntin.slicing.keys import KeyTable
+from muntin.keys.table import KeyTable
+from muntin.streams.slices.slice_set import SliceSet
+from muntin.tables.answers import AnswerTables
 
 KEYS = (10, 1_000, 100_000)
 SECONDS = 50

@@ -51,9 +51,9 @@ def entrants(count: int, tables: Sequence[Any], a_run: int, disorder: bool) -> l
         return Entrant(name, ours, a_run * RATE, rival=name == OURS)
 
     def rival(name: str, strategy: str, *, ordered: bool) -> Entrant:
-        question = sensor.query(windows, disorder=disorder, ordered=ordered)
+        query = sensor.query(windows, disorder=disorder, ordered=ordered)
         first = 1 if strategy in SLOW else FILL
-        theirs = sensor.flow(question, list(tables), 1, first=first, strategy=strategy)
+        theirs = sensor.flow(query, list(tables), 1, first=first, strategy=strategy)
         return Entrant(name, theirs, RATE, f"after {first + 1} s", rival=not ordered, apart=True)
 
     slicing = [] if disorder else [rival(name, strategy, ordered=True) for name, strategy in SLICING.items()]

@@ -4,12 +4,12 @@ from muntin import aggregations as agg
 from muntin import aggregators, policies, spark, stores
 from muntin import windows as window
 from muntin._version import __version__
-from muntin.engines.arrays import explain, slide
-from muntin.engines.warm import warm
+from muntin.arrays.slide import explain, slide
+from muntin.arrays.warm import warm
 from muntin.kernels.cache import cache_info, clear_cache
 from muntin.plotting import plot
 from muntin.query import Query
-from muntin.slicing.question import ProcessingTime
+from muntin.query.query import ProcessingTime
 from muntin.windows import rows
 
 __all__ = [

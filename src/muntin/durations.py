@@ -12,6 +12,11 @@ import pyarrow as pa
 from muntin.errors import InvalidArgumentError
 from muntin.types import ColumnType
 
+END_OF_TIME = 2**63 - 1
+"""The watermark of a stream that is closed: every window is due."""
+BEFORE_TIME = -(2**63)
+"""The watermark of a stream that has seen no row."""
+
 _NANOSECONDS = {
     "nanosecond": 1,
     "microsecond": 1_000,

@@ -93,7 +93,7 @@ from muntin import window as w
 from muntin.durations import in_unit_of
 from muntin.kernels.source import Function
 from muntin.policies import Policy
-from muntin.slicing.question import ProcessingTime
+from muntin.query.query import ProcessingTime
 from muntin.testing.oracle import recompute
 from muntin.types import INT64, ColumnType
 from muntin.windows.advancing import Delta
@@ -153,7 +153,7 @@ class Found:
     values: tuple[Any, Any] | None = None
     full: bool = True
     slot: Any = None
-    """What tells it from others for the question whether it is settled: the name, unless said."""
+    """What tells it from others for the query whether it is settled: the name, unless said."""
 
     @property
     def place(self) -> Any:

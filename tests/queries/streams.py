@@ -10,8 +10,8 @@ import pyarrow as pa
 from queries import oracle
 
 from muntin import Query
-from muntin.slicing.plan import STRATEGIES, why_not
-from muntin.slicing.strategy import Plan
+from muntin.query.plan import Plan
+from muntin.streams.plan import STRATEGIES, why_not
 from muntin.types import INT64
 
 FORCED = ("auto", *STRATEGIES)

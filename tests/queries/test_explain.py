@@ -14,9 +14,9 @@ from queries.streams import Clock
 
 from muntin import ProcessingTime, Query, agg, policies, rows, window
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
-from muntin.slicing.expected import edges_per_tick, row_bytes, slices_of_window
-from muntin.slicing.mergers import MERGERS
-from muntin.slicing.plan import STRATEGIES
+from muntin.plans.expected import edges_per_tick, row_bytes, slices_of_window
+from muntin.streams.mergers import MERGERS
+from muntin.streams.plan import STRATEGIES
 from muntin.types import column_type
 from muntin.windows.base import Context, Measure
 

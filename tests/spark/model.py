@@ -19,14 +19,14 @@ import pyarrow as pa
 from queries import oracle, streams
 
 from muntin import ProcessingTime
-from muntin.engines.spark.bucket import COUNTS, Job
-from muntin.engines.spark.buckets import CLERK, labels
-from muntin.engines.spark.clock import Clock
-from muntin.engines.spark.pack import Packer
-from muntin.engines.spark.processor import Processor
-from muntin.engines.spark.schemas import known_to_spark
-from muntin.engines.spark.unpack import Unpacker
-from muntin.engines.told import ToldStream
+from muntin.spark.bucket import COUNTS, Job
+from muntin.spark.buckets import CLERK, labels
+from muntin.spark.clock import Clock
+from muntin.spark.pack import Packer
+from muntin.spark.processor import Processor
+from muntin.spark.schemas import known_to_spark
+from muntin.spark.unpack import Unpacker
+from muntin.streams.driven import ToldStream
 from muntin.types import column_type
 
 PER_TICK = {"s": 1_000_000, "ms": 1000, "us": 1}

@@ -15,8 +15,8 @@ from queries.test_run import answers, as_table, asked, same
 
 import muntin.spark
 from muntin import Query, agg, rows, window
-from muntin.engines.spark import survey
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
+from muntin.spark import survey
 
 BEGIN = 1_700_000_000_000_000
 COUNT = agg.count()

@@ -17,8 +17,8 @@ from spark.feed import Feed
 
 import muntin.spark
 from muntin import ProcessingTime, Query, agg, rows, window
-from muntin.engines.spark import needs
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
+from muntin.spark import needs
 
 CALLS = pa.schema({"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "line": pa.int32(), "len": pa.float64()})
 

@@ -15,15 +15,15 @@ import pytest
 from spark.model import Handle, Store
 
 from muntin import Query, agg, window
-from muntin.engines.spark import chunks, java, needs
-from muntin.engines.spark.buckets import Keyed, labels, spark_hash
-from muntin.engines.spark.clock import Clock
-from muntin.engines.spark.memory import Memory
-from muntin.engines.spark.pack import Packer
-from muntin.engines.spark.state import BucketState
-from muntin.engines.told import ToldStream
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.snapshots import Snapshot
+from muntin.spark import chunks, java, needs
+from muntin.spark.buckets import Keyed, labels, spark_hash
+from muntin.spark.clock import Clock
+from muntin.spark.memory import Memory
+from muntin.spark.pack import Packer
+from muntin.spark.state import BucketState
+from muntin.streams.driven import ToldStream
 
 
 def test_importing_muntin_does_not_import_pyspark() -> None:
@@ -127,7 +127,7 @@ def test_buckets_are_spread_evenly(count: int) -> None:
 
 SETTLED = """
 import gc, weakref
-from muntin.engines.spark.worker import settle
+from muntin.spark.worker import settle
 
 class Loaded: pass
 

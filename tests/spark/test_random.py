@@ -23,8 +23,8 @@ from spark.model import Machine
 from spark.test_batch import drawn, frame_of
 
 import muntin.spark
-from muntin.engines.spark import memory
 from muntin.kernels.cache import uncompiled
+from muntin.spark import memory
 from muntin.windows.programmed import Programmed
 from muntin.windows.punctuation import Punctuated
 from muntin.windows.times import Trailing
@@ -81,8 +81,8 @@ def played(data: st.DataObject, query: oracle.Query, rows: list[dict[str, Any]])
     """Play rows, cut into batches, to the parts of the pipeline; return what these say."""
     machine = Machine(query, SCHEMA, data.draw(st.integers(1, 3)), sliced=data.draw(st.booleans()))
     with pytest.MonkeyPatch.context() as patch, uncompiled():
-        patch.setattr("muntin.engines.spark.bucket.MEMORY", memory.Memory(data.draw(st.sampled_from([0, 1 << 20]))))
-        patch.setattr("muntin.engines.spark.cutter._FEW", 0)
+        patch.setattr("muntin.spark.bucket.MEMORY", memory.Memory(data.draw(st.sampled_from([0, 1 << 20]))))
+        patch.setattr("muntin.spark.cutter._FEW", 0)
         said = [each for push in data.draw(strategies.cuts(rows)) for each in machine.batch(push.rows)]
         return machine, said + machine.batch([])
 

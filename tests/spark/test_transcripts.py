@@ -12,10 +12,10 @@ from queries.transcript import Case
 from spark.model import Expected, Machine, as_spark_has_it
 
 from muntin import ProcessingTime, Query, agg, window
-from muntin.engines.spark import memory
-from muntin.engines.spark.buckets import labels
-from muntin.engines.spark.clock import Clock
-from muntin.engines.spark.pack import Packer, from_binary
+from muntin.spark import memory
+from muntin.spark.buckets import labels
+from muntin.spark.clock import Clock
+from muntin.spark.pack import Packer, from_binary
 from muntin.types import column_type
 
 CASES = [
@@ -34,8 +34,8 @@ def in_any_order(results: list[Any]) -> list[str]:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_transcript(case: Case, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch answers what the oracle does that is told the same watermark."""
-    monkeypatch.setattr("muntin.engines.spark.bucket.MEMORY", memory.Memory(1 << 20 if way == "rows" else 0))
-    monkeypatch.setattr("muntin.engines.spark.cutter._FEW", 0)
+    monkeypatch.setattr("muntin.spark.bucket.MEMORY", memory.Memory(1 << 20 if way == "rows" else 0))
+    monkeypatch.setattr("muntin.spark.cutter._FEW", 0)
     sliced = way == "slices"
     query, batches = as_spark_has_it(case.query, [step.rows for step in case.steps])
     schema = streams.Stream(query, [row for batch in batches for row in batch]).schema
@@ -55,8 +55,8 @@ def test_transcript(case: Case, way: str, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("sliced", [False, True])
 def test_early_by_the_clock(sliced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the time at which a batch began, from a key's first batch on; buckets without rows are called too."""
-    monkeypatch.setattr("muntin.engines.spark.bucket.MEMORY", memory.Memory(0))
-    monkeypatch.setattr("muntin.engines.spark.cutter._FEW", 0)
+    monkeypatch.setattr("muntin.spark.bucket.MEMORY", memory.Memory(0))
+    monkeypatch.setattr("muntin.spark.cutter._FEW", 0)
     schema = pa.schema({"t": pa.timestamp("us"), "k": pa.string()})
     query = oracle.Query(
         [window.tumbling("1 hour")],
@@ -117,8 +117,8 @@ def test_rows_are_cut_where_they_are(windows: list[Any], aggregates: dict[str, A
 @pytest.mark.parametrize("few", [0, 10**9], ids=["slices", "slices, then rows"])
 def test_a_window_is_added(few: int, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query with one more window at the end goes on from the state of the one without, which keeps its edges."""
-    monkeypatch.setattr("muntin.engines.spark.bucket.MEMORY", memory.Memory(held))
-    monkeypatch.setattr("muntin.engines.spark.cutter._FEW", few)
+    monkeypatch.setattr("muntin.spark.bucket.MEMORY", memory.Memory(held))
+    monkeypatch.setattr("muntin.spark.cutter._FEW", few)
     schema = pa.schema({"t": pa.int64(), "k": pa.string(), "v": pa.float64()})
     words = {"aggregates": {"n": agg.count(), "m": agg.max("v")}, "key": ["k"], "watermark": 3}
     one = oracle.Query([window.sliding(10, every=5)], **words)

@@ -18,8 +18,8 @@ from spark.model import Expected, as_spark_has_it
 from spark.test_batch import frame_of
 from spark.test_transcripts import CASES, in_any_order
 
-from muntin.engines.spark.clock import Clock
-from muntin.engines.spark.schemas import known_to_spark
+from muntin.spark.clock import Clock
+from muntin.spark.schemas import known_to_spark
 
 SAMPLE = (
     "time: tumbling with a delayed watermark waits",

@@ -15,8 +15,8 @@ from importlib import metadata
 from typing import Literal
 
 import muntin
-from muntin.engines.spark.java import find_java
 from muntin.kernels.cache import cache_info
+from muntin.spark.java import find_java
 
 JAVAS = (17, 21, 25)
 """The versions of Java that streaming queries on Spark 4 have been seen to run on."""
@@ -93,7 +93,7 @@ def _java() -> Finding:
 
 
 def _spark() -> Finding:
-    from muntin.engines.spark import needs
+    from muntin.spark import needs
 
     try:
         needs.require_packages()

@@ -15,9 +15,9 @@ from muntin.cli.interrupts import Stop
 from muntin.cli.progress import Display, Summary
 from muntin.cli.sinks import OutputError, Sink, work_folder
 from muntin.cli.sources import Position, Source
-from muntin.engines.stream import Stream
 from muntin.errors import MuntinError, SnapshotError
 from muntin.query import Query
+from muntin.streams.stream import Stream
 
 SAVE_EVERY = 30.0
 """Seconds between two saves of a run, so that a crash loses little."""

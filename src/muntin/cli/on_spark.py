@@ -22,9 +22,9 @@ from muntin.cli.interrupts import Stop, stop_on_interrupt
 from muntin.cli.progress import Display, Summary
 from muntin.cli.sinks import SUFFIXES, OutputError, work_folder
 from muntin.cli.sources import InputError, Source, format_of
-from muntin.engines.spark.java import find_java
 from muntin.errors import MuntinError
 from muntin.query import Query
+from muntin.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,0 +1,1 @@
+"""Arrays: `slide`, and the windows of sorted rows by the aggregators."""

@@ -1,0 +1,429 @@
+"""Aggregates of windows that are spans of sorted rows: which algorithm runs each aggregation, and running it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.binding import Binding, bind
+from muntin.aggregators import (
+    BaseIntervals,
+    Daba,
+    Fiba,
+    FlatFat,
+    FlatFit,
+    LogMonoidTree,
+    MonoidTree,
+    SlickDeque,
+    SubtractOnEvict,
+    blocks,
+    blocks_paired,
+    boundary_arrays,
+    boundary_slices,
+    order_statistics,
+    recalculate,
+    subtract_on_evict,
+    two_stacks,
+)
+from muntin.aggregators.choose import RULES, Facts, choose, explained
+from muntin.aggregators.ring import RingAggregator
+from muntin.aggregators.slick_deque import half_for
+from muntin.arrays.spans import Span
+from muntin.columns import Column, boxed, mask_of
+from muntin.errors import AggregationOverflowError, NotInvertibleError, UnsupportedOperationError
+from muntin.types import INT64, OBJECT, Array, ColumnType
+
+DRIVEN: dict[str, type[RingAggregator | Fiba]] = {
+    "daba": Daba,
+    "flat_fit": FlatFit,
+    "slick_deque": SlickDeque,
+    "flat_fat": FlatFat,
+    "base_intervals": BaseIntervals,
+    "monoid_tree": MonoidTree,
+    "log_monoid_tree": LogMonoidTree,
+    "fiba": Fiba,
+}
+"""Those that have no way of their own over arrays: the rows go through their kernels one by one."""
+AGGREGATORS = (*dict.fromkeys(rule.aggregator for rule in RULES), *DRIVEN)
+
+
+def windows_of_rows(
+    columns: Mapping[str, Column],
+    times: Array,
+    time_type: ColumnType,
+    first: Array,
+    last: Array,
+    aggregations: Mapping[str, Aggregation],
+) -> dict[str, Any]:
+    """Aggregate the windows [first, last) of rows, both bounds ascending; return the raw results by name."""
+    sizes = last - first
+    overlap = _overlap(first, last) if len(first) else 0
+    span = Span(
+        count=len(first),
+        longest=int(sizes.max()) if len(first) else 0,
+        overlap=overlap,
+        trailing=False,
+        gaps=bool((sizes == 0).any()),
+        time_type=time_type,
+        _rows=lambda: (first, last),
+        _times=times,
+    )
+    return Run(columns, len(times), span, "auto", 1).all(aggregations)
+
+
+def _overlap(first: Array, last: Array) -> int:
+    """Return how many windows a row is in, at most: those that begin before a window ends, from that one on."""
+    rows = int(last[-1] - first[0])
+    if rows > 4 * len(first):
+        begun = np.searchsorted(first, last)
+    else:  # counted row by row, which takes a third of the time
+        begin = np.bincount(first - first[0], minlength=rows + 1)
+        begun = (np.cumsum(begin) - begin)[last - first[0]]
+    return int((begun - np.arange(len(first))).max())
+
+
+@dataclass(frozen=True)
+class Run:
+    """Rows, windows over them, and how to run these."""
+
+    columns: Mapping[str, Column]
+    rows: int
+    span: Span
+    aggregator: str
+    threads: int
+    seen_nan: dict[str, bool] = field(default_factory=dict)
+
+    def all(self, aggregations: Mapping[str, Aggregation]) -> dict[str, Any]:
+        """Return the results by name. What compiles together runs together; the rest runs by itself."""
+        results: dict[str, Any] = {}
+        for group in self._groups(aggregations):
+            results |= self._group(group)
+        return {name: results[name] for name in aggregations}
+
+    def _groups(self, aggregations: Mapping[str, Aggregation]) -> list[dict[str, Aggregation]]:
+        groups: dict[Any, dict[str, Aggregation]] = {}
+        for name, each in aggregations.items():
+            binding = self._bind({name: each})
+            sort = all(part.sorted for part in binding.parts) and self._sortable(binding)
+            objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
+            key = ("sorted", each.columns, each.skip_nan) if sort else (binding.compiled, objects)
+            groups.setdefault(key, {})[name] = each
+        return list(groups.values())
+
+    def _bind(self, aggregations: Mapping[str, Aggregation]) -> Binding:
+        used = {c: self.columns[c] for each in aggregations.values() for c in each.columns}
+        skips = any(each.skip_nan for each in aggregations.values())
+        nullable = skips or any(column.valid is not None for column in used.values())
+        types = {name: column.type for name, column in used.items()}
+        time = self.span.time_type or INT64
+        has_nan = _asks_for_nan(aggregations) and any(self._has_nan(name) for name in used)
+        return bind(aggregations, types, time=time, nullable=nullable, gaps=self.span.gaps, has_nan=has_nan)
+
+    def _has_nan(self, name: str) -> bool:
+        """Say whether a column holds NaN. A pass over it, in pieces like the windows, and only once."""
+        if name not in self.seen_nan:
+            values = self.columns[name].values
+            found = [values.dtype == OBJECT]
+            if values.dtype.kind == "f" and len(values):
+                _in_pieces(
+                    lambda a, b: found.append(bool(np.isnan(values[a:b].min()))), 0, len(values), 1, self.threads
+                )
+            self.seen_nan[name] = any(found)
+        return self.seen_nan[name]
+
+    def _sortable(self, binding: Binding) -> bool:
+        """Say whether the values can be ranked as they are: numbers, not lifted into something else."""
+        lifted = any("lift" in part.functions for part in binding.parts)
+        return not lifted and binding.types[0].physical != OBJECT and self.aggregator in ("auto", "order_statistics")
+
+    def _group(self, aggregations: Mapping[str, Aggregation]) -> dict[str, Any]:
+        binding = self._bind(aggregations)
+        outputs = binding.outputs(self.span.count)
+        if self.span.count:
+            try:
+                self._run(binding, outputs)
+            except OverflowError as error:
+                raise AggregationOverflowError(f"{', '.join(map(str, binding.aggregations))}: {error}") from error
+        raw = binding.raw_results(outputs)
+        triples = zip(binding.names, binding.results, raw, strict=True)
+        return {name: (values, valid, result) for name, result, (values, valid) in triples}
+
+    def _run(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        try:
+            self._dispatch(binding, outputs)
+        except OverflowError:
+            if not self.span.ties:
+                raise
+            # Among rows of equal time only the last one's window counts; another one may have been too large.
+            for valid in outputs[1::2]:
+                valid[:] = True  # as it was before the attempt
+            self._windows(binding, outputs, two_stacks.slide_windows, needs_slots=True)
+
+    def _dispatch(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        name = self.aggregator
+        if name == "auto":
+            name = choose(self._facts(binding)).aggregator
+            if name == "boundary":
+                return self._slices(binding, outputs)
+        self._require_suited(name, binding)
+        if name == "order_statistics":
+            return self._sorted(binding, outputs)
+        if name == "boundary":
+            return self._boundary(binding, outputs)
+        if name == "two_stacks" and self.span.width is not None:
+            return self._blocks(binding, outputs, self.span.width)
+        if name == "subtract_on_evict" and not binding.exact:
+            return self._driven(SubtractOnEvict, binding, outputs)
+        if name in DRIVEN:
+            return self._driven(DRIVEN[name], binding, outputs)
+        if name == "subtract_on_evict" and self.span.width is not None:
+            return self._width(binding, outputs, self.span.width)
+        if name == "two_stacks" and self.span.duration is not None:
+            return self._trailing(binding, outputs, self.span.duration)
+        kernels = {
+            "two_stacks": (two_stacks.slide_windows, True),
+            "recalculate": (recalculate.slide_windows, False),
+            "subtract_on_evict": (subtract_on_evict.slide_windows, False),
+        }
+        return self._windows(binding, outputs, *kernels[name])
+
+    def _facts(self, binding: Binding) -> Facts:
+        span = self.span
+        return Facts(binding, span.longest, span.overlap, self.rows / max(span.count, 1), self._sortable(binding))
+
+    def facts(self, aggregations: Mapping[str, Aggregation]) -> list[Facts]:
+        """Return, for aggregations that run together, what the choice of their algorithm depends on."""
+        return [self._facts(self._bind(group)) for group in self._groups(aggregations)]
+
+    def explained(self, aggregations: Mapping[str, Aggregation]) -> str:
+        """Say what would run, and why."""
+        span = self.span
+        apart = f"{self.rows / max(span.count, 1):.4g} rows apart; a row falls into {span.overlap:.4g} of them at most"
+        lines = [f"{self.rows} rows, {span.count} windows of {span.longest} rows at most, {apart}"]
+        for facts in self.facts(aggregations):
+            binding = facts.binding
+            auto = self.aggregator == "auto"
+            name = choose(facts).aggregator if auto else self.aggregator
+            self._require_suited(name, binding)
+            compiled = binding.compiled or name == "order_statistics"
+            how = "compiled" if compiled else "as plain Python, because its state is an object"
+            by = name if auto else f"{name}, as was asked for"
+            lines += [", ".join(map(str, binding.aggregations)), f"  runs {how}, by {by}"]
+            lines += [explained(facts)] if auto else []
+        return "\n".join(lines)
+
+    def _require_suited(self, name: str, binding: Binding) -> None:
+        """Refuse an aggregator that cannot run these aggregations."""
+        what = ", ".join(map(str, binding.aggregations))
+        if name == "subtract_on_evict" and not binding.invertible:
+            raise NotInvertibleError(f"subtract_on_evict takes rows out by invert, and {what} has none")
+        if name == "order_statistics" and not (all(p.sorted for p in binding.parts) and self._sortable(binding)):
+            raise UnsupportedOperationError(f"{name} runs exact quantiles of numbers only, not {what}")
+        if name == "slick_deque":
+            half_for(dict(zip(binding.names, binding.aggregations, strict=True)))
+
+    def _inputs(self, binding: Binding) -> tuple[tuple[Array, ...], Array]:
+        columns = [self.columns[name] for name in binding.columns]
+        masks = [mask_of([columns[p] for p in positions], skip_nan, self.rows) for positions, skip_nan in binding.masks]
+        uses_time = any(part.uses_time for part in binding.parts)
+        times = self.span.times(self.rows) if uses_time else np.zeros(1, np.int64)
+        values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(columns)]
+        return (*values, *masks), times
+
+    def _windows(self, binding: Binding, outputs: tuple[Array, ...], kernel: Any, needs_slots: bool) -> None:
+        inputs, times = self._inputs(binding)
+        first, last = self.span.rows()
+        module = binding.kernels((kernel,), "slide_windows")
+
+        def piece(start: int, stop: int) -> None:
+            # The front holds an aggregate for each window that begins in it; pages that none reaches are never touched.
+            room = binding.slots(stop - start if needs_slots else 0)
+            module.slide_windows(room, inputs, times, first, last, start, stop, outputs)
+
+        _in_pieces(piece, 0, self.span.count, 1, self.threads)
+
+    def _driven(self, kind: type[RingAggregator | Fiba], binding: Binding, outputs: tuple[Array, ...]) -> None:
+        """Run the windows through an aggregator's own kernels, row by row."""
+        inputs, times = self._inputs(binding)
+        first, last = self.span.rows()
+
+        def piece(start: int, stop: int) -> None:
+            module, window = kind.over(binding, int((last[start:stop] - first[start:stop]).max()))
+            module.slide_rows(window, inputs, times, first, last, start, stop, outputs)
+
+        _in_pieces(piece, 0, self.span.count, 1, self.threads)
+
+    def _blocks(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+        """Run windows of one length that end with every row."""
+        inputs, times = self._inputs(binding)
+        module = binding.kernels(
+            (*_block_kernels(binding), blocks.slide_blocks, two_stacks.slide_prefixes), "slide_blocks", "slide_prefixes"
+        )
+        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        if not shift and width > 1:
+            module.slide_prefixes(inputs, times, min(width - 1, self.rows), outputs)
+        if self.rows >= width:
+
+            def piece(start: int, stop: int) -> None:
+                module.slide_blocks(binding.slots(width), inputs, times, width, start, stop, shift, outputs)
+
+            _in_pieces(piece, width - 1, self.rows, width, self.threads)
+
+    def _boundary(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        """Run the windows by the boundary aggregator; with two threads one of them turns chunks over for the other."""
+        alone = replace(self, threads=1)
+        two_threads = self.threads > 1 and binding.compiled
+        if self.span.width is None:
+            (self._windows_aside if two_threads else alone._slices)(binding, outputs)
+        elif two_threads and self.rows >= self.span.width:
+            self._blocks_aside(binding, outputs, self.span.width)
+        else:
+            alone._blocks(binding, outputs, self.span.width)
+
+    def _chunk_slots(self, binding: Binding) -> Array:
+        """Return room for two chunks, one being made while the other is read; a chunk's windows share a row."""
+        return binding.slots(2 * min(self.span.count, math.ceil(self.span.overlap)))
+
+    def _slices(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        """Run windows that slide by several rows."""
+        inputs, times = self._inputs(binding)
+        first, last = self.span.rows()
+        module = binding.kernels(boundary_slices.SLICES, "slide_slices")
+
+        def piece(start: int, stop: int) -> None:
+            module.slide_slices(self._chunk_slots(binding), inputs, times, first, last, start, stop, outputs)
+
+        _in_pieces(piece, 0, self.span.count, 1, self.threads)
+
+    def _windows_aside(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        inputs, times = self._inputs(binding)
+        span = (*self.span.rows(), 0, self.span.count)
+        slots = self._chunk_slots(binding)
+        module = binding.kernels(boundary_arrays.WINDOWS, "turn_windows", "merge_windows")
+        _side_by_side(
+            lambda counters: module.turn_windows(slots, inputs, times, *span, counters),
+            lambda counters: module.merge_windows(slots, inputs, times, *span, outputs, counters),
+        )
+
+    def _blocks_aside(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+        inputs, times = self._inputs(binding)
+        kernels = (*_block_kernels(binding), *boundary_arrays.BLOCKS, two_stacks.slide_prefixes)
+        module = binding.kernels(kernels, "turn_blocks", "merge_blocks", "slide_prefixes")
+        shift = self.rows - self.span.count
+        if not shift and width > 1:
+            module.slide_prefixes(inputs, times, width - 1, outputs)
+        slots = binding.slots(2 * width)
+        span = (width, width - 1, self.rows)
+        _side_by_side(
+            lambda counters: module.turn_blocks(slots, inputs, times, *span, counters),
+            lambda counters: module.merge_blocks(slots, inputs, times, *span, shift, outputs, counters),
+        )
+
+    def _width(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+        """Run windows of one length that end with every row, taking rows out by invert."""
+        inputs, times = self._inputs(binding)
+        module = binding.kernels((subtract_on_evict.slide_width,), "slide_width")
+        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+
+        def piece(start: int, stop: int) -> None:
+            module.slide_width(inputs, times, width, start, stop, shift, outputs)
+
+        _in_pieces(piece, shift, self.rows, 1, self.threads)
+
+    def _trailing(self, binding: Binding, outputs: tuple[Array, ...], duration: int) -> None:
+        """Run windows of one duration that end with every row."""
+        inputs, _ = self._inputs(binding)
+        times = self.span.times(self.rows)
+        kernels = (two_stacks.leaving, two_stacks.first_after, two_stacks.slide_trailing)
+        module = binding.kernels(kernels, "slide_trailing")
+        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        # As many slots as a window may have rows. Of small states, the pages that no window reaches are never touched.
+        longest = self.rows
+        if binding.dtype.itemsize > 64 or not binding.fixed:
+            first, last = self.span.rows()
+            longest = int((last - first).max())
+
+        def piece(start: int, stop: int) -> None:
+            slots = binding.slots(longest)
+            module.slide_trailing(slots, inputs, times, duration, self.span.floor, start, stop, shift, outputs)
+
+        _in_pieces(piece, shift, self.rows, 1, self.threads)
+        if self.span.ties:
+            # All rows of one time share a window: the one that ended with the last of them.
+            early = np.flatnonzero(times[shift + 1 :] == times[shift:-1])
+            final = np.searchsorted(times, times[early + shift], "right") - 1 - shift
+            for array in outputs:
+                if len(array):
+                    array[early] = array[final]
+
+    def _sorted(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        column = self.columns[binding.columns[0]]
+        values = column.values
+        first, last = self.span.rows()
+        if binding.masks:
+            # Ranks are of the rows that count; the windows' bounds move with what is left out.
+            kept = mask_of([column], binding.masks[0][1], self.rows)
+            before = np.concatenate(([0], np.cumsum(kept)))
+            values, first, last = np.ascontiguousarray(values[kept]), before[first], before[last]
+            binding = bind(
+                dict(zip(binding.names, binding.aggregations, strict=True)),
+                dict(zip(binding.columns, binding.types, strict=True)),
+                nullable=False,
+                gaps=True,
+            )
+        run = order_statistics.sorted_runner(binding, values, first, last, outputs)
+        _in_pieces(run, 0, self.span.count, 1, self.threads)
+
+
+def _block_kernels(binding: Binding) -> tuple[Any, Any]:
+    source: Any = blocks_paired if binding.narrow else blocks
+    return source.turn_block, source.merge_block
+
+
+def _side_by_side(ahead: Callable[[Array], None], behind: Callable[[Array], None]) -> None:
+    """Run two kernels that wait for each other's counters, the first on a thread of its own."""
+    counters = np.zeros(boundary_arrays.COUNTERS, np.int64)
+
+    def stopping(kernel: Callable[[Array], None]) -> None:
+        try:
+            kernel(counters)
+        except BaseException:
+            counters[boundary_arrays.STOPPED] = 1  # the other one must not wait for ever
+            raise
+
+    with ThreadPoolExecutor(1) as pool:
+        aside = pool.submit(stopping, ahead)
+        try:
+            stopping(behind)
+        finally:
+            aside.result()
+
+
+def _in_pieces(piece: Callable[[int, int], object], start: int, stop: int, unit: int, threads: int) -> None:
+    """Run [start, stop) in as many pieces as there are threads, each a whole number of units long."""
+    pieces = max(1, min(threads, (stop - start) // unit))
+    size = -(-(stop - start) // pieces)
+    size = -(-size // unit) * unit
+    cuts = [(at, min(at + size, stop)) for at in range(start, stop, size)]
+    if len(cuts) == 1:
+        piece(*cuts[0])
+        return
+    with ThreadPoolExecutor(len(cuts)) as pool:
+        for future in [pool.submit(piece, *cut) for cut in cuts]:
+            future.result()
+
+
+def _asks_for_nan(aggregations: Mapping[str, Aggregation]) -> bool:
+    functions = (
+        function
+        for each in aggregations.values()
+        for definition in each.factory.definitions.values()
+        for function in definition.functions.values()
+    )
+    return any("has_nan" in function.keywords for function in functions)

@@ -1,0 +1,211 @@
+"""The windows of an array, as spans of rows: which windows there are, and which rows each covers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from muntin.columns import NAT, Column
+from muntin.durations import in_unit_of
+from muntin.errors import InvalidArgumentError, OutOfOrderError
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.generate import standalone
+from muntin.types import Array, ColumnType, logical_array
+from muntin.windows.kernels import count_disorder, trailing_windows
+
+_LEAST = -(2**63)
+_MOST_WINDOWS = 2**31
+
+
+@dataclass(frozen=True)
+class Span:
+    """All windows of one call: how many, how long, how they overlap; and, when asked, the rows of each."""
+
+    count: int
+    longest: int
+    """The rows of the longest window."""
+    overlap: float
+    """In how many windows a row may fall."""
+    trailing: bool
+    """Whether there is one window for each row, ending with it."""
+    gaps: bool = False
+    """Whether a window may hold no row."""
+    width: int | None = None
+    """The rows of every full window, where there is one for each row."""
+    duration: int | None = None
+    """The length in time of every window, where there is one for each row."""
+    floor: int = _LEAST
+    """The least time from which that length can be taken."""
+    ties: bool = False
+    """Whether rows of equal time share a window."""
+    time_type: ColumnType | None = None
+    _rows: Callable[[], tuple[Array, Array]] = field(default=lambda: (np.zeros(0, "i8"), np.zeros(0, "i8")))
+    _times: Array | None = None
+    _bounds: Callable[[], tuple[Any, Any]] | None = None
+
+    def rows(self) -> tuple[Array, Array]:
+        """Return for each window its first row, and the row after its last."""
+        return self._rows()
+
+    def times(self, rows: int) -> Array:
+        """Return the time of each row: its number, where windows count rows."""
+        return np.arange(rows, dtype=np.int64) if self._times is None else self._times
+
+    def bounds(self) -> tuple[Any, Any]:
+        """Return where each window begins and ends: row numbers, or times."""
+        return self.rows() if self._bounds is None else self._bounds()
+
+
+def spans_by_rows(rows: int, width: Any, slide: Any, partial: bool) -> Span:
+    """Return the windows of `width` rows, one every `slide` rows.
+
+    The full ones are [0, width), [slide, slide + width), ...; the partial ones before them end one slide earlier each.
+
+    >>> [w.tolist() for w in spans_by_rows(10, 4, 3, True).rows()]
+    [[0, 0, 3, 6], [1, 4, 7, 10]]
+    """
+    width = _positive(width, "range")
+    slide = 1 if slide is None else _positive(slide, "slide")
+    first_end = width if not partial else (width - 1) % slide + 1
+    width = min(width, rows + 1)  # a longer one holds no more rows, and may not fit the kernels' integers
+    slide = min(slide, rows + 1)
+    each = slide == 1
+
+    @cache
+    def bounds() -> tuple[Array, Array]:
+        ends = np.arange(min(first_end, rows + 1), rows + 1, slide, dtype=np.int64)
+        return np.maximum(ends - width, 0), ends
+
+    return Span(
+        count=max(0, (rows - first_end) // slide + 1),
+        longest=min(width, rows),
+        overlap=width / slide,
+        trailing=each and partial,
+        width=width if each else None,
+        _rows=bounds,
+    )
+
+
+def spans_by_time(times: Column, width: Any, slide: Any, offset: Any, partial: bool) -> Span:
+    """Return the windows of a duration: trailing each row, or one every `slide`."""
+    stamps, ties = _sorted_times(times)
+    length = _positive(in_unit_of(width, times.type, "range"), "range", width)
+    if slide is None:
+        return _trailing(stamps, length, times.type, partial, ties)
+    step = _positive(in_unit_of(slide, times.type, "slide"), "slide", slide)
+    return _hopping(stamps, length, step, in_unit_of(offset, times.type, "offset"), times.type, partial)
+
+
+def _trailing(stamps: Array, wanted: int, kind: ColumnType, partial: bool, ties: bool) -> Span:
+    lifetime = int(stamps[-1]) - int(stamps[0]) if len(stamps) else 0
+    length = min(wanted, lifetime + 1)  # no row is older than that
+    if length >= 2**63:
+        raise InvalidArgumentError(f"the times span {lifetime}, and the range as much: more than int64 can hold")
+    floor = _LEAST + length
+    skipped = 0
+    if not partial and len(stamps):
+        full = int(stamps[0]) + wanted - 1
+        skipped = int(np.searchsorted(stamps, full, "left")) if full < 2**63 else len(stamps)
+    ends = stamps[skipped:]
+
+    @cache
+    def rows() -> tuple[Array, Array]:
+        first, last = np.empty(len(stamps), np.int64), np.empty(len(stamps), np.int64)
+        _bounds_kernels().trailing_windows(stamps, np.array([len(stamps)]), length, floor, first, last)
+        return first[skipped:], last[skipped:]
+
+    return Span(
+        count=len(ends),
+        longest=len(stamps),
+        overlap=len(stamps),  # dense stretches may lie between long gaps: an average would say nothing
+        trailing=partial,
+        duration=length,
+        floor=floor,
+        ties=ties,
+        time_type=kind,
+        _rows=rows,
+        _times=stamps,
+        _bounds=lambda: (_logical(ends - _fitting(wanted, ends), kind), _logical(ends, kind)),
+    )
+
+
+def _hopping(stamps: Array, length: int, step: int, offset: int, kind: ColumnType, partial: bool) -> Span:
+    if not len(stamps):
+        return Span(0, 0, 0.0, trailing=False, time_type=kind, _times=stamps)
+    oldest, youngest = int(stamps[0]), int(stamps[-1])
+    low = (oldest - offset - length) // step + 1
+    high = (youngest - offset) // step
+    if not partial:
+        low, high = -((offset - oldest) // step), (youngest + 1 - length - offset) // step
+    count = max(0, high - low + 1)
+    if count > _MOST_WINDOWS:
+        raise InvalidArgumentError(f"{count} windows lie between the first and the last time; choose a longer slide")
+    if low * step + offset < _LEAST or high * step + offset + length >= 2**63:
+        raise InvalidArgumentError("a window reaches beyond the times that int64 can hold")
+    starts = np.arange(count, dtype=np.int64) * step + (low * step + offset)
+    first = np.searchsorted(stamps, starts, "left")
+    last = np.searchsorted(stamps, starts + length, "left")
+    sizes = last - first
+    return Span(
+        count=count,
+        longest=int(sizes.max()) if count else 0,
+        overlap=length / step,
+        trailing=False,
+        gaps=bool((sizes == 0).any()),
+        time_type=kind,
+        _rows=lambda: (first, last),
+        _times=stamps,
+        _bounds=lambda: (_logical(starts, kind), _logical(starts + length, kind)),
+    )
+
+
+def _fitting(width: int, ends: Array) -> int:
+    """Return a width that can be taken from every end; a longer one is cut to reach the least integer."""
+    return min(width, int(ends[0]) - _LEAST, 2**63 - 1) if len(ends) else 0
+
+
+def _sorted_times(times: Column) -> tuple[Array, bool]:
+    """Return the times, and whether some are equal; refuse them if they descend."""
+    if not len(times.values):
+        return np.zeros(0, np.int64), False
+    if times.type.family not in ("integer", "temporal"):
+        raise InvalidArgumentError(f"times are {times.type}; they must be integers, dates or timestamps")
+    if times.valid is not None:
+        raise InvalidArgumentError(f"the time of row {int(np.argmin(times.valid))} is null; every row needs a time")
+    if times.values.dtype == np.uint64 and len(times.values) and times.values.max() >= 2**63:
+        raise InvalidArgumentError(f"the time {times.values.max()} does not fit int64")
+    stamps = np.ascontiguousarray(times.values.astype(np.int64, copy=False))
+    descents, ties = _bounds_kernels().count_disorder(stamps)
+    if times.type.family == "temporal" and (stamps[0] == NAT or (descents and stamps.min() == NAT)):
+        raise InvalidArgumentError(f"the time of row {int(np.argmin(stamps))} is null; every row needs a time")
+    if descents:
+        row = int(np.argmax(stamps[1:] < stamps[:-1])) + 1
+        here, above = _logical(stamps[row - 1 : row + 1], times.type)[::-1]
+        raise OutOfOrderError(f"times must be sorted: row {row} has {here}, after {above} in row {row - 1}")
+    return stamps, bool(ties)
+
+
+@cache
+def _bounds_kernels() -> Any:
+    return kernel_cache.load(standalone(count_disorder, trailing_windows), compiled=True)
+
+
+def _logical(stamps: Array, kind: ColumnType) -> Any:
+    if kind.family != "temporal":
+        return stamps
+    return logical_array(stamps, None, kind).to_numpy(zero_copy_only=False)
+
+
+def _positive(value: Any, name: str, shown: Any = None) -> int:
+    shown = value if shown is None else shown
+    if isinstance(value, str):
+        raise InvalidArgumentError(f"{name} is {value!r}, a duration; give times= too, or a number of rows")
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise InvalidArgumentError(f"{name} is {shown!r}; it must be a positive integer")
+    if value <= 0:
+        raise InvalidArgumentError(f"{name} is {shown!r}; it must be positive")
+    return int(value)

@@ -1,1 +1,0 @@
-"""The pipeline on Spark. Nothing here imports pyspark before it is used."""

@@ -1,0 +1,1 @@
+"""Keys to numbers: each combination of key values gets a small integer."""

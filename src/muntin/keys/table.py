@@ -1,0 +1,323 @@
+"""Keys as numbers: one or several columns of any type, each combination of values a small integer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.errors import ColumnTypeError, InvalidArgumentError, InvariantError, SnapshotError
+from muntin.keys import encoding
+from muntin.memory import room
+from muntin.types import Array
+
+_LEAST_KEYS = 64
+_LEAST_BYTES = 1024
+_FREE, _CAPACITY, _LIVE, _END = range(4)  # the tallies, see kernels/keying.py
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a table was at some moment: enough to forget the keys that have come since."""
+
+    tallies: tuple[int, ...]
+    epoch: int
+
+
+class KeyTable:
+    """Small numbers for keys, the same from push to push until they are released.
+
+    A key is a value of each column; null is a value like any other, NaN equals NaN, and -0.0 equals 0.0. Numbers that
+    were released are given again, the smallest of those released together first. About 40 bytes a key, and its own
+    bytes where it is more than one number or time.
+
+    >>> table = KeyTable([pa.string()])
+    >>> table.numbers([pa.array(["b", "a", None])], 3), table.numbers([pa.array(["c", "a"])], 2)
+    (array([0, 1, 2]), array([3, 1]))
+    >>> table.take(np.array([2, 3]))[0].to_pylist()
+    [None, 'c']
+    """
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        for kind in types:
+            encoding.require_key_type(kind)
+        self.types = tuple(types)
+        self._is_word = len(types) == 1 and encoding.is_word(types[0])
+        self._is_text = len(types) == 1 and encoding.is_text(types[0])
+        self._epoch = 0
+        self._dead = 0  # bytes of the arena that were released keys'
+        self._tallies = np.zeros(4, np.int64)
+        self._used = np.zeros(0, np.uint8)
+        self._fingerprints = np.zeros(0, np.uint64)
+        self._free = np.zeros(0, np.int64)
+        self._places = np.zeros((0, 2), np.int64)
+        self._arena = np.zeros(0 if self._is_word else _LEAST_BYTES, np.uint8)
+        self._same = np.zeros(0, np.int64)  # without columns all rows have one key
+        self._make_room(_LEAST_KEYS)
+
+    def __len__(self) -> int:
+        """Return how many keys are known. O(1)."""
+        return int(self._tallies[_LIVE])
+
+    @property
+    def capacity(self) -> int:
+        """One more than the greatest number in use. O(1)."""
+        return int(self._tallies[_CAPACITY])
+
+    def in_use(self) -> Array:
+        """Return the numbers of all keys, ascending. O(n)."""
+        return np.flatnonzero(self._used[: self.capacity])
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the table takes. O(1)."""
+        arrays = (self._slots, self._used, self._fingerprints, self._free, self._places, self._arena)
+        return sum(array.nbytes for array in arrays)
+
+    def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> Array:
+        """Return the number of each row's key; keys that are new get one. Expected O(bytes of the rows).
+
+        >>> KeyTable([pa.int64(), pa.bool_()]).numbers([pa.array([7, 7, 7]), pa.array([True, None, True])], 3)
+        array([0, 1, 0])
+        """
+        self._require(columns, rows)
+        if not self.types and rows > 1:
+            if rows > len(self._same) or not len(self):
+                self._same = np.full(rows, self._lookup((), 1)[0])
+            return self._same[:rows]
+        before = self.mark()
+        try:
+            return self._lookup(columns, rows)
+        except BaseException:  # no memory, or an interrupt
+            self.forget_since(before)
+            raise
+
+    def take(self, numbers: Array) -> list[pa.Array]:
+        """Return the keys of these numbers, a column of each type. O(bytes of the keys).
+
+        Of a dictionary that its type's indices cannot count, the indices are int64.
+
+        >>> table = KeyTable([pa.float32()])
+        >>> table.take(table.numbers([pa.array([-0.0, 1.5], pa.float32())], 2))[0].to_pylist()
+        [0.0, 1.5]
+        """
+        numbers = self._in_use(numbers)
+        valid = self._used[numbers] == 1
+        if self._is_word:
+            return [encoding.words_to_arrow(self._fingerprints[numbers], valid, self.types[0])]
+        starts, lengths = self._places[numbers].T.copy()
+        if self._is_text:
+            return [encoding.texts_to_arrow(self._arena, starts, lengths, valid, self.types[0])]
+        return encoding.rows_to_arrow(self._arena, starts, self.types)
+
+    def release(self, numbers: Array) -> None:
+        """Forget keys; their numbers may be given to others. Marks are void afterwards. Amortised O(1) a key.
+
+        >>> table = KeyTable([pa.int64()])
+        >>> table.release(table.numbers([pa.array([7, 8])], 2)[:1])
+        >>> table.numbers([pa.array([9, 8])], 2)
+        array([0, 1])
+        """
+        released = np.unique(self._in_use(numbers))[::-1].copy()  # so that the smallest is given first
+        if not len(released):
+            return
+        self._forget(released)
+        encoding.kernels().give_back(released, self._tallies, self._used, self._free)
+        self._epoch += 1
+        self._dead += 0 if self._is_word else int(self._places[released, 1].sum())
+        if 2 * self._dead > len(self._arena):
+            self._compact()
+        if 8 * self.capacity < len(self._used) > _LEAST_KEYS:
+            self._make_room(max(_LEAST_KEYS, 2 * self.capacity))
+
+    def mark(self) -> Mark:
+        """Return what `forget_since` needs to undo what comes now. O(1)."""
+        return Mark(tuple(self._tallies.tolist()), self._epoch)
+
+    def forget_since(self, mark: Mark) -> None:
+        """Forget the keys that were new since the mark, as if they had never come. Expected O(1) a key.
+
+        >>> table = KeyTable([pa.int64()])
+        >>> before = table.mark()
+        >>> table.numbers([pa.array([7, 8])], 2), len(table)
+        (array([0, 1]), 2)
+        >>> table.forget_since(before)
+        >>> len(table), table.capacity
+        (0, 0)
+        """
+        if mark.epoch != self._epoch:
+            raise InvalidArgumentError("keys were released since this mark, so nothing before that can be undone")
+        # What was taken from the free numbers still stands there, above those that are left.
+        again = self._free[self._tallies[_FREE] : mark.tallies[_FREE]]
+        again = again[again < mark.tallies[_CAPACITY]]
+        self._forget(np.concatenate((again, np.arange(mark.tallies[_CAPACITY], self.capacity))))
+        self._tallies[:] = mark.tallies
+
+    # ------------------------------------------------------------ state as arrays
+
+    def save(self) -> dict[str, Array]:
+        """Return the whole table as arrays by name: numbers, keys (an Arrow stream), free numbers. O(bytes)."""
+        numbers = np.flatnonzero(self._used).astype(np.int64)
+        names = [str(i) for i in range(len(self.types))]
+        batch = pa.RecordBatch.from_arrays(self.take(numbers), names=names)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        keys = np.frombuffer(sink.getvalue(), np.uint8).copy()
+        return {"numbers": numbers, "keys": keys, "free": self._free[: self._tallies[_FREE]].copy()}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace all keys by those that `save` returned; they keep their numbers. O(bytes).
+
+        >>> table, other = KeyTable([pa.int64()]), KeyTable([pa.int64()])
+        >>> other.release(other.numbers([pa.array([7, 8])], 2)[:1])
+        >>> table.load(other.save())
+        >>> table.numbers([pa.array([8, 9])], 2)
+        array([1, 0])
+        """
+        numbers, free = state["numbers"].astype(np.int64), state["free"].astype(np.int64)
+        taken = np.concatenate((numbers, free))
+        if len(np.unique(taken)) < len(taken) or (taken < 0).any():
+            raise SnapshotError("the snapshot is damaged: a key's number is there twice, or negative")
+        fresh = KeyTable(self.types)
+        try:
+            columns = pa.ipc.open_stream(pa.py_buffer(state["keys"].tobytes())).read_all().columns
+            fresh._require(columns, len(numbers))
+        except (pa.ArrowInvalid, ColumnTypeError, InvalidArgumentError) as error:
+            raise SnapshotError(f"the snapshot is damaged, or of other keys: {error}") from error
+        fresh._make_room(int(taken.max(initial=0)) + 1)
+        # A table in which just these numbers are free gives them in this order.
+        fresh._free[: len(numbers)] = numbers[::-1]
+        fresh._tallies[[_FREE, _CAPACITY]] = len(numbers), numbers.max(initial=-1) + 1
+        if not np.array_equal(fresh._lookup(columns, len(numbers)), numbers):
+            raise SnapshotError("the snapshot is damaged: a key is there twice")
+        fresh._free[: len(free)] = free
+        fresh._tallies[_FREE] = len(free)
+        self.__dict__.update({**vars(fresh), "_epoch": self._epoch + 1})
+
+    def check(self) -> None:
+        """Raise `InvariantError` unless every key is found under its number, and all counts agree. O(bytes)."""
+        used = np.flatnonzero(self._used).astype(np.int64)
+        held = self._slots[:, 1]
+        free = self._free[: self._tallies[_FREE]]
+        facts = {
+            "the slots hold other numbers than are in use": np.array_equal(np.sort(held[held > 0]) - 1, used),
+            "the number of keys is wrong": len(used) == len(self),
+            "the capacity is not one more than the greatest number": self.capacity == used.max(initial=-1) + 1,
+            "a free number is in use, or twice there": not self._used[free].any() and len(np.unique(free)) == len(free),
+            "a number below the capacity is neither free nor in use": (
+                len(used) + np.count_nonzero(free < self.capacity) == self.capacity
+            ),
+        }
+        before = self.mark()
+        facts["a key is not found under its number"] = np.array_equal(self._lookup(self.take(used), len(used)), used)
+        self.forget_since(before)
+        for message, holds in facts.items():
+            if not holds:
+                raise InvariantError(f"the table of keys is broken: {message}")
+
+    # ------------------------------------------------------------ within
+
+    def _require(self, columns: Sequence[Any], rows: int) -> None:
+        """Refuse columns of other types, or of another length."""
+        if len(columns) != len(self.types):
+            raise InvalidArgumentError(f"the key has {len(self.types)} columns, not {len(columns)}")
+        for i, (column, kind) in enumerate(zip(columns, self.types, strict=True)):
+            if encoding.without_indices(column.type) != encoding.without_indices(kind):
+                raise ColumnTypeError(f"column {i} of the key has the type {column.type}; it must stay {kind}")
+            if len(column) != rows:
+                raise InvalidArgumentError(f"column {i} of the key has {len(column)} rows, not {rows}")
+
+    def _in_use(self, numbers: Array) -> Array:
+        numbers = np.asarray(numbers, np.int64)
+        known = (numbers >= 0) & (numbers < self.capacity)
+        if known.all():
+            known = self._used[numbers] != 0
+        if not known.all():
+            raise InvalidArgumentError(f"{numbers[~known][0]} is not the number of a key; it may have been released")
+        return numbers
+
+    def _lookup(self, columns: Sequence[Any], rows: int) -> Array:
+        """Number the rows, with a stop wherever there is no more room: kernels cannot make any."""
+        numbers = room(rows, np.dtype(np.int64))
+        keys = [encoding.frozen(each) for each in self._encoded(columns, rows)]
+        kernel = encoding.kernels().number_words if self._is_word else encoding.kernels().number_bytes
+        done = 0
+        while done < rows:
+            places = () if self._is_word else (self._places, self._arena)
+            state = (self._slots, self._shift, self._tallies, self._used, self._fingerprints, self._free, *places)
+            with np.errstate(over="ignore"):  # hashes overflow, and uncompiled numbers would warn of it
+                done = kernel(*keys, done, *state, numbers)
+            if done < rows:
+                self._grow(0 if self._is_word else int(keys[1][done + 1] - keys[1][done]))
+        return numbers
+
+    def _encoded(self, columns: Sequence[Any], rows: int) -> tuple[Array, ...]:
+        """Return keys as a kernel reads them: words, or bytes and where they begin; and which are not null."""
+        arrays = [encoding.one_array(column) for column in columns]
+        if self._is_word:
+            return encoding.words_of(arrays[0]), encoding.mask_of(arrays[0])
+        if self._is_text:
+            return *encoding.texts_of(arrays[0]), encoding.mask_of(arrays[0])
+        return *encoding.rows_of(arrays, rows), np.zeros(0, np.bool_)
+
+    def _grow(self, length: int) -> None:
+        """Make room for a key of so many bytes, and as many more as there are."""
+        end = int(self._tallies[_END]) + length
+        if end > len(self._arena):
+            self._arena = _longer(self._arena, max(end, 2 * len(self._arena)))
+        else:
+            self._make_room(2 * len(self._used))
+
+    def _make_room(self, keys: int) -> None:
+        """Let there be room for at least so many numbers, and twice as many slots. O(keys)."""
+        bits = max(1, keys - 1).bit_length()
+        void = self._free[: self._tallies[_FREE]] >= 1 << bits
+        if void.any():
+            self._tallies[_FREE] -= np.count_nonzero(void)
+            self._free = self._free[: len(void)][~void]
+        self._used = _longer(self._used, 1 << bits)
+        self._fingerprints = _longer(self._fingerprints, 1 << bits)
+        self._free = _longer(self._free, 1 << bits)
+        self._places = _longer(self._places, 0 if self._is_word else 1 << bits)
+        self._slots = np.zeros(((2 << bits) + 1, 2), np.uint64)
+        self._shift = np.uint64(63 - bits)
+        with np.errstate(over="ignore"):
+            state = (self._tallies, self._used, self._fingerprints)
+            encoding.kernels().fill_slots(self._slots, self._shift, *state)
+
+    def _forget(self, numbers: Array) -> None:
+        with np.errstate(over="ignore"):
+            state = (self._tallies, self._used, self._fingerprints)
+            encoding.kernels().forget(numbers, self._slots, self._shift, *state)
+
+    def _compact(self) -> None:
+        """Put the bytes of all keys together again."""
+        used = np.flatnonzero(self._used)
+        starts, lengths = self._places[used].T.copy()
+        ends = np.cumsum(lengths)
+        end = int(lengths.sum())
+        arena = np.zeros(max(_LEAST_BYTES, 2 * end), np.uint8)
+        encoding.copy_runs(self._arena, starts, lengths, arena, ends - lengths)
+        self._places[used, 0] = ends - lengths
+        self._arena, self._tallies[_END], self._dead = arena, end, 0
+
+
+def _longer(array: Array, length: int) -> Array:
+    """Return an array of this length that begins as the other does."""
+    longer = np.zeros((length, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array[:length]
+    return longer
+
+
+def key_numbers(columns: list[Any], rows: int) -> tuple[Array, int]:
+    """Return the number of each row's key, in the order of appearance, and how many keys there are. O(bytes).
+
+    >>> key_numbers([pa.array(["b", "a", "b"]), pa.array([1, 1, None])], 3)
+    (array([0, 1, 2]), 3)
+    """
+    table = KeyTable([column.type for column in columns])
+    return table.numbers(columns, rows), len(table)

@@ -1,0 +1,335 @@
+"""`Query.explain` and `Stream.explain`: looks at what strategies were made for a plan, and says so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregators.choose import choose
+from muntin.arrays.runner import Run
+from muntin.arrays.spans import Span
+from muntin.columns import Column
+from muntin.durations import in_unit_of
+from muntin.errors import InvalidArgumentError
+from muntin.plans import expected
+from muntin.plans.assumed import types_of
+from muntin.plans.query_plan import Chosen, QueryPlan, StorePlan, WindowPlan
+from muntin.query.plan import Plan, plan_of
+from muntin.query.query import ProcessingTime, Query
+from muntin.streams.decisions import NOTHING, ROWS, VALUES, Facts, decide
+from muntin.streams.plan import CHOSEN_FROM, Forced, name_of, strategies_for, why_not
+from muntin.streams.row_slices.counted import Counted
+from muntin.streams.slices.run_set import RunSet
+from muntin.streams.slices.slice_set import SliceSet
+from muntin.streams.slices.slices import MANY_SLICES, Slices
+from muntin.streams.strategy import Strategy
+from muntin.types import ColumnType
+from muntin.windows.advancing import Delta
+from muntin.windows.base import Window
+from muntin.windows.counts import SlidingRows, TrailingRows
+from muntin.windows.mixed import RowsEvery
+from muntin.windows.own import ContextFree
+from muntin.windows.sessions import Session
+from muntin.windows.times import Cumulative, Sliding
+
+_MANY = 1000
+"""A number of rows where windows have as many as come."""
+_STEPS = {1: "where a slide brings fewer than eight rows", 100: "where it brings eight or more"}
+"""Rows from one window to the next, where they may be few or many."""
+_RIVALS = {
+    "buckets": ("none", "each window has a state of its own, into which each of its rows is combined"),
+    "tuple_tree": ("flat_fat", "a tree over the rows of each key; a window is a range of it"),
+    "pairs": ("lazy", "a window combines its slices when it is due"),
+    "cutty": ("flat_fat", "a tree over slices that begin where windows begin"),
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is explained: a query, its types, and the strategies that answer it."""
+
+    query: Query
+    windows: Mapping[int, Window]
+    """The windows as they were written."""
+    plan: Plan
+    strategies: Sequence[Strategy]
+    forced: Forced
+    assumed: Mapping[str, str]
+
+    def explained(self, keys: int, rows_per_second: float | None = None) -> QueryPlan:
+        """Return what will be done, with the state of so many keys, of which so many rows come each."""
+        query, plan = self.query, self.plan
+        stores = tuple(self._store(each, rows_per_second) for each in self.strategies)
+        known = [store.bytes for store in stores if store.bytes is not None]
+        return QueryPlan(
+            windows=tuple(self._window(i) for i in plan.windows),
+            stores=stores,
+            aggregates={name: str(each) for name, each in query.aggregates.items()},
+            key=tuple(query.key),
+            time=query.time,
+            time_type=str(plan.time_type),
+            unit=self._unit,
+            assumed=dict(self.assumed),
+            keys=keys,
+            bytes=keys * sum(known) if len(known) == len(stores) else None,
+            run=_run(query),
+            **_of_streams(query),
+        )
+
+    # ------------------------------------------------------------ units
+
+    @property
+    def _unit(self) -> str:
+        return "unit of time" if self.plan.time_type.family == "integer" else "second"
+
+    @property
+    def _ticks(self) -> float:
+        """How many ticks a second has; 1 where nobody knows."""
+        return 1 if self.plan.time_type.family == "integer" else _ticks_per_second(self.plan.time_type)
+
+    def _rate(self, per_tick: float | None) -> float | None:
+        return None if per_tick is None else per_tick * self._ticks
+
+    # ------------------------------------------------------------ windows
+
+    def _window(self, i: int) -> WindowPlan:
+        resolved = self.plan.windows[i]
+        alone = replace(self.plan, windows={i: resolved})
+        mine = next(each for each in self.strategies if i in each.plan.windows)
+        name = name_of(mine)
+        leaf = decide(Facts.of_plan(alone)).kept
+        edges = expected.edges_per_tick([resolved])
+        shared = expected.edges_per_tick(mine.plan.windows.values()) if isinstance(mine, Slices) else None
+        return WindowPlan(
+            window_id=i,
+            window=repr(self.windows[i]),
+            context=resolved.context.value,
+            measure=resolved.measure.value,
+            strategy=name,
+            not_by={
+                other: why.replace(repr(resolved), repr(self.windows[i])) for other, why in self._refusals(name, alone)
+            },
+            kept=_kept(mine, leaf.answer),
+            rule=leaf.rule,
+            must_keep=leaf.answer,
+            why=leaf.why,
+            edges=self._rate(edges),
+            slices=expected.slices_of_window(resolved, shared),
+            run=tuple(_run_by(alone, resolved)),
+        )
+
+    def _refusals(self, chosen: str, alone: Plan) -> Iterator[tuple[str, str]]:
+        """Yield the strategies that would have been taken before this one, and why they were not."""
+        asked = [] if self.forced.strategy == "auto" else [self.forced.strategy]
+        for name in dict.fromkeys((*asked, *CHOSEN_FROM)):
+            if name == chosen:
+                return
+            why = why_not(name, alone)
+            if why is not None:
+                yield name, why
+
+    # ------------------------------------------------------------ what is kept
+
+    def _store(self, strategy: Strategy, rows_per_second: float | None) -> StorePlan:
+        name, plan = name_of(strategy), strategy.plan
+        store = StorePlan(name, tuple(plan.windows), tuple(_merged_by(strategy)), *6 * (None,), 0, None)
+        if isinstance(strategy, Slices):
+            return self._of_slices(strategy, store)
+        return self._of_rows(plan, store, rows_per_second) if name in ("tuples", "tuple_tree") else store
+
+    def _of_slices(self, strategy: Slices, store: StorePlan) -> StorePlan:
+        plan = strategy.plan
+        slots = expected.slots_of(strategy.sets, plan, self._delay)
+        kept = decide(Facts.of_plan(plan)).kept.answer
+        grows = kept != NOTHING or not all(each.binding.fixed for each in strategy.sets)
+        lasts = any(isinstance(each, Session) for each in plan.windows.values())
+        return replace(
+            store,
+            slices_per_second=self._rate(expected.edges_per_tick(plan.windows.values())),
+            slices=None if slots is None else slots.slices,
+            slice_bytes=sum(each.slice_bytes for each in strategy.sets),
+            value_bytes=expected.VALUE_BYTES if kept == VALUES else None,
+            row_bytes=expected.row_bytes(plan.types) if kept == ROWS else None,
+            bytes=None if slots is None or grows else slots.bytes,
+            note="more while a session lasts longer" if lasts and len(plan.windows) > 1 else "",
+        )
+
+    def _of_rows(self, plan: Plan, store: StorePlan, rows_per_second: float | None) -> StorePlan:
+        held = [expected.time_held(each, self._delay, plan.lateness) for each in plan.windows.values()]
+        times = [each for each in held if each is not None]
+        row_time = max(times) / self._ticks if len(times) == len(held) else None
+        row_count = max(expected.rows_held(each) for each in plan.windows.values())
+        size = expected.row_bytes(plan.types) if store.strategy == "tuples" else None
+        rows = None if row_time is None else 0 if not row_time else _times(row_time, rows_per_second)
+        return replace(
+            store,
+            row_bytes=size,
+            row_time=row_time,
+            row_count=row_count,
+            bytes=None if size is None or rows is None else math.ceil((rows + row_count) * size),
+        )
+
+    @property
+    def _delay(self) -> int:
+        return in_unit_of(self.query.watermark, self.plan.time_type, "watermark")
+
+
+def explain(
+    query: Query,
+    schema: Any = None,
+    forced: Forced | None = None,
+    keys: int = 1000,
+    rows_per_second: float | None = None,
+    windows: Mapping[int, Window] | None = None,
+) -> QueryPlan:
+    """Say how a query would run over columns of these types: see `Query.explain`. `windows` are some of its windows."""
+    _require_positive(keys, "keys", int)
+    if rows_per_second is not None:
+        _require_positive(rows_per_second, "rows_per_second", int | float)
+    forced = Forced() if forced is None else forced
+    types = types_of(query, schema)
+    windows = dict(enumerate(query.windows)) if windows is None else windows
+    plan = plan_of(query, windows, types.columns, types.time)
+    subject = Subject(query, windows, plan, strategies_for(plan, forced), forced, types.assumed)
+    return subject.explained(keys, rows_per_second)
+
+
+def explain_running(subject: Subject, complete_from: Mapping[int, Any], metrics: Mapping[str, Any]) -> QueryPlan:
+    """Say how a query runs in a stream, with what is there now."""
+    plan = subject.explained(max(1, metrics["keys"]))
+    stores = tuple(
+        replace(store, now=each.metrics()) for store, each in zip(plan.stores, subject.strategies, strict=True)
+    )
+    windows = tuple(replace(each, complete_from=complete_from.get(each.window_id)) for each in plan.windows)
+    return replace(plan, windows=windows, stores=stores, now=dict(metrics))
+
+
+def _require_positive(value: Any, name: str, kind: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
+        raise InvalidArgumentError(f"{name} is {value!r}; it must be a positive number")
+
+
+def _times(duration: float, rate: float | None) -> float | None:
+    return None if rate is None else duration * rate
+
+
+def _kept(strategy: Strategy, must: str) -> str:
+    """Return what a strategy keeps of the rows of a window for which the tree says what must be."""
+    name = name_of(strategy)
+    if name in ("tuples", "tuple_tree"):
+        return ROWS
+    return NOTHING if name in _RIVALS else must
+
+
+def _merged_by(strategy: Strategy) -> Iterator[Chosen]:
+    """Yield what makes windows of what a strategy keeps."""
+    names = tuple(strategy.plan.aggregates)
+    if isinstance(strategy, Slices):
+        for each in strategy.sets:
+            yield _merger(strategy, each)
+    elif isinstance(strategy, Counted):
+        yield Chosen(names, "flat_fat", "a tree over slices in row numbers answers a window in O(log n) combines")
+    elif name_of(strategy) in _RIVALS:
+        yield Chosen(names, *_RIVALS[name_of(strategy)])
+    else:
+        yield Chosen(names, "the aggregators of run", "the rows that are kept are windows of a sorted table")
+
+
+def _merger(strategy: Slices, each: SliceSet) -> Chosen:
+    if isinstance(each, RunSet):
+        return Chosen(each.names, "selection", "found across the sorted values of the slices, which stay as they are")
+    if strategy.plan.merge != "auto":
+        return Chosen(each.binding.names, each.merger, "it was asked for")
+    most = strategy.shapes.most_slices()
+    if each.merger == "lazy":
+        why = (
+            f"a window has up to {most} slices, and a tree pays for more than {MANY_SLICES}"
+            if most
+            else "slices are few"
+        )
+    else:
+        why = f"a window has up to {most} slices, and a tree over them answers it in O(log n) combines"
+    return Chosen(each.binding.names, each.merger, why)
+
+
+# ---------------------------------------------------------------- run
+
+
+def _run_by(alone: Plan, window: Window) -> Iterator[Chosen]:
+    """Yield what merges the rows of a window in `run`: where that depends on how many rows come, for few and many."""
+    longest, overlap, step = _span(window)
+    columns = {name: Column(np.zeros(0, kind.physical), None, kind) for name, kind in alone.types.items()}
+    found: dict[tuple[str, ...], dict[str, Chosen]] = {}
+    for each in _STEPS if step is None else (step,):
+        span = Span(count=_MANY // each, longest=longest, overlap=overlap, trailing=False, time_type=alone.time_type)
+        for facts in Run(columns, _MANY // each * each, span, "auto", 1).facts(alone.aggregates):
+            rule, names = choose(facts), facts.binding.names
+            chosen = Chosen(names, rule.aggregator, rule.why, _STEPS.get(each, ""))
+            found.setdefault(names, {}).setdefault(rule.aggregator, chosen)
+    for choices in found.values():
+        yield from choices.values() if len(choices) > 1 else (replace(each, when="") for each in choices.values())
+
+
+def _span(window: Window) -> tuple[int, float, int | None]:
+    """Return the rows of the longest window, in how many windows a row may be, and the rows from one to the next."""
+    if isinstance(window, TrailingRows):
+        return window.range.count, window.range.count, 1
+    if isinstance(window, SlidingRows):
+        return window.range.count, math.ceil(window.range.count / window.every.count), min(window.every.count, _MANY)
+    if window.each_row:
+        return _MANY, _MANY, 1
+    if isinstance(window, Sliding | Cumulative | Delta):
+        return _MANY, math.ceil(window.range / window.every), None
+    overlaps = isinstance(window, ContextFree | RowsEvery)
+    return _MANY, 2.0 if overlaps else 1.0, None
+
+
+def _run(query: Query) -> str:
+    if query.time is None:
+        return "not possible: only a stream can tell when rows come"
+    order = "are promised to be in order" if query.ordered else "are sorted"
+    by = "key and time" if query.key else "time"
+    return f"rows {order} by {by}, unless they are in order already; then each window takes one pass over them"
+
+
+# ---------------------------------------------------------------- streams
+
+
+def _of_streams(query: Query) -> dict[str, Any]:
+    watermark = "the greatest time seen"
+    if query.watermark != 0:
+        watermark += f" less {query.watermark!r}"
+    lateness = "a window that was emitted never changes"
+    if query.allowed_lateness != 0:
+        lateness = f"a window that was emitted still changes for {query.allowed_lateness!r}, with revisions"
+    return {
+        "watermark": f"{watermark}, or what advance() says; a window is emitted when it reaches its end",
+        "lateness": f"{lateness}; rows that no window takes are in late",
+        "early": _early(query.emit_early),
+        "idle": "the watermark waits for rows"
+        if query.idle_timeout is None
+        else f"after {query.idle_timeout!r} without a row the watermark goes on with the clock",
+        "order": "rows come in order of time; one that does not is refused"
+        if query.ordered
+        else "rows come in any order",
+    }
+
+
+def _early(every: Any) -> str:
+    if every is None:
+        return "no window is emitted before it is due"
+    if isinstance(every, ProcessingTime):
+        return f"windows are emitted before they are due, too, every {every.duration!r} by the clock"
+    return f"windows are emitted before they are due, too, whenever event time has moved on by {every!r}"
+
+
+def _ticks_per_second(kind: ColumnType) -> float:
+    assert kind.logical is not None
+    if pa.types.is_date32(kind.logical):
+        return 1 / 86_400
+    return in_unit_of("1 second", kind, "a second")

@@ -1,0 +1,279 @@
+"""`muntin.Query`: windows and aggregates over rows with a time and perhaps a key. It says what, not how.
+
+Each engine is imported by the method that needs it, when that is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from muntin import _html
+from muntin.aggregations.aggregation import Aggregation
+from muntin.errors import InvalidArgumentError
+from muntin.windows import KINDS
+from muntin.windows.base import Window, any_sign, positive, sized
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from muntin.plans.query_plan import QueryPlan
+    from muntin.streams.stream import Stream
+
+
+@dataclass(frozen=True)
+class ProcessingTime:
+    """A duration by the clock, where one in event time could stand too.
+
+    >>> from muntin import ProcessingTime
+    >>> ProcessingTime("10 seconds")
+    ProcessingTime('10 seconds')
+    """
+
+    duration: Any
+
+    def __post_init__(self) -> None:
+        """Refuse what is no duration."""
+        positive(self.duration, "ProcessingTime")
+
+    def __repr__(self) -> str:
+        """Show it as it is written."""
+        return f"ProcessingTime({self.duration!r})"
+
+
+RESERVED = ("window", "window_id", "revision", "retracted")
+
+
+@dataclass(frozen=True)
+class Query:
+    """Windows over rows, and what to compute of each.
+
+    `aggregates` are named; `key` is a column, or several, of which each combination of values has windows of its own;
+    `time` is the column of event times. At the end every window that holds a row is an answer, but for windows by rows
+    that never filled (`partial=True` gives those too); `emit_empty=True` adds windows by time that hold none.
+
+    Of streams: the watermark is the greatest time seen less `watermark`, and a window is emitted when it reaches its
+    end; rows that come later still change it for the `allowed_lateness`. With `time=None` each row gets the clock's
+    time as it is pushed. When no row has come for the `idle_timeout` by the clock, the watermark goes on with the
+    clock. With `emit_early` windows are emitted before they are due, too, whenever event time has moved on by that, or
+    the clock, if it is a `ProcessingTime`. `ordered=True` promises that rows come in the order of their times: less is
+    kept then, and a row out of order is refused.
+
+    >>> import pyarrow as pa
+    >>> from muntin import Query, agg, window
+    >>> calls = pa.table({"ts": [1, 4, 12, 3], "region": ["n", "n", "n", "s"], "len": [7, 9, 2, 5]})
+    >>> query = Query([window.tumbling(10)], {"longest": agg.max("len")}, key="region", time="ts")
+    >>> query.run(calls).select(["region", "window", "longest"]).to_pylist()[0]
+    {'region': 'n', 'window': {'start': 0, 'end': 10}, 'longest': 9}
+    """
+
+    windows: Sequence[Window]
+    aggregates: Mapping[str, Aggregation]
+    key: Sequence[str] = ()
+    time: str | None = "ts"
+    watermark: Any = 0
+    allowed_lateness: Any = 0
+    partial: bool = False
+    emit_empty: bool = False
+    idle_timeout: Any = None
+    emit_early: Any = None
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no query."""
+        windows = [self.windows] if isinstance(self.windows, Window) else list(self.windows)
+        object.__setattr__(self, "windows", tuple(windows))
+        object.__setattr__(self, "key", (self.key,) if isinstance(self.key, str) else tuple(self.key))
+        object.__setattr__(self, "aggregates", dict(self.aggregates))
+        if not windows:
+            raise InvalidArgumentError("a query needs at least one window, such as window.tumbling('1 minute')")
+        for each in windows:
+            if not isinstance(each, Window):
+                raise InvalidArgumentError(f"a window is made by window.tumbling and its like; got {each!r}")
+            if not isinstance(each, KINDS):
+                raise InvalidArgumentError(
+                    f"{type(each).__name__} is a window of no known kind; derive it from window.ContextFree, if its "
+                    "edges depend on no row, or from window.ContextAware"
+                )
+        if not self.aggregates:
+            raise InvalidArgumentError("a query needs at least one aggregate, such as {'n': agg.count()}")
+        for name, aggregation in self.aggregates.items():
+            if not isinstance(aggregation, Aggregation):
+                raise InvalidArgumentError(f"the aggregate {name!r} is {aggregation!r}; give one like agg.max('v')")
+        for name in (*self.key, *self.aggregates):
+            if name in RESERVED:
+                raise InvalidArgumentError(f"{name!r} is a column of the answer already; give it another name")
+        twice = set(self.key) & set(self.aggregates)
+        if twice:
+            raise InvalidArgumentError(f"{min(twice)!r} is a key and an aggregate; give one of them another name")
+        self._require_durations()
+
+    def _require_durations(self) -> None:
+        for name in ("watermark", "allowed_lateness"):
+            if sized(any_sign(getattr(self, name), name), name) < 0:
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}; it must not be negative")
+        if self.time is not None and (not isinstance(self.time, str) or not self.time):
+            raise InvalidArgumentError(
+                f"time is {self.time!r}; give the name of a column, or None for the clock's time"
+            )
+        if self.idle_timeout is not None:
+            positive(self.idle_timeout, "idle_timeout")
+        if self.emit_early is not None and not isinstance(self.emit_early, ProcessingTime):
+            positive(self.emit_early, "emit_early")
+
+    def __repr__(self) -> str:
+        """Show it as it is written, without what was left out."""
+        windows = self.windows[0] if len(self.windows) == 1 else list(self.windows)
+        given = ((each.name, getattr(self, each.name), each.default) for each in fields(self)[2:])
+        options = "".join(f", {name}={_shown(value)}" for name, value, default in given if value != default)
+        return f"{type(self).__name__}({windows!r}, {self.aggregates!r}{options})"
+
+    def _repr_html_(self) -> str:
+        """Return a table, for notebooks."""
+        rows: list[tuple[str, object]] = [(f"window {i}", each) for i, each in enumerate(self.windows)]
+        rows += list(self.aggregates.items())
+        rows += [(each.name, _shown(getattr(self, each.name))) for each in fields(self)[2:5]]
+        return _html.table(type(self).__name__, rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the aggregates and the windows read."""
+        used = [column for each in self.aggregates.values() for column in each.columns]
+        return tuple(dict.fromkeys([*used, *(column for each in self.windows for column in each.columns)]))
+
+    def run(self, table: Any) -> pa.Table:
+        """Return the complete answer for a finite table, whose rows may be in any order.
+
+        O(n log n) to sort the rows where they are not, and O(1) combines a row for each window definition.
+        """
+        from muntin.tables.run import run
+
+        return run(self, table)
+
+    def explain(
+        self,
+        schema: Any = None,
+        strategy: str = "auto",
+        merge: str = "auto",
+        *,
+        keys: int = 1000,
+        rows_per_second: float | None = None,
+    ) -> QueryPlan:
+        """Say how this query would run: what answers each window and why, what is kept, and how much that is.
+
+        `schema` has the types of the columns: an Arrow schema, a mapping of names to Arrow types, or a table. Without
+        it they are assumed, and the plan says how. `strategy` and `merge` are as in `stream`. State is reckoned for a
+        number of `keys`; where rows are kept, for so many `rows_per_second` of each key (a unit of time, where times
+        are integers). No row is read.
+
+        >>> from muntin import Query, agg, window
+        >>> query = Query(window.sliding("1 hour", every="1 minute"), {"high": agg.max("v")}, watermark="10 seconds")
+        >>> plan = query.explain()
+        >>> plan.windows[0].strategy, plan.stores[0].slices, plan.stores[0].bytes
+        ('slices', 62, 3112)
+        >>> print(plan)
+        query
+          aggregates  high = agg.max('v')
+          key         none: all rows share their windows
+          time        ts, timestamp[us]
+          assumed     ts is timestamp[us], v is double; give schema= to have it exact
+        window 0
+          definition  window.sliding('1 hour', every='1 minute')
+          class       context free, measured in time
+          strategy    slices
+          rows        none is kept (out of order, commutative): a late row is combined with the state of its
+                      slice, whose edges do not depend on it
+          edges       0.01667 a second; a window has up to 60 slices
+          in run      high by two_stacks where a slide brings fewer than eight rows (at most three combines a
+                      row); high by boundary where it brings eight or more (a row is combined once, into a
+                      slice; a window is three combines of slices)
+        kept by slices
+          windows     0
+          slices      0.01667 a second and key, at most
+          merged by   high by lazy (a window has up to 60 slices, and a tree pays for more than 64)
+          state       32 bytes a slice, up to 62 at a time; up to 3.04 KiB a key, 2.97 MiB for 1,000 keys
+        run
+          how         rows are sorted by time, unless they are in order already; then each window takes one pass
+                      over them
+        stream
+          watermark   the greatest time seen less '10 seconds', or what advance() says; a window is emitted when
+                      it reaches its end
+          lateness    a window that was emitted never changes; rows that no window takes are in late
+          early       no window is emitted before it is due
+          idle        the watermark waits for rows
+          order       rows come in any order
+        """
+        from muntin.plans.explain import explain
+        from muntin.streams.plan import Forced
+
+        return explain(self, schema, Forced(strategy, merge), keys, rows_per_second)
+
+    def stream(
+        self,
+        snapshot: bytes | None = None,
+        *,
+        strategy: str = "auto",
+        merge: str = "auto",
+        clock: Callable[[], int] | None = None,
+    ) -> Stream:
+        """Return a stream that answers this query as rows come; with a snapshot, one that goes on from there.
+
+        `strategy` forces how rows are kept, for all windows that it can answer (see `explain`); `merge` forces what
+        merges slices into windows. `clock` gives the time in nanoseconds, `time.time_ns` unless
+        said; where the times of rows are integers, in their unit.
+
+        >>> from muntin import Query, agg, window
+        >>> stream = Query(window.session(5), {"n": agg.count()}, time="t").stream()
+        >>> stream.push({"t": [1, 2, 9]})["n"].to_pylist()
+        [2]
+        """
+        from muntin.streams.stream import Stream
+
+        return Stream(self, snapshot, strategy=strategy, merge=merge, clock=clock)
+
+    def spark(
+        self,
+        frame: DataFrame,
+        *,
+        buckets: int | None = None,
+        late: bool = False,
+        path: str = "auto",
+        pieces: int | None = None,
+    ) -> DataFrame:
+        """Return the answer for a Spark DataFrame as another one, with the same columns as `run` and `stream` have.
+
+        Of a streaming DataFrame: rows are judged by Spark's own watermark, which is recovered from the checkpoint, and
+        windows are emitted by the micro-batch after the one that moved it past their end. Keys are hashed into
+        `buckets`, each of which is one stateful call; their number is fixed by the checkpoint. With `late=True` there
+        is one more column, `late`: rows that no window took come as rows that are null but for it. Early results
+        are by what the batches before have seen, or by the time at which a batch began; write them in update mode.
+
+        Of any other: the answer of `run`, whatever the partitions. Rows of a key are brought together and sorted by
+        Spark, and a task answers all its keys, chunk by chunk, so that memory does not grow with the partition. A key
+        with more than its share of the rows is cut by time into `pieces` that overlap, so that all cores work on it;
+        to find such keys Spark counts rows before this returns, unless `pieces` is 1. `path` forces how: "python" as
+        said, "native" by Spark's own operators; `muntin.spark.explain` says what is chosen, and why.
+
+        Needs `pip install muntin[spark]`, and Java.
+        """
+        from muntin.spark import needs
+
+        needs.require_packages()
+        if frame.isStreaming:
+            from muntin.spark.streaming import streaming
+
+            return streaming(self, frame, buckets=buckets, late=late)
+        from muntin.spark.batch import batch, require_batch_options
+
+        require_batch_options(buckets, late)
+        return batch(self, frame, path=path, pieces=pieces)
+
+
+def _shown(value: Any) -> str:
+    """Show a value of an option; several columns as a list."""
+    if isinstance(value, tuple):
+        return repr(value[0]) if len(value) == 1 else repr(list(value))
+    return repr(value)

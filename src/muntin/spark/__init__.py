@@ -1,0 +1,12 @@
+"""What a user of `Query.spark` may need besides: a session, how a query is answered, what it has done, its late rows.
+
+Nothing here imports pyspark before it is used.
+"""
+
+from muntin.spark.batch import explain
+from muntin.spark.java import use_packaged_java
+from muntin.spark.late import split
+from muntin.spark.progress import Progress, progress
+from muntin.spark.session import session
+
+__all__ = ["Progress", "explain", "progress", "session", "split", "use_packaged_java"]

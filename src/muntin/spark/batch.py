@@ -1,0 +1,248 @@
+"""`Query.spark` for finite DataFrames: rows are brought together by key, sorted, and answered in chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from muntin.aggregations.binding import bind
+from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.query.query import Query
+from muntin.spark import native, survey
+from muntin.spark.own import send_by_value
+from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
+from muntin.spark.streaming import require_columns
+from muntin.spark.survey import LongKey, column
+from muntin.spark.task import ARRIVAL, PIECE, Task
+from muntin.streams.driven import ToldStream
+from muntin.tables.cuts import CUTTABLE
+from muntin.types import ColumnType
+from muntin.windows.base import Window
+from muntin.windows.own import ContextAware
+from muntin.windows.sessions import Session
+from muntin.windows.times import Cumulative, Sliding, Trailing
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+PATHS = ("auto", "python", "native")
+_SAME = ("window_id", "revision", "retracted")
+"""Columns that may be the same in every row: Spark adds them, so that they need not come from Python."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A query over a DataFrame, with everything settled that the types of the columns decide."""
+
+    query: Query
+    frame: DataFrame
+    """Just the columns that the query needs."""
+    rows: pa.Schema
+    answers: pa.Schema
+    """In types that Spark has."""
+    time: ColumnType
+    windows: list[Window]
+    ordered: bool
+    """Whether it matters which of two rows of equal time came first."""
+
+    @classmethod
+    def of(cls, query: Query, frame: DataFrame) -> Settled:
+        """Settle a query by a DataFrame's columns. No row is read."""
+        if query.time is None:
+            raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
+        schema = arrow_schema(frame)
+        require_columns(query, schema)
+        used = dict.fromkeys((*query.key, query.time, *query.columns))
+        schema = pa.schema([schema.field(name) for name in used])
+        # Nothing is late in what is finite: those durations need not fit its times.
+        sample = ToldStream(replace(query, watermark=0, allowed_lateness=0, emit_early=None), schema)
+        windows = [each.resolve(sample.time_type) for each in query.windows]
+        chosen = frame.select(*(column(frame, name) for name in used))
+        ordered = _order_matters(query, windows, sample)
+        return cls(query, chosen, schema, known_to_spark(sample.schema), sample.time_type, windows, ordered)
+
+    @property
+    def asks_for_arrival(self) -> bool:
+        """Whether some window is told rows in the order in which they came."""
+        return any(isinstance(each, ContextAware) for each in self.windows)
+
+    @property
+    def ticks(self) -> Column:
+        """The time as an integer in its own unit."""
+        from pyspark.sql import functions as F
+
+        time = column(self.frame, str(self.query.time))
+        kind: Any = self.time.logical
+        if self.time.family == "integer":
+            return time.cast("long")
+        if pa.types.is_date(kind):
+            return F.unix_date(time).cast("long")
+        if kind.tz is not None:
+            return F.unix_micros(time)
+        return F.timestamp_diff("MICROSECOND", F.lit("1970-01-01").cast("timestamp_ntz"), time)
+
+    def as_time(self, ticks: Column) -> Column:
+        """Return integers in the unit of the time as the answers have times."""
+        from pyspark.sql import functions as F
+
+        if self.time.family == "integer":
+            return ticks
+        return (
+            F.date_from_unix_date(ticks.cast("int"))
+            if pa.types.is_date(self.time.logical)
+            else F.timestamp_micros(ticks)
+        )
+
+
+def _order_matters(query: Query, windows: list[Window], sample: ToldStream) -> bool:
+    if not all(isinstance(each, Sliding | Cumulative | Trailing | Session) for each in windows):
+        return True
+    binding = bind(query.aggregates, sample.column_types, time=sample.time_type)
+    uses_time = any(part.uses_time for part in binding.parts)
+    every = query.aggregates.values()
+    return uses_time or not all(each.commutative and each.kind != "holistic" for each in every)
+
+
+def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | None = None) -> DataFrame:
+    """Return a DataFrame of the answers to a query over another one."""
+    settled = Settled.of(query, frame)
+    if chosen(settled, path)[0] == "native":
+        return native.native(settled)
+    send_by_value(query)
+    long = _long_keys(settled, pieces)
+    rows = _together(settled, long)
+    numbered = [piece for each in long for piece in each.pieces]
+    constant = _SAME if len(settled.windows) == 1 else _SAME[1:]
+    answers = pa.schema([field for field in settled.answers if field.name not in constant])
+    task = Task(query, settled.rows, answers, settled.asks_for_arrival, dict(enumerate(numbered)), _horizon(settled))
+    found = rows.mapInArrow(task, spark_schema(answers))
+    return _with_constants(found, settled.answers, constant)
+
+
+def chosen(settled: Settled, path: str) -> tuple[str, str]:
+    """Return the path that answers a query, and why."""
+    if path not in PATHS:
+        raise InvalidArgumentError(f"path is {path!r}; it is one of {', '.join(PATHS)}")
+    if path == "python":
+        return path, "as was asked for"
+    problem = native.refused(settled)
+    if path == "native":
+        if problem is not None:
+            raise UnsupportedOperationError(f"Spark's own operators cannot answer this query: {problem}")
+        return path, "as was asked for"
+    if problem is not None:
+        return "python", problem
+    if not native.is_faster(settled):
+        return "python", "a window holds several slices, and Spark's own operators would copy each into several windows"
+    return "native", "all windows are tumbling, and Spark knows every aggregate"
+
+
+def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> str:
+    """Say how `Query.spark` answers a query over a DataFrame, and why. No row is read.
+
+    Of a finite DataFrame: which path runs, and which windows need all rows of a key in one task.
+    """
+    if frame.isStreaming:
+        return "streaming: rows are grouped by buckets of keys, and answered by one stateful call a bucket"
+    settled = Settled.of(query, frame)
+    name, why = chosen(settled, path)
+    if name == "native":
+        return f"path native: {why}\n  rows are aggregated into slices, and slices into windows, by Spark alone"
+    lines = [f"path python: {why}", f"  rows are sorted by {', '.join([*query.key, str(query.time)])}, by Spark"]
+    lines += ["  and by arrival among equal times, which matters here"] if settled.ordered else []
+    held = [repr(each) for each in settled.windows if not isinstance(each, CUTTABLE)]
+    whole = _whole(settled)
+    lines += [f"  {each} needs all rows of a key at once: a task holds a key in memory" for each in held]
+    if whole:
+        lines += [f"  each key is answered in one task, because {each}" for each in whole]
+    else:
+        lines += ["  a key with more than its share of the rows is cut by time into pieces that overlap by a window"]
+    return "\n".join(lines)
+
+
+def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, ...]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    # What is null nowhere is still declared as what Spark cannot know to be so, as in the answers of streams.
+    values = {"window_id": "0L", "revision": "0L", "retracted": "false"}
+    return found.select(
+        *(F.expr(values[name]).alias(name) if name in constant else column(found, name) for name in answers.names)
+    )
+
+
+def _whole(settled: Settled) -> list[str]:
+    """Return why keys are not cut, however long they are."""
+    reasons = [f"{each!r} cannot be cut by time" for each in settled.windows if survey.reach([each]) is None]
+    if settled.query.emit_empty:
+        reasons.append("windows without rows are asked for")
+    floats = [name for name in settled.query.key if pa.types.is_floating(settled.rows.field(name).type)]
+    return reasons + [f"the key {name!r} is a float, and Spark counts both zeros as one" for name in floats]
+
+
+def _long_keys(settled: Settled, pieces: int | None) -> list[LongKey]:
+    if pieces is not None and (isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1):
+        raise InvalidArgumentError(f"pieces is {pieces!r}; give how many a long key may be cut into")
+    slots = settled.frame.sparkSession.sparkContext.defaultParallelism
+    back = survey.reach(settled.windows)
+    if back is None or _whole(settled) or (slots if pieces is None else pieces) == 1:
+        return []
+    return survey.long_keys(settled.frame, settled.query, settled.ticks, back, slots, pieces)
+
+
+def _together(settled: Settled, long: list[LongKey]) -> DataFrame:
+    """Return the rows, those of a key in one partition and sorted; of a long key, those of a piece."""
+    from pyspark.sql import functions as F
+
+    frame, query = _with_one_zero(settled), settled.query
+    if settled.ordered:
+        frame = frame.withColumn(ARRIVAL, F.monotonically_increasing_id())
+    keys = [column(frame, name) for name in query.key]
+    if long:
+        frame = frame.withColumn(PIECE, F.explode(survey.pieces_of(frame, query, settled.ticks, long)))
+        frame = _placed(frame, keys, sum(len(each.pieces) for each in long))
+    else:
+        frame = frame.repartition(*keys) if keys else frame.repartition(1)
+    order: list[Any] = [*keys, column(frame, str(query.time))]
+    rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if settled.ordered else []))
+    return rows if settled.asks_for_arrival else rows.drop(ARRIVAL)  # once sorted, few need the number itself
+
+
+def _placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
+    """Give each piece a partition of its own, and all other keys some more."""
+    from pyspark.sql import functions as F
+
+    session = frame.sparkSession
+    others = 0
+    place = F.col(PIECE)
+    if keys:
+        partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+        others = min(partitions, 4 * session.sparkContext.defaultParallelism)
+        place = F.when(place < 0, F.pmod(F.hash(*keys), F.lit(others))).otherwise(place + others)
+    return frame.repartitionById(pieces + others, place.cast("int"))
+
+
+def _with_one_zero(settled: Settled) -> DataFrame:
+    """Return the rows with -0.0 in a key as 0.0: they are one key."""
+    frame = settled.frame
+    for name in settled.query.key:
+        if pa.types.is_floating(settled.rows.field(name).type):
+            kind = frame.schema[name].dataType
+            frame = frame.withColumn(name, (column(frame, name) + 0.0).cast(kind))
+    return frame
+
+
+def _horizon(settled: Settled) -> int | None:
+    from pyspark.sql import functions as F
+
+    if not settled.query.emit_empty:
+        return None
+    (row,) = settled.frame.agg(F.max(settled.ticks)).collect()
+    return None if row[0] is None else int(row[0])
+
+
+def require_batch_options(buckets: int | None, late: bool) -> None:
+    """Refuse what only streams have."""
+    if buckets is not None or late:
+        raise UnsupportedOperationError("buckets and late are for streaming DataFrames; this one is finite")

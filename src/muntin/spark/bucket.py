@@ -1,0 +1,155 @@
+"""One bucket in one batch: what is due goes out, rows go in, state is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.errors import SnapshotError
+from muntin.query.query import Query
+from muntin.spark.clock import Clock
+from muntin.spark.cutter import from_table
+from muntin.spark.memory import MEMORY
+from muntin.spark.pack import as_binary, from_binary
+from muntin.spark.state import BucketState, Header, facts_of
+from muntin.streams import snapshots
+from muntin.streams.driven import ToldStream
+
+COUNTS = ("rows", "late", "dropped", "windows", "revisions", "retractions", "keys", "slices", "bytes", "written")
+"""What a call counts: rows that came, that were behind the watermark and that no window took; windows that were
+emitted, those of them that were emitted before, and that are no more; then of the bucket as it is now its keys, slices
+and bytes of state, and of these the bytes that were written."""
+RESULT_DDL = "answers binary, late_rows binary, " + ", ".join(f"{name} long" for name in COUNTS)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every bucket of a query must know."""
+
+    query: Query
+    schema: pa.Schema
+    """The columns of the rows that come."""
+    clock: Clock
+    buckets: int
+    late: bool = False
+    """Whether late rows are wanted, rather than only counted."""
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What a checkpoint must agree with, as text."""
+        types = {f"type of {field.name}": str(field.type) for field in self.schema}
+        return {**snapshots.facts(self.query), **types, "buckets": str(self.buckets)}
+
+
+class Bucket:
+    """Runs one bucket for one call."""
+
+    def __init__(self, job: Job, handle: Any, state: BucketState) -> None:
+        self.job = job
+        self.handle = handle
+        self.state = state
+
+    def run(self, packed: Sequence[tuple[bytes, bool]], watermark: int, clock: int) -> Iterator[dict[str, Any]]:
+        """Take rows, and slices of rows, or none; yield what comes of it.
+
+        `watermark` and `clock`, when the batch began, are Spark's, in milliseconds.
+        """
+        header = self.state.header()
+        if header is None and not packed:
+            return  # it was only woken
+        stream = self._stream(header, clock * 1_000_000)
+        now = self.job.clock.ticks(watermark)
+        tables = []
+        if now is not None:
+            stream.tell(now)
+            tables.append(stream.emit())  # what was due before these rows came
+        early = stream.is_early()
+        before = stream.metrics()
+        tables += [stream.emit() for _ in self._take(stream, packed) if stream.watermark is not None]
+        if early:
+            tables.append(stream.emit(early=True))
+        late = stream.take_late()
+        written = self._keep(stream, header, watermark)
+        answers = pa.concat_tables(tables) if tables else stream.schema.empty_table()
+        yield {**self._packed(answers, late), **self._counts(stream, before, answers), "written": written}
+
+    def _take(self, stream: ToldStream, packed: Iterable[tuple[bytes, bool]]) -> Iterator[None]:
+        """Take what has come, slices together and rows together; stop after each."""
+        rows: list[pa.Table] = []
+        slices: list[pa.Table] = []
+        for data, sliced in packed:
+            (slices if sliced else rows).append(from_binary(data))
+        if slices:
+            assert stream.slices
+            stream.take_slices(*from_table(pa.concat_tables(slices), stream.slices[0]))
+            yield
+        if rows:
+            stream.take(pa.concat_tables(rows))
+            yield
+
+    def _stream(self, header: Header | None, now: int) -> ToldStream:
+        job = self.job
+        if header is None:
+            return ToldStream(job.query, job.schema, now)
+        # Also of a stream that is at hand: its worker may have outlived the query that it was made for.
+        added = require_compatible(facts_of(header), snapshots.facts(job.query))
+        windows = job.query.windows
+        known = len(windows) - added
+        stream = MEMORY.take(header.stamp)
+        if stream is None:
+            older = replace(job.query, windows=windows[:known]) if added else job.query
+            stream = ToldStream.load(older, job.schema, self.state.read(header), now)
+        stream.now = now
+        for window in windows[known:]:
+            stream.add(window)
+        return stream
+
+    def _keep(self, stream: ToldStream, old: Header | None, watermark: int) -> int:
+        """Write the state, and be called again as soon as the watermark has moved; return the bytes written."""
+        if old is not None and old.timer >= 0:
+            self.handle.deleteTimer(old.timer)
+        if stream.is_empty:
+            if old is not None:
+                self.state.clear()
+            return 0
+        timer = max(watermark, 0) + 1
+        self.handle.registerTimer(timer)
+        header, written = self.state.write(stream.save(), timer, old)
+        MEMORY.keep(header.stamp, stream, int(stream.metrics()["bytes"] or 0))
+        return written
+
+    def _packed(self, answers: pa.Table, late: pa.Table) -> dict[str, Any]:
+        return {
+            "answers": as_binary(answers) if answers.num_rows else None,
+            "late_rows": as_binary(late) if late.num_rows and self.job.late else None,
+        }
+
+    def _counts(self, stream: ToldStream, before: dict[str, Any], answers: pa.Table) -> dict[str, int]:
+        after: dict[str, Any] = stream.metrics()
+        counts = {name: after[name] - before[name] for name in ("rows", "late", "dropped")}
+        counts |= {name: after[name] for name in ("keys", "slices", "bytes")}
+        counts["windows"] = answers.num_rows
+        counts["revisions"] = (answers["revision"].to_numpy() > 0).sum()
+        counts["retractions"] = pc.sum(answers["retracted"]).as_py() or 0
+        return {name: int(count) for name, count in counts.items()}
+
+
+def require_compatible(saved: dict[str, str], asked: dict[str, str]) -> int:
+    """Return how many windows were added at the end; refuse whatever else is not as it was.
+
+    >>> require_compatible({"window 0": "a"}, {"window 0": "a", "window 1": "b"})
+    1
+    """
+    added = [name for name in asked if name not in saved and name.startswith("window ")]
+    for name in dict.fromkeys((*saved, *asked)):
+        if saved.get(name) != asked.get(name) and name not in added:
+            hint = f"; pass buckets={saved[name]}" if name == "buckets" else ""
+            raise SnapshotError(
+                f"the checkpoint is of another query: its {name} is {saved.get(name, 'none')}, this one's is "
+                f"{asked.get(name, 'none')}{hint}. Go on with the query it was made for, or begin with a new checkpoint"
+            )
+    return len(added)

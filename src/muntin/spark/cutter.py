@@ -1,0 +1,106 @@
+"""Rows cut into slices where they are: what then goes over the network is a slice, not its rows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.columns import select
+from muntin.durations import BEFORE_TIME
+from muntin.query.query import Query
+from muntin.spark.buckets import Keyed
+from muntin.streams.driven import ToldStream
+from muntin.streams.slices.partials import Partials
+from muntin.streams.slices.slices import Slices
+from muntin.streams.strategy import Batch
+from muntin.tables.run import time_column
+from muntin.types import Array
+
+_FEW = 4
+"""With fewer rows a slice than this it is cheaper to send the rows."""
+_AGAIN = 16
+"""After so many tries it is tried again."""
+
+
+class Cutter:
+    """Cuts rows into slices, as long as that makes them fewer."""
+
+    def __init__(self, query: Query, slices: Slices) -> None:
+        self.query = query
+        # `early` has every slice count its rows; nothing is ever emitted here.
+        self.slices = Slices(replace(slices.plan, early=True))
+        self._waits = 0
+
+    @classmethod
+    def of(cls, query: Query, schema: pa.Schema) -> Cutter | None:
+        """Return a cutter for a query, or None where slices of rows elsewhere cannot be put together."""
+        slices = ToldStream(query, schema).slices
+        if not slices or len(slices) != 1 or slices[0].shapes.own.each:
+            return None
+        return cls(query, slices[0])
+
+    def cut(self, table: pa.Table, keyed: Keyed) -> tuple[pa.Table, Array] | None:
+        """Return the slices of rows as a table, and the bucket of each; None where rows had better be sent."""
+        if self._waits > 0:
+            self._waits -= 1
+            return None
+        times = time_column(table, str(self.query.time)).values.astype(np.int64, copy=False)
+        batch = Batch(keyed.numbers, times, select(table, self.query.columns))
+        self.slices.take(batch, BEFORE_TIME)
+        partials = self.slices.give_partials()
+        if len(partials.keys) * _FEW > table.num_rows:
+            self._waits = _AGAIN
+        which = pa.array(partials.keys)
+        return as_table([column.take(which) for column in keyed.columns], partials), keyed.buckets[partials.keys]
+
+
+def as_table(keys: list[Any], partials: Partials) -> pa.Table:
+    """Return slices as a table: the key columns by their place, then what a slice has, its states as bytes."""
+    columns = {f"key {i}": column for i, column in enumerate(keys)}
+    columns |= {name: pa.array(getattr(partials, name)) for name in ("low", "high", "count")}
+    for i, states in enumerate(partials.states):
+        data = pa.py_buffer(np.ascontiguousarray(states).view(np.uint8).reshape(-1))
+        columns[f"state {i}"] = pa.Array.from_buffers(pa.binary(states.itemsize), len(states), [None, data])
+    return pa.table(columns)
+
+
+def from_table(table: pa.Table, slices: Slices) -> tuple[list[Any], Partials]:
+    """Return the key columns and slices that `as_table` was given."""
+    keys = [table[name] for name in table.column_names if name.startswith("key ")]
+    low, high, count = (table[name].to_numpy() for name in ("low", "high", "count"))
+    states = [_states(table[f"state {i}"], each.binding.dtype) for i, each in enumerate(slices.sets)]
+    return keys, Partials(low, low, high, count, states)
+
+
+def _states(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> Array:
+    """Return states as they were; each chunk is read from its own part of a buffer."""
+    parts = [
+        np.frombuffer(chunk.buffers()[1], np.uint8)[chunk.offset * dtype.itemsize :][: len(chunk) * dtype.itemsize]
+        for chunk in column.chunks
+    ]
+    states = np.empty(len(column), dtype)
+    states.view(np.uint8)[:] = np.concatenate(parts) if parts else np.zeros(0, np.uint8)
+    return states
+
+
+class Cutters:
+    """The cutters of this process by their query's token: a worker is given a new copy of the query for each task."""
+
+    def __init__(self, most: int = 8) -> None:
+        self.most = most
+        self._known: OrderedDict[str, Cutter | None] = OrderedDict()
+
+    def get(self, token: str, query: Query, schema: pa.Schema) -> Cutter | None:
+        """Return the cutter of a query; None where there is none."""
+        if token not in self._known:
+            self._known[token] = Cutter.of(query, schema)
+            while len(self._known) > self.most:
+                self._known.popitem(last=False)
+        return self._known[token]
+
+
+CUTTERS = Cutters()

@@ -1,0 +1,29 @@
+"""Answers and late rows, which leave a query as one DataFrame, as two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muntin.errors import ColumnError
+from muntin.spark.unpack import LATE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def split(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Return the answers and the late rows of a batch of `q.spark(df, late=True)`: for `foreachBatch`.
+
+        def write(batch, number):
+            batch.persist()
+            answers, late = muntin.spark.split(batch)
+            answers.write.mode("overwrite").parquet(f"answers/{number}")
+            late.write.mode("overwrite").parquet(f"late/{number}")
+            batch.unpersist()
+
+    Without `persist` Spark would answer the batch twice, and some versions of it would count its rows twice.
+    """
+    if LATE not in frame.columns:
+        raise ColumnError(f"there is no column {LATE!r}; ask for late rows with q.spark(df, late=True)")
+    column = frame[LATE]
+    return frame.where(column.isNull()).drop(LATE), frame.where(column.isNotNull()).select(f"{LATE}.*")

@@ -1,0 +1,187 @@
+"""Batch queries by Spark's own operators, where these give the same answers: no row leaves the JVM.
+
+In two levels: rows are aggregated into slices, as long as all the edges of windows allow, and each slice is copied into
+the windows that hold it. So what is copied is slices, not rows. Measured, that is faster than Python where windows are
+one slice each; where they are more, only if a slice holds many rows, which nobody knows before: then it must be asked
+for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from muntin import aggregations as agg
+from muntin.aggregations.aggregation import Aggregation
+from muntin.spark.schemas import spark_schema
+from muntin.spark.survey import column
+from muntin.windows.base import Window
+from muntin.windows.times import Sliding
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from muntin.spark.batch import Settled
+
+_KNOWN = ("count", "sum", "min", "max", "mean")
+
+
+def refused(settled: Settled) -> str | None:
+    """Return why Spark's own operators cannot answer a query; None where they can."""
+    query = settled.query
+    for definition in settled.windows:
+        if type(definition) is not Sliding:
+            return f"{definition!r} is neither tumbling nor sliding by time"
+    for name, each in query.aggregates.items():
+        how = _known(each)
+        if how is None:
+            return f"{name} is {each!r}, and not one of {', '.join(_KNOWN)}"
+        for read in each.columns:
+            kind = settled.rows.field(read).type
+            if not _same_numbers(how, kind):
+                return f"{name} reads {read!r}, which holds {kind}: Spark's {how} of it may differ in the end"
+    kind = settled.rows.field(query.time).type
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        return f"the time column {query.time!r} has no zone"
+    if query.emit_empty:
+        return "windows without rows are asked for"
+    if any(pa.types.is_floating(settled.rows.field(name).type) for name in query.key):
+        return "a key is a float, of which Spark takes both zeros for one"
+    if native(settled).schema.simpleString() != spark_schema(settled.answers).simpleString():
+        return "Spark gives other types"
+    return None
+
+
+def _known(aggregation: Aggregation) -> str | None:
+    """Return the name of an aggregation that Spark has, too; None of one that it has not."""
+    if len(aggregation.columns) > 1:
+        return None
+    names = _KNOWN if aggregation.columns else ("count",)
+    return next((name for name in names if getattr(agg, name)(*aggregation.columns) == aggregation), None)
+
+
+def _same_numbers(how: str, kind: pa.DataType) -> bool:
+    """Say whether Spark's aggregate is the same of all numbers, but for the order in which floats are added."""
+    if how == "count":
+        return True
+    if how in ("min", "max"):
+        return bool(pa.types.is_integer(kind) or pa.types.is_float64(kind))
+    if how == "mean":
+        # Spark adds integers as floats: exact as long as the sum has 53 bits.
+        return bool(pa.types.is_float64(kind) or (pa.types.is_integer(kind) and kind.bit_width <= 16))
+    return bool(pa.types.is_float64(kind) or (pa.types.is_integer(kind) and kind.bit_width <= 32))
+
+
+def slices_of(window: Window) -> int:
+    """Return how many slices a window holds.
+
+    >>> from muntin import window
+    >>> slices_of(window.sliding(60, every=20)), slices_of(window.sliding(50, every=20))
+    (3, 5)
+    """
+    assert isinstance(window, Sliding)
+    return int(window.range // math.gcd(window.range, window.every))
+
+
+def is_faster(settled: Settled) -> bool:
+    """Say whether Spark's own operators are faster, however many rows a slice holds."""
+    return all(slices_of(each) == 1 for each in settled.windows)
+
+
+def native(settled: Settled) -> DataFrame:
+    """Return the answers as a DataFrame. Each row is looked at once for each window definition."""
+    parts = [_window(settled, i, each) for i, each in enumerate(settled.windows) if isinstance(each, Sliding)]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.unionByName(part)
+    return whole
+
+
+def _window(settled: Settled, window_id: int, each: Sliding) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    query, frame = settled.query, settled.frame
+    step = math.gcd(each.range, each.every)
+    keys = [f"key {i}" for i in range(len(query.key))]
+    read = {name: f"value {i}" for i, name in enumerate(query.columns)}
+    rows = frame.select(
+        *(column(frame, name).alias(alias) for name, alias in zip(query.key, keys, strict=True)),
+        *(column(frame, name).alias(alias) for name, alias in read.items()),
+        _floor(_required(settled), step, each.offset % step).alias("slice"),
+    )
+    partials = [
+        (alias, how, first.alias(alias))
+        for i, one in enumerate(query.aggregates.values())
+        for alias, how, first in _partials(one, f"part {i}", _source(one, read))
+    ]
+    slices = rows.groupBy(*_named(keys), "slice").agg(*(first for _, _, first in partials))
+    # The windows that hold a slice begin at the multiples of `every` from here on.
+    last = _floor(F.col("slice"), each.every, each.offset)
+    starts = F.sequence(last - (each.range - step) // each.every * each.every, last, F.lit(each.every))
+    if each.range != step:
+        held = slices.withColumn("start", F.explode(F.filter(starts, lambda t: t + each.range > F.col("slice"))))
+        merged = held.groupBy(*_named(keys), "start").agg(
+            *(getattr(F, how)(F.col(f"`{alias}`")).alias(alias) for alias, how, _ in partials)
+        )
+    else:
+        merged = slices.withColumnRenamed("slice", "start")
+    bounds = F.struct(
+        settled.as_time(F.col("start")).alias("start"), settled.as_time(F.col("start") + each.range).alias("end")
+    )
+    return merged.select(
+        *(F.col(f"`{alias}`").alias(name) for name, alias in zip(query.key, keys, strict=True)),
+        bounds.alias("window"),
+        F.lit(window_id).cast("long").alias("window_id"),
+        *(_result(one, f"part {i}").alias(name) for i, (name, one) in enumerate(query.aggregates.items())),
+        F.lit(0).cast("long").alias("revision"),
+        F.lit(False).alias("retracted"),
+    )
+
+
+def _required(settled: Settled) -> Column:
+    """Return the times; Spark fails at one that is null."""
+    from pyspark.sql import functions as F
+
+    text = f"the time column {settled.query.time!r} is null in some row; every row needs a time"
+    return F.coalesce(settled.ticks, F.raise_error(F.lit(text)).cast("long"))
+
+
+def _named(names: list[str]) -> list[str]:
+    return [f"`{name}`" for name in names]
+
+
+def _floor(ticks: Column, step: int, offset: int) -> Column:
+    """Return the last multiple of a step, plus an offset, that is not after a time."""
+    from pyspark.sql import functions as F
+
+    return ticks - F.pmod(ticks - offset, F.lit(step))
+
+
+def _source(aggregation: Aggregation, read: dict[str, str]) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col(f"`{read[aggregation.columns[0]]}`") if aggregation.columns else F.lit(1)
+
+
+def _partials(aggregation: Aggregation, alias: str, value: Column) -> list[tuple[str, str, Column]]:
+    """Return what a slice has of an aggregate: a name, how two are put together, and how it is made of rows."""
+    from pyspark.sql import functions as F
+
+    how = str(_known(aggregation))
+    if how == "count":
+        return [(alias, "sum", F.count(value))]
+    if how == "mean":
+        return [(alias, "sum", F.sum(value)), (f"{alias} n", "sum", F.count(value))]
+    return [(alias, how, getattr(F, how)(value))]
+
+
+def _result(aggregation: Aggregation, alias: str) -> Column:
+    from pyspark.sql import functions as F
+
+    whole = F.col(f"`{alias}`")
+    if _known(aggregation) != "mean":
+        return whole
+    count = F.col(f"`{alias} n`")
+    return F.when(count > 0, whole.cast("double") / count)

@@ -1,0 +1,46 @@
+"""One's own windows on the way to the workers, which may not have the module that they are defined in."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from muntin.query.query import Query
+
+
+def send_by_value(query: Query) -> None:
+    """Have the classes of one's own windows sent as they are, not by the names of their modules.
+
+    Spark sends what `__main__` holds, but only names what modules hold; it adds files that it was told of to the path
+    of its workers, but not to that of the process that looks at a stateful query first. Installed packages are
+    everywhere, and stay names. Aggregations and policies are sent as their source.
+    """
+    import pyspark.cloudpickle
+
+    cloudpickle: Any = pyspark.cloudpickle
+    for window in query.windows:
+        module = sys.modules.get(type(window).__module__)
+        if module is None or module.__name__ == "__main__" or is_installed(module):
+            continue
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            cloudpickle.dumps(window)
+        except Exception:  # noqa: BLE001  # whatever its module holds that cannot be sent: then the name must do
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def is_installed(module: ModuleType) -> bool:
+    """Say whether a module is a part of Python, or of an installed package.
+
+    >>> import json
+    >>> is_installed(json), is_installed(sys)
+    (True, True)
+    """
+    where = getattr(module, "__file__", None)
+    if where is None:
+        return True
+    places = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")]
+    return module.__name__.startswith("muntin.") or any(Path(where).resolve().is_relative_to(p) for p in places)

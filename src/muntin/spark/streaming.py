@@ -1,0 +1,132 @@
+"""`Query.spark` for streaming DataFrames: rows are packed, grouped by bucket, answered, and unpacked."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from muntin.errors import ColumnError, InvalidArgumentError
+from muntin.query.query import ProcessingTime, Query
+from muntin.spark import buckets as spread
+from muntin.spark import needs
+from muntin.spark.bucket import COUNTS, RESULT_DDL, Job
+from muntin.spark.clock import Clock
+from muntin.spark.own import send_by_value
+from muntin.spark.pack import PACKED_DDL, Packer
+from muntin.spark.progress import OBSERVED
+from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
+from muntin.spark.unpack import LATE, Unpacker
+from muntin.streams.driven import ToldStream
+from muntin.types import ColumnType
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+CLOCK_COLUMN = "muntin_time"
+"""The time of rows of a query that has no time column."""
+
+
+def streaming(query: Query, frame: DataFrame, *, buckets: int | None, late: bool) -> DataFrame:
+    """Return a streaming DataFrame of the answers to a query over another one."""
+    from pyspark.sql import functions as F
+
+    from muntin.spark.processor import Processor
+
+    session = frame.sparkSession
+    needs.apply_settings(session)
+    require_possible(query, late)
+    require_no_watermark(frame)
+    send_by_value(query)
+    if query.time is None:
+        frame = frame.withColumn(CLOCK_COLUMN, F.current_timestamp())
+        query = replace(query, time=CLOCK_COLUMN)
+    count = _count(buckets, session, keyed=bool(query.key))
+    schema = arrow_schema(frame)
+    require_columns(query, schema)
+    if not late:
+        used = dict.fromkeys((*query.key, query.time, *query.columns))
+        schema = pa.schema([schema.field(name) for name in used])
+    sample = ToldStream(query, schema)
+    time = sample.time_type
+    require_clock(query, time)
+    clock = Clock.of(time, str(query.time))
+    job = Job(query, schema, clock, count, late)
+    answers = known_to_spark(sample.schema)
+    if late:
+        answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))
+    packer = Packer(
+        schema,
+        query.key,
+        str(query.time),
+        clock,
+        spread.labels(count),
+        None if late else query,
+        wakes=isinstance(query.emit_early, ProcessingTime),
+    )
+    rows = frame.select(*(_column(frame, name) for name in schema.names))
+    packed = rows.mapInArrow(packer, PACKED_DDL).withWatermark("clock", clock.delay(query.watermark, time))
+    # The rows that tell the time have told it; Spark would drop some of them, and count those as late.
+    grouped = (
+        packed.where(F.col("clock").isNull())
+        .select("bucket", "task", "part", "sliced", "clock", "data")
+        .groupBy("bucket")
+    )
+    mode = "Update"
+    results = grouped.transformWithState(Processor(job), RESULT_DDL, mode, "EventTime")
+    counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
+    return counted.select("answers", "late_rows").mapInArrow(Unpacker(answers, late), spark_schema(answers))
+
+
+def require_possible(query: Query, late: bool) -> None:
+    """Refuse what Spark's watermark cannot do."""
+    if query.idle_timeout is not None:
+        raise InvalidArgumentError(
+            f"idle_timeout is {query.idle_timeout!r}; on Spark the watermark is Spark's own, which waits for rows"
+        )
+    taken = (*query.key, *query.aggregates)
+    if late and LATE in taken:
+        raise InvalidArgumentError(f"{LATE!r} is the column of late rows; give the key or aggregate another name")
+
+
+def require_no_watermark(frame: Any) -> None:
+    """Refuse a second watermark: Spark would, but only in the second batch."""
+    plan = frame._jdf.queryExecution().analyzed().toString()
+    if re.search(r"^\W*EventTimeWatermark", plan, re.MULTILINE):
+        raise InvalidArgumentError(
+            "the DataFrame has a watermark already, and Spark allows one: leave withWatermark out, and say "
+            "Query(..., watermark=...)"
+        )
+
+
+def require_clock(query: Query, time: ColumnType) -> None:
+    """Refuse early results by a clock whose unit is not known."""
+    if isinstance(query.emit_early, ProcessingTime) and time.family == "integer":
+        raise InvalidArgumentError(
+            f"emit_early is {query.emit_early!r}, but the times in {query.time!r} are integers, and Spark's "
+            "clock does not know their unit: cast the column to a timestamp, or give emit_early as an integer"
+        )
+
+
+def require_columns(query: Query, schema: pa.Schema) -> None:
+    """Refuse columns that are not there, or twice."""
+    for name in dict.fromkeys((*query.key, str(query.time), *query.columns)):
+        if schema.names.count(name) != 1:
+            problem = "no column" if name not in schema.names else "more than one column"
+            raise ColumnError(f"there is {problem} {name!r}; the columns are {', '.join(map(repr, schema.names))}")
+
+
+def _count(buckets: int | None, session: Any, *, keyed: bool) -> int:
+    if buckets is None:
+        partitions = int(session.conf.get("spark.sql.shuffle.partitions"))
+        buckets = spread.default_count(session.sparkContext.defaultParallelism, partitions)
+    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 1 << 15:
+        raise InvalidArgumentError(f"buckets is {buckets!r}; give a number from 1 to {1 << 15}")
+    return buckets if keyed else 1
+
+
+def _column(frame: DataFrame, name: str) -> Column:
+    return frame["`" + name.replace("`", "``") + "`"]

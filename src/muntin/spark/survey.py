@@ -1,0 +1,265 @@
+"""A first look at the rows of a batch query: which keys are too long for one task, and where these are cut.
+
+Spark counts rows, by key and, of the long keys, by stretches of time; no Python sees them. A piece begins at some
+row, and has besides those rows before it that its windows may need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from muntin.query.query import Query
+from muntin.spark.task import Piece
+from muntin.tables.cuts import Cut
+from muntin.types import Array
+from muntin.windows.base import Window
+from muntin.windows.counts import SlidingRows, TrailingRows
+from muntin.windows.mixed import RowsEvery
+from muntin.windows.sessions import Session
+from muntin.windows.times import Cumulative, Sliding, Trailing
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_STRETCHES = 1 << 10
+"""Of so many parts of a key's time the rows are counted."""
+_FEW = 1_000_000
+"""A key of fewer rows is not worth a cut."""
+_SAMPLE = 0.01
+"""Of so many of the rows the keys are looked at."""
+_SMALL = 4 << 20
+"""A DataFrame of fewer bytes, as Spark reckons, has no long key."""
+_FINER = 16
+"""Where a sample is enough, so many times more places than pieces are looked at, of which cuts are chosen."""
+_WORTH = 2
+"""A piece has at least so many times the rows that it repeats."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far back from a cut the windows after it may reach."""
+
+    time: int = 0
+    rows: int = 0
+    """As many rows as this before the time."""
+    gap: int | None = None
+    """Cuts are only made where no row comes for longer than this."""
+
+
+def reach(windows: Sequence[Window]) -> Reach | None:
+    """Return how far back windows reach; None where that is not known without the rows.
+
+    >>> from muntin import rows, window
+    >>> reach([window.trailing(60), window.sliding(rows(10), every=5)])
+    Reach(time=60, rows=10, gap=None)
+    """
+    time, rows, gap = 0, 0, None
+    for each in windows:
+        if isinstance(each, Sliding | Cumulative | Trailing):
+            time = max(time, each.range)
+        elif isinstance(each, RowsEvery):
+            time, rows = max(time, each.every), max(rows, each.range.count)
+        elif isinstance(each, SlidingRows | TrailingRows):
+            rows = max(rows, each.range.count)
+        elif isinstance(each, Session):
+            gap = max(gap or 0, each.gap)
+        else:
+            return None
+    return Reach(time, rows, gap)
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """The rows of one key, counted by stretches of time that are equally long; those without rows are left out."""
+
+    count: Array
+    first: Array
+    last: Array
+    """The least and the greatest time in each."""
+
+
+@dataclass(frozen=True)
+class LongKey:
+    """A key that is cut: its values, where each piece begins, and from where on it repeats rows of the one before."""
+
+    key: tuple[Any, ...]
+    begins: tuple[int, ...]
+    repeats: tuple[int, ...]
+    """From this time on rows are in the next piece too; one for each of `begins`."""
+    pieces: tuple[Piece, ...]
+
+
+def cut(key: tuple[Any, ...], stretches: Stretches, back: Reach, most: int) -> LongKey | None:
+    """Cut a key into about equal pieces, `most` of them at most; None where there is no place for a cut. O(n log n)."""
+    before = np.concatenate(([0], np.cumsum(stretches.count)))
+    places: list[int] = []
+    starts: list[int] = []
+    for i in range(1, most):
+        place = _place(stretches, int(np.searchsorted(before, before[-1] * i / most)), back.gap)
+        if place is None or place <= (places[-1] if places else 0):
+            continue
+        start = _start(stretches, before, place, back)
+        previous = places[-1] if places else 0
+        if start < previous or before[place] - before[previous] < _WORTH * (before[place] - before[start]):
+            continue
+        places.append(place)
+        starts.append(start)
+    if not places:
+        return None
+    begins = [int(stretches.first[place]) for place in places]
+    sinces = [
+        Cut(begin, int(before[place]), int(before[start]))
+        for begin, place, start in zip(begins, places, starts, strict=True)
+    ]
+    pieces = [Piece(since, until) for since, until in zip([None, *sinces], [*sinces, None], strict=True)]
+    repeats = [min(int(stretches.first[start]), begin - back.time) for start, begin in zip(starts, begins, strict=True)]
+    return LongKey(key, tuple(begins), tuple(repeats), tuple(pieces))
+
+
+def _place(stretches: Stretches, wanted: int, gap: int | None) -> int | None:
+    """Return the stretch, from the wanted one on, before which a cut can be made."""
+    if gap is None:
+        return wanted if wanted < len(stretches.count) else None
+    free = np.flatnonzero(stretches.first[1:] - stretches.last[:-1] > gap) + 1
+    at = int(np.searchsorted(free, wanted))
+    return int(free[at]) if at < len(free) else None
+
+
+def _start(stretches: Stretches, before: Array, place: int, back: Reach) -> int:
+    """Return the stretch from which on the piece that begins at a place needs rows."""
+    time = int(stretches.first[place]) - back.time
+    start = int(np.searchsorted(stretches.last, time, "left"))
+    start = min(start, place)
+    return max(0, int(np.searchsorted(before, before[start] - back.rows, "right")) - 1) if back.rows else start
+
+
+# ---------------------------------------------------------------- on Spark
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A key that may be long, as a look at the rows has it: when its rows begin and end, and when equal parts do."""
+
+    key: tuple[Any, ...]
+    first: int
+    last: int
+    between: tuple[int, ...]
+
+    @property
+    def stretches(self) -> Stretches:
+        """Stretches that have about equally many rows."""
+        first = np.unique(np.array((self.first, *self.between), np.int64))
+        last = np.append(first[1:] - 1, max(self.last, int(first[-1])))
+        return Stretches(np.ones(len(first), np.int64), first, last)
+
+
+def long_keys(
+    frame: DataFrame, query: Query, ticks: Column, back: Reach, slots: int, forced: int | None
+) -> list[LongKey]:
+    """Return the keys that had better be cut: of all keys a sample is counted, of the long ones sometimes every row."""
+    if forced is None and _size(frame) < _SMALL:
+        return []
+    most = 2 * slots if forced is None else forced
+    # Where neither rows are numbered nor gaps looked for, a cut may be made anywhere, and a sample tells well enough.
+    exact = forced is not None or back.rows > 0 or back.gap is not None
+    sample, least = (_SAMPLE, _FEW) if forced is None else (1.0, 1)
+    found = _longest(frame, query, ticks, slots if forced is None else most, sample, least, 0 if exact else most)
+    counted = _counted(frame, query, ticks, found) if exact and found else [each.stretches for each in found]
+    cuts = [cut(each.key, stretches, back, most) for each, stretches in zip(found, counted, strict=True)]
+    return [each for each in cuts if each is not None]
+
+
+def _longest(
+    frame: DataFrame, query: Query, ticks: Column, slots: int, sample: float, least: int, parts: int
+) -> list[Seen]:
+    """Return the keys that have more than their share of the rows, and where parts begin that have equally many."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    keys = [column(frame, name) for name in query.key]
+    seen = Observation()
+    rows = frame.select(*keys, ticks.alias("muntin_ticks"))
+    looked_at = rows.sample(fraction=sample, seed=0) if sample < 1 else rows
+    places = [i / (_FINER * parts) for i in range(1, _FINER * parts)]
+    between = F.percentile_approx("muntin_ticks", places) if places else F.lit(None).cast("array<long>")
+    counted = looked_at.groupBy(*(column(rows, name) for name in query.key)).agg(
+        F.count("*").alias("n"), F.min("muntin_ticks"), F.max("muntin_ticks"), between
+    )
+    top = counted.observe(seen, F.sum("n").alias("n")).orderBy(F.desc("n")).limit(slots).collect()
+    total = seen.get["n"] or 0
+    width = len(query.key)
+    return [
+        Seen(tuple(row)[:width], row[width + 1], row[width + 2], tuple(row[width + 3] or ()))
+        for row in top
+        if row[width] >= max(1, least * sample)
+        and (row[width] * slots > total or not width)
+        and row[width + 1] is not None  # no row of it has a time: whoever reads them says so
+    ]
+
+
+def _size(frame: DataFrame) -> int:
+    """Return Spark's estimate of a DataFrame's bytes."""
+    plan = getattr(frame, "_jdf").queryExecution().optimizedPlan()  # noqa: B009  # it has no name for it in Python
+    return int(str(plan.stats().sizeInBytes()))
+
+
+def _counted(frame: DataFrame, query: Query, ticks: Column, keys: list[Seen]) -> list[Stretches]:
+    """Return the rows of some keys, counted by stretches of time."""
+    from pyspark.sql import functions as F
+
+    number = _numbered(frame, query, [each.key for each in keys])
+    part = F.lit(0)
+    for i, each in enumerate(keys):
+        low, high = each.first, each.last
+        # In floats nothing overflows; what lies before or after what the sample has seen is one stretch each.
+        place = F.floor((ticks.cast("double") - float(low)) / float((high - low) // _STRETCHES + 1))
+        place = F.greatest(F.lit(-1), F.least(F.lit(_STRETCHES + 1), place)).cast("int")
+        part = F.when(number == i, place).otherwise(part)
+    rows = frame.select(number.alias("key"), part.alias("part"), ticks.alias("time")).where("key >= 0")
+    found = rows.groupBy("key", "part").agg(F.count("*"), F.min("time"), F.max("time")).collect()
+    out = []
+    for i in range(len(keys)):
+        mine = np.array(sorted(tuple(row)[1:] for row in found if row[0] == i), np.int64).reshape(-1, 4)
+        out.append(Stretches(mine[:, 1], mine[:, 2], mine[:, 3]))
+    return out
+
+
+def _numbered(frame: DataFrame, query: Query, keys: list[tuple[Any, ...]]) -> Column:
+    """Return the number of a row's key among some; -1 for all others."""
+    from pyspark.sql import functions as F
+
+    number = F.lit(-1)
+    for i, key in enumerate(keys):
+        same = F.lit(True)
+        for name, value in zip(query.key, key, strict=True):
+            same = same & column(frame, name).eqNullSafe(F.lit(value))
+        number = F.when(same, F.lit(i)).otherwise(number)
+    return number
+
+
+def pieces_of(frame: DataFrame, query: Query, ticks: Column, keys: list[LongKey]) -> Column:
+    """Return the numbers of the pieces that a row is in: one or two; of keys that are not cut, -1."""
+    from pyspark.sql import functions as F
+
+    number = _numbered(frame, query, [each.key for each in keys])
+    found = F.array(F.lit(-1))
+    base = 0
+    for i, each in enumerate(keys):
+        own = F.lit(base)
+        twice = F.lit(False)
+        for begin, repeat in zip(each.begins, each.repeats, strict=True):
+            own = own + (ticks >= begin).cast("int")
+            twice = twice | ((ticks >= repeat) & (ticks < begin))
+        both = F.when(twice, F.array(own, own + 1)).otherwise(F.array(own))
+        found = F.when(number == i, both).otherwise(found)
+        base += len(each.pieces)
+    return found
+
+
+def column(frame: DataFrame, name: str) -> Column:
+    """Return a column by its name, whatever that holds."""
+    return frame["`" + name.replace("`", "``") + "`"]

@@ -1,0 +1,76 @@
+"""What a task of a batch query does: its rows come sorted by key and time, and it answers them chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from muntin.query.query import Query
+from muntin.spark.worker import settle
+from muntin.tables.answers import cast
+from muntin.tables.cuts import Cut
+from muntin.tables.sorted_rows import SortedStream
+
+PIECE = "muntin_piece"
+"""The column that holds the number of the piece that a row is in, where long keys are cut into pieces."""
+ARRIVAL = "muntin_arrival"
+"""The column that numbers the rows as they came, where their order matters."""
+_ROWS = 1 << 16
+"""So many answers go back to Spark at once."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a long key: from one cut to another; None where the key begins or ends."""
+
+    since: Cut | None
+    until: Cut | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """Answers the rows of a partition; Spark calls it with batches of them."""
+
+    query: Query
+    schema: pa.Schema
+    """The columns of the rows."""
+    answers: pa.Schema
+    """The columns of the answers, in types that Spark has, but for those that are the same in every row."""
+    ordered: bool
+    """Whether there is a column that numbers the rows as they came."""
+    pieces: Mapping[int, Piece] = field(default_factory=dict)
+    """The pieces of long keys, by their number; each is a partition of its own."""
+    horizon: int | None = None
+    """The greatest time of all rows, where windows without rows go so far."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the answers. Memory is that of a chunk of rows and of the windows of one key."""
+        stream: SortedStream | None = None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            table = pa.Table.from_batches([batch])
+            if stream is None:
+                stream = self._stream(table)
+            yield from self._given(stream.push(self._rows(table)))
+        if stream is not None:
+            yield from self._given(stream.close())
+        settle()
+
+    def _stream(self, table: pa.Table) -> SortedStream:
+        number = table[PIECE][0].as_py() if self.pieces else -1
+        piece = self.pieces.get(number, Piece(None, None))
+        arrival = ARRIVAL if self.ordered else None
+        return SortedStream(self.query, arrival=arrival, since=piece.since, until=piece.until, horizon=self.horizon)
+
+    def _rows(self, table: pa.Table) -> pa.Table:
+        rows = table.select(self.schema.names).cast(self.schema)  # Spark gives times in the session's zone
+        return rows.append_column(ARRIVAL, table[ARRIVAL]) if self.ordered else rows
+
+    def _given(self, table: pa.Table | None) -> Iterator[pa.RecordBatch]:
+        if table is None or not table.num_rows:
+            return
+        columns = [cast(table[field.name].combine_chunks(), field.type) for field in self.answers]
+        yield from pa.Table.from_arrays(columns, schema=self.answers).to_batches(max_chunksize=_ROWS)

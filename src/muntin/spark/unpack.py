@@ -1,0 +1,48 @@
+"""The way out: binaries of answers become rows again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from muntin.spark.pack import from_binary
+from muntin.spark.worker import settle
+
+LATE = "late"
+"""The column that holds a late row, where these are asked for."""
+
+
+@dataclass(frozen=True)
+class Unpacker:
+    """Unpacks what the buckets have answered; Spark calls it with batches of it."""
+
+    schema: pa.Schema
+    """The columns of the answers, in types that Spark has; the last one is `late` if late rows are asked for."""
+    late: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the answers, and late rows as rows that are null but for `late`. O(n)."""
+        for batch in batches:
+            for answers, late in zip(batch["answers"], batch["late_rows"], strict=True):
+                if answers.is_valid:
+                    yield from self._answers(from_binary(answers.as_buffer())).to_batches()
+                if late.is_valid:
+                    yield from self._late(from_binary(late.as_buffer())).to_batches()
+        settle()
+
+    def _answers(self, table: pa.Table) -> pa.Table:
+        if self.late:
+            table = table.append_column(LATE, pa.nulls(table.num_rows, self.schema.field(LATE).type))
+        return table.cast(self.schema)
+
+    def _late(self, table: pa.Table) -> pa.Table:
+        kind = self.schema.field(LATE).type
+        arrays = [table[field.name].combine_chunks().cast(field.type) for field in kind]
+        rows = pa.StructArray.from_arrays(arrays, fields=list(kind))
+        columns = [
+            rows if name == LATE else pa.nulls(len(rows), kind)
+            for name, kind in zip(self.schema.names, self.schema.types, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, schema=self.schema)

@@ -1,0 +1,225 @@
+"""What slices must be able to do, and why: three trees of decisions, each a table of its leaves, read from the top.
+
+What must be kept of the rows besides the states of slices? Must slices be split? Must rows be taken out of slices
+again? The answers depend on the windows, the aggregations and the order of the rows, never on the rows themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.query.plan import Plan
+from muntin.windows.base import Context, Measure, Window
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the decisions depend on."""
+
+    ordered: bool
+    """Whether it was promised that rows come in the order of their times."""
+    context: Context
+    """The most that some window must know of the rows."""
+    splits: bool
+    """Whether a row may bring an edge between rows that had none. Those of sessions never do."""
+    counts: bool
+    """Whether some window is measured in rows."""
+    commutative: bool
+    invertible: bool
+    selective: bool
+    """Whether each aggregation always returns one of its arguments, as max does."""
+    holistic: bool
+    """Whether some aggregation has no state of a fixed size."""
+
+    @classmethod
+    def of(cls, windows: Iterable[Window], aggregations: Iterable[Aggregation], *, ordered: bool = False) -> Facts:
+        """Return the facts of windows and aggregations that share slices.
+
+        >>> from muntin import agg, window
+        >>> Facts.of([window.session(5)], [agg.collect("v")]).commutative
+        False
+        """
+        windows, aggregations = list(windows), list(aggregations)
+        order = list(Context)
+        context = max((each.context for each in windows), key=order.index, default=Context.FREE)
+        return cls(
+            ordered=ordered,
+            context=context,
+            splits=any(each.splits and each.context is not Context.FREE for each in windows),
+            counts=any(each.measure is Measure.ROWS for each in windows),
+            commutative=all(each.commutative for each in aggregations),
+            invertible=all(each.invertible for each in aggregations),
+            selective=all(each.selective for each in aggregations),
+            holistic=any(each.kind == "holistic" for each in aggregations),
+        )
+
+    @classmethod
+    def of_plan(cls, plan: Plan) -> Facts:
+        """Return the facts of all that a strategy answers."""
+        return cls.of(plan.windows.values(), plan.aggregates.values(), ordered=plan.ordered)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An answer, the name of the rule that gives it, and why."""
+
+    answer: str
+    rule: str
+    why: str
+    applies: Callable[[Facts], bool]
+
+
+ROWS, VALUES, NOTHING = "rows", "values", "nothing"
+KEPT = (
+    Leaf(
+        ROWS,
+        "in order, forward context aware",
+        "a later row may tell of an edge anywhere before it, so that any stretch of rows may have to be folded",
+        lambda f: f.ordered and f.context is Context.FORWARD_AWARE,
+    ),
+    Leaf(
+        VALUES,
+        "in order, holistic and commutative",
+        "no state of a fixed size stands for a slice: its values are kept, without their order",
+        lambda f: f.ordered and f.holistic and f.commutative,
+    ),
+    Leaf(
+        NOTHING,
+        "in order",
+        "all edges up to a row are known when it comes, and it is combined once and in order",
+        lambda f: f.ordered,
+    ),
+    Leaf(
+        ROWS,
+        "out of order, not commutative",
+        "a row before the last one of its slice has its place in the midst: the slice is folded anew",
+        lambda f: not f.commutative,
+    ),
+    Leaf(
+        ROWS,
+        "out of order, context aware but no session",
+        "a late row may bring an edge into a slice, which is then split",
+        lambda f: f.splits,
+    ),
+    Leaf(
+        ROWS,
+        "out of order, by rows",
+        "a late row moves the last row of every later slice on into the next",
+        lambda f: f.counts,
+    ),
+    Leaf(
+        VALUES,
+        "out of order, holistic and commutative",
+        "no state of a fixed size stands for a slice: its values are kept, without their order",
+        lambda f: f.holistic,
+    ),
+    Leaf(
+        NOTHING,
+        "out of order, commutative",
+        "a late row is combined with the state of its slice, whose edges do not depend on it",
+        lambda _: True,
+    ),
+)
+"""What is kept of the rows besides states."""
+
+SPLIT, WHOLE = "split", "whole"
+SPLITS = (
+    Leaf(
+        SPLIT,
+        "in order, forward context aware",
+        "a row tells of an edge before it, where a slice has rows already",
+        lambda f: f.ordered and f.context is Context.FORWARD_AWARE,
+    ),
+    Leaf(WHOLE, "in order", "an edge is known before any row behind it comes", lambda f: f.ordered),
+    Leaf(
+        WHOLE,
+        "context free",
+        "the edges follow from the parameters, and no row changes them",
+        lambda f: f.context is Context.FREE,
+    ),
+    Leaf(
+        WHOLE,
+        "out of order, sessions",
+        "a row only brings sessions together: slices become one, and never two",
+        lambda f: not f.splits,
+    ),
+    Leaf(
+        SPLIT,
+        "out of order, context aware but no session",
+        "a late row may bring an edge to where a slice has rows already",
+        lambda _: True,
+    ),
+)
+"""Whether slices are ever split."""
+
+NEVER, INVERT, SKIP, RECOMPUTE = "never", "invert", "skip", "recompute"
+REMOVALS = (
+    Leaf(NEVER, "in order", "no row comes between others, so that none has to leave its slice", lambda f: f.ordered),
+    Leaf(NEVER, "not by rows", "a late row does not change which slices the others are in", lambda f: not f.counts),
+    Leaf(
+        INVERT,
+        "by rows, invertible",
+        "the row that moves on is taken out of the state of its slice",
+        lambda f: f.invertible,
+    ),
+    Leaf(
+        SKIP,
+        "by rows, selective",
+        "most rows are not the one that the state stands for: nothing changes when they leave; else it is folded anew",
+        lambda f: f.selective,
+    ),
+    Leaf(
+        RECOMPUTE,
+        "by rows, not invertible",
+        "nothing takes a row out of a state: the slice is folded anew",
+        lambda _: True,
+    ),
+)
+"""How a row leaves a slice."""
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The leaf that each tree comes to."""
+
+    kept: Leaf
+    split: Leaf
+    removal: Leaf
+
+    def __str__(self) -> str:
+        """Say it in words.
+
+        >>> from muntin import agg, window
+        >>> print(decide(Facts.of([window.tumbling(10)], [agg.sum("v")])))
+        kept besides states: nothing (out of order, commutative: a late row is combined with the state of its slice, \
+whose edges do not depend on it)
+        slices are split: never (context free: the edges follow from the parameters, and no row changes them)
+        rows leave a slice: never (not by rows: a late row does not change which slices the others are in)
+        """
+        split = "where an edge comes" if self.split.answer == SPLIT else "never"
+        how = {
+            NEVER: "never",
+            INVERT: "by invert",
+            SKIP: "by folding anew, if they count",
+            RECOMPUTE: "by folding anew",
+        }
+        lines = (
+            ("kept besides states", self.kept.answer, self.kept),
+            ("slices are split", split, self.split),
+            ("rows leave a slice", how[self.removal.answer], self.removal),
+        )
+        return "\n".join(f"{what}: {answer} ({leaf.rule}: {leaf.why})" for what, answer, leaf in lines)
+
+
+def decide(facts: Facts) -> Decisions:
+    """Return what slices must be able to do.
+
+    >>> from muntin import agg, window
+    >>> decide(Facts.of([window.session(5)], [agg.collect("v")])).kept.rule
+    'out of order, not commutative'
+    >>> decide(Facts.of([window.session(5)], [agg.collect("v")], ordered=True)).kept.answer
+    'nothing'
+    """
+    return Decisions(*(next(leaf for leaf in tree if leaf.applies(facts)) for tree in (KEPT, SPLITS, REMOVALS)))

@@ -1,0 +1,84 @@
+"""Which strategy answers which windows of a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.query.plan import Plan
+from muntin.streams.buffer.tuples import Tuples
+from muntin.streams.mergers import MERGERS
+from muntin.streams.rivals.buckets import Buckets
+from muntin.streams.rivals.cutty import Cutty
+from muntin.streams.rivals.pairs import Pairs
+from muntin.streams.rivals.tuple_tree import TupleTree
+from muntin.streams.row_slices.counted import Counted
+from muntin.streams.slices.slices import Slices
+from muntin.streams.strategy import Strategy
+from muntin.windows.base import Rows, Window
+from muntin.windows.counts import SlidingRows
+
+STRATEGIES: dict[str, Any] = {
+    "slices": Slices,
+    "counted": Counted,
+    "tuples": Tuples,
+    "buckets": Buckets,
+    "tuple_tree": TupleTree,
+    "pairs": Pairs,
+    "cutty": Cutty,
+}
+"""What can be forced, by name. The first three are what is chosen; the others are their rivals."""
+CHOSEN_FROM = ("slices", "counted", "tuples")
+"""What is chosen from when nothing is forced, the better ones first. The last one answers everything."""
+SINGLE = SlidingRows(Rows(1), Rows(1))
+"""Windows of one row each, which judge late rows otherwise than longer ones: these number them apart."""
+
+
+@dataclass(frozen=True)
+class Forced:
+    """What a user asked for, instead of leaving it to the planner."""
+
+    strategy: str = "auto"
+    merge: str = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse names that are none."""
+        for name, known in (("strategy", STRATEGIES), ("merge", MERGERS)):
+            value = getattr(self, name)
+            if value != "auto" and value not in known:
+                raise InvalidArgumentError(f"there is no {name} {value!r}; there are auto, {', '.join(known)}")
+
+
+def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
+    """Return strategies that together answer all windows of a plan.
+
+    One that was asked for answers all windows that it can; the others go where they would go anyway.
+    """
+    groups: dict[tuple[str, bool], dict[int, Window]] = {}
+    for i, each in plan.windows.items():
+        name = chosen_for(replace(plan, windows={i: each}), forced.strategy)
+        groups.setdefault((name, each == SINGLE), {})[i] = each
+    if plan.windows and forced.strategy not in ("auto", *(name for name, _ in groups)):
+        raise UnsupportedOperationError(
+            f"the strategy {forced.strategy!r} can answer none of these windows: {why_not(forced.strategy, plan)}"
+        )
+    plan = replace(plan, merge=forced.merge)
+    return [STRATEGIES[name](replace(plan, windows=windows)) for (name, _), windows in groups.items()]
+
+
+def chosen_for(plan: Plan, forced: str = "auto") -> str:
+    """Return the name of the strategy for a single window: as forced where that can answer it."""
+    names = CHOSEN_FROM if forced == "auto" else (forced, *CHOSEN_FROM)
+    return next(name for name in names if why_not(name, plan) is None)
+
+
+def why_not(name: str, plan: Plan) -> str | None:
+    """Return why a strategy cannot answer a plan, or None if it can."""
+    reason: str | None = STRATEGIES[name].can(plan)
+    return reason
+
+
+def name_of(strategy: Strategy) -> str:
+    """Return the name of a strategy, as it can be forced."""
+    return next(name for name, each in STRATEGIES.items() if type(strategy) is each)

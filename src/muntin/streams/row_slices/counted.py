@@ -1,0 +1,204 @@
+"""Windows by rows: all definitions of a query share slices in row numbers, and rows move from slice to slice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.binding import Binding, bind
+from muntin.arrays.results import to_arrow
+from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.query.plan import Plan
+from muntin.streams.blocks import SLICES
+from muntin.streams.journal import Replayed
+from muntin.streams.records import Found, Records
+from muntin.streams.row_slices.count_set import CountSet, RowShapes, leaving
+from muntin.streams.row_slices.slices import SHIFTS, SPLITS
+from muntin.streams.slices.shapes import ints
+from muntin.streams.sorted_runs.runs import keeps_runs
+from muntin.streams.strategy import Batch
+from muntin.tables.answers import Answers
+from muntin.types import Array
+from muntin.windows.counts import SlidingRows
+
+_CHANGED = -1
+"""What stands on record for the last row of a window whose rows have changed since it was emitted."""
+
+
+class Counted(Replayed):
+    """Slices for tumbling and sliding windows by rows.
+
+    Rows up to the watermark are in slices, so that disorder within the watermark moves nothing. A push takes one merge
+    of its rows into those there are, and one combine a row when the watermark has reached it; a row behind the
+    watermark takes one exchange for each slice after it: a combine and an invert, or no more than a look for a maximum
+    that stays. A window takes O(log n) combines of its n slices.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.shapes = RowShapes.of(plan.windows)
+        self.sets = [CountSet(binding, self.shapes, plan) for binding in _groups(plan)]
+        self.records = Records.empty()
+
+    @classmethod
+    def can(cls, plan: Plan) -> str | None:
+        """Return why slices in row numbers cannot answer a plan, or None if they can."""
+        for each in plan.windows.values():
+            if not isinstance(each, SlidingRows):
+                return f"{each!r} is neither tumbling nor sliding by rows"
+        singles = [each.range.count == 1 for each in plan.windows.values() if isinstance(each, SlidingRows)]
+        if any(singles) and not all(singles):
+            return "a window of one row refuses late rows that longer ones take in its midst"
+        for name, aggregation in plan.aggregates.items():
+            if keeps_runs(aggregation, plan.types):
+                return f"{name} needs the values of a window in order"
+        return None
+
+    def _take(self, batch: Batch, watermark: int) -> Array:
+        """Put the rows between those there are. O(n log n) for n rows, and a move of each row after the oldest."""
+        taken = np.ones(len(batch.times), np.bool_)
+        if not len(batch.times):
+            return taken
+        top = int(batch.keys.max()) + 1
+        for each in self.sets:
+            each.know_keys(top)
+        order = _by_key_and_time(batch.keys, batch.times)
+        lateness = self.plan.lateness
+        limit = BEFORE_TIME if watermark == BEFORE_TIME else watermark - max(lateness, 1)
+        slow = batch.times <= limit
+        if slow.any():
+            judged = order[slow[order]]
+            for each in self.sets:
+                taken[judged] = each.judge(batch.keys, batch.times, judged, watermark - lateness)[judged]
+            order = order[taken[order]]
+        for each in self.sets:
+            each.take(batch.keys, batch.times, order, batch.columns, limit)
+        return taken
+
+    def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
+        """Answer the windows whose last row the watermark has reached. O(log n) combines a window."""
+        chosen = self.sets[0].known()
+        until = END_OF_TIME if early else watermark
+        for each in self.sets:
+            each.extend(chosen, until)
+        partial = self.plan.partial and until == END_OF_TIME
+        found, again = self.sets[0].find(chosen, until, everything=self.plan.early, partial=partial)
+        answers = self._answers(*(self._unsaid(found) if self.plan.early else self._numbered(found, again)))
+        for each in self.sets:
+            each.settle(chosen, watermark)
+        self._forget(watermark)
+        return [answers] if len(answers.keys) else []
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether an aggregation can raise an error."""
+        return any(each.binding.may_fail for each in self.sets)
+
+    def _numbered(self, found: Found, again: Array) -> tuple[Found, Array]:
+        """Return windows with their revisions; those that are emitted again go on record."""
+        revision = np.zeros(len(found.keys), np.int64)
+        if again.any():
+            revised = found.pick(again)
+            revision[again] = self.records.revisions(revised, np.ones(len(revised.keys), np.bool_))
+            self.records.note(revised, revision[again])
+        return found, revision
+
+    def _unsaid(self, found: Found) -> tuple[Found, Array]:
+        """Return the windows that are not on record as they are, with their revisions, and put them on record."""
+        records = self.records
+        if len(records):
+            moved = self.sets[0].moved(records.keys, records.definitions)
+            records.rows = np.where(moved < records.rows, _CHANGED, records.rows)
+        found = found.pick(records.changed(found))
+        revision = records.revisions(found, np.zeros(len(found.keys), np.bool_))
+        records.note(found, revision)
+        return found, revision
+
+    def _forget(self, watermark: int) -> None:
+        """Forget what was said of windows that are settled."""
+        records = self.records
+        if len(records):
+            begins = self.sets[0].begins(records.keys, records.definitions)
+            records.keep((records.start >= begins) & (watermark != END_OF_TIME))
+
+    def _answers(self, found: Found, revision: Array) -> Answers:
+        start, end = self.sets[0].spans(found)
+        raw: dict[str, Any] = {}
+        for each in self.sets:
+            raw |= each.answer(found)
+        return Answers(
+            keys=found.keys,
+            window_ids=self.shapes.ids[found.definitions],
+            start=start,
+            end=end,
+            aggregates={name: to_arrow(raw[name]) for name in self.plan.aggregates},
+            revision=revision,
+            retracted=np.zeros(len(revision), np.bool_),
+            rows=(found.start, found.rows),
+        )
+
+    def held_keys(self) -> Array:
+        """Return the keys that have had rows: these are numbered for ever."""
+        return self.sets[0].known()
+
+    def save(self) -> dict[str, Array]:
+        """Return all rows and slices. O(n)."""
+        arrays = {f"{i}.{name}": array for i, each in enumerate(self.sets) for name, array in each.save().items()}
+        return arrays | {f"records.{name}": array for name, array in self.records.save().items()}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Take over what `save` returned. O(n)."""
+        for i, each in enumerate(self.sets):
+            each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
+        self.records.load({n.partition(".")[2]: array for n, array in state.items() if n.startswith("records.")})
+
+    def metrics(self) -> dict[str, int]:
+        """Return the numbers of slices, rows kept and rows that moved from slice to slice, and the bytes they take."""
+        lead = self.sets[0]
+        return {
+            "slices": int(lead.marks[SLICES]),
+            "splits": int(lead.cursor[SPLITS]),
+            "merges": 0,
+            "kept": lead.kept,
+            "shifts": int(lead.cursor[SHIFTS]),
+            "bytes": sum(each.bytes for each in self.sets),
+        }
+
+    def check(self) -> None:
+        """Raise `InvariantError` where rows and slices contradict each other. O(n)."""
+        for each in self.sets:
+            each.check()
+
+
+def _by_key_and_time(keys: Array, times: Array) -> Array:
+    """Return the rows in the order of their keys and times, those of equal times as they came."""
+    if (keys[0] == keys).all():
+        return ints(range(len(times))) if (times[1:] >= times[:-1]).all() else np.argsort(times, kind="stable")
+    return np.lexsort((times, keys))
+
+
+def _groups(plan: Plan) -> list[Binding]:
+    """Return the aggregations as they run together: those by `invert`, and each selective one alone, to see its choice.
+
+    Where one of them must be folded anew from its rows whenever one moves, the others are folded along with it: they
+    would need rows of their own otherwise.
+    """
+    ways: dict[Any, dict[str, Aggregation]] = {}
+    for name, each in plan.aggregates.items():
+        binding = _bound(plan, {name: each})
+        objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
+        way = leaving(binding)
+        ways.setdefault((binding.compiled, objects, f"{way} {name}" if way == "beaten" else way), {})[name] = each
+    groups: dict[Any, dict[str, Aggregation]] = {}
+    for (compiled, objects, way), group in ways.items():
+        anew = (compiled, objects, "anew")
+        groups.setdefault(anew if anew in ways else (compiled, objects, way), {}).update(group)
+    return [_bound(plan, group) for group in groups.values()]
+
+
+def _bound(plan: Plan, aggregates: Mapping[str, Aggregation]) -> Binding:
+    types = {c: plan.types[c] for each in aggregates.values() for c in each.columns}
+    return bind(aggregates, types, time=plan.time_type, nullable=True, gaps=False)

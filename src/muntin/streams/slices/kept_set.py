@@ -1,0 +1,129 @@
+"""Slices of aggregations that do not commute: the rows of each are kept, so that it can be folded anew in order.
+
+A row that comes in order is combined with its slice's state, as ever. One that comes before a row that its slice has
+makes the state worthless, until someone asks for it: then the slice is folded from its rows.
+
+Rows that a session refused are slices by themselves, and may lie within the time of another slice, which holds rows
+from before and after. No order of slices is then that of the rows; windows with such slices are folded from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregations.binding import Binding
+from muntin.aggregators.states import States
+from muntin.streams.records import Found
+from muntin.streams.slices.kept_kernels import FOLDS
+from muntin.streams.slices.kept_rows import KeptRows
+from muntin.streams.slices.shapes import Shapes
+from muntin.streams.slices.slice_set import inputs_of, require
+from muntin.streams.slices.tagged_set import TaggedSet
+from muntin.streams.strategy import Batch
+from muntin.types import Array
+
+_ENTRIES = ("fold_slices", "answer_from_rows")
+
+
+class KeptSet(TaggedSet):
+    """Slices with their rows."""
+
+    def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, merger: str) -> None:
+        self.rows = KeptRows()
+        super().__init__(binding, shapes, watched=watched, merger=merger)
+
+    @property
+    def _folds(self) -> Any:
+        return self.binding.kernels(FOLDS, *_ENTRIES)
+
+    def _add(self, tags: Array, batch: Batch) -> None:
+        self.rows.add(tags, batch.times, inputs_of(self.binding, batch.columns, len(batch.times)))
+
+    def _join(self, into: Array, from_: Array, *, by_rows: bool) -> None:
+        self.rows.join(into, from_, mixes=by_rows)
+
+    def _free(self, tags: Array) -> None:
+        self.rows.free(tags)
+
+    def _write(self, found: Found, outputs: tuple[Array, ...]) -> None:
+        self._settle(found)
+        super()._write(found, outputs)
+        self._write_entangled(found, outputs, self._folds.answer_from_rows)
+
+    def _write_entangled(self, found: Found, outputs: tuple[Array, ...], answer: Any) -> None:
+        """Write the answers of those windows again that only their rows can answer."""
+        entangled = self._entangled(found)
+        if len(entangled):
+            order, ends = self.rows.ordered(*self._tags_of(found.pick(entangled)))
+            for valid in outputs[1::2]:
+                if len(valid):
+                    valid[entangled] = True  # `emit` only ever says what is null
+            answer(self.rows.inputs, self.rows.times, order, ends, outputs, entangled)
+
+    def _settle(self, found: Found) -> None:
+        """Fold the slices of windows anew whose rows did not come in order."""
+        if not self.rows.mixed.any():
+            return
+        slots, keys, _ = self._stretches(found)
+        mixed = self.rows.mixed[self.tag[slots]] != 0
+        slots, keys = slots[mixed], keys[mixed]
+        self._fold(self._folds, slots, self.states, slots)
+        self.rows.mixed[self.tag[slots]] = 0
+        np.minimum.at(self.stale, keys, slots - self.base[keys])
+
+    def _fold(self, module: Any, slots: Array, states: Array, places: Array) -> None:
+        """Write the states of slices, as their rows make them."""
+        if len(slots):
+            order, ends = self.rows.ordered(self.tag[slots], np.arange(1, len(slots) + 1))
+            module.fold_slices(self.rows.inputs, self.rows.times, order, ends, states, places)
+
+    def _entangled(self, found: Found) -> Array:
+        """Return the windows in which a slice begins before the last row of one before it."""
+        if not self.has_gaps or not len(found.keys):
+            return np.zeros(0, np.int64)
+        slots, keys, shift = self._stretches(found)
+        within = (self.first[slots[1:]] < self.last[slots[:-1]]) & (keys[1:] == keys[:-1])
+        before = np.concatenate(([0], np.cumsum(within)))  # how many such slices there are up to each
+        return np.flatnonzero(before[found.last + shift - 1] > before[found.first + shift])
+
+    @property
+    def kept(self) -> int:
+        """How many rows are kept."""
+        return len(self.rows)
+
+    def save(self) -> dict[str, Array]:
+        """Return the slices, and their rows."""
+        return super().save() | {f"rows.{name}": array for name, array in self.rows.save().items()}
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """Take over what `save` returned."""
+        self.rows.load({n.removeprefix("rows."): array for n, array in arrays.items() if n.startswith("rows.")})
+        self._load_slices(arrays)
+
+    def _load_slices(self, arrays: Mapping[str, Array]) -> None:
+        super().load(arrays)
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the blocks in use, and of the rows."""
+        return super().bytes + self.rows.bytes
+
+    def check(self) -> None:
+        """Raise `InvariantError` where slices contradict each other, or a state its rows."""
+        super().check()
+        self.rows.check()
+        _, _, slots = self.slots()
+        tags = self.tag[slots]
+        require(len(np.unique(tags)) == len(tags), "two slices have one name")
+        require(int(self.rows.count[tags].sum()) == len(self.rows), "rows are kept of a slice that is gone")
+        if self.watched:
+            require(np.array_equal(self.rows.count[tags], self.count[slots]), "a slice has other rows than are kept")
+        slots = slots[self.rows.mixed[tags] == 0]
+        states, folded = States(self.binding), self.binding.slots(len(slots))
+        self._fold(self.binding.uncompiled.kernels(FOLDS, *_ENTRIES), slots, folded, np.arange(len(slots)))
+        for i, slot in enumerate(slots):
+            same = states.close(states.load(folded, i), states.load(self.states, slot))
+            require(same, "the state of a slice is not that of its rows")

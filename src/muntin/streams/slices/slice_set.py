@@ -1,0 +1,348 @@
+"""The aggregate store: the slices of all keys, and the states of aggregations that are run together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from muntin.aggregations.binding import Binding
+from muntin.aggregators.states import States
+from muntin.columns import Column, boxed, mask_of
+from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.errors import InvariantError
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.generate import standalone
+from muntin.streams.blocks import ARENA, LENGTHS, MARKS, MERGES, SLICES, STEP, TOP, USED, lay_out, rooms
+from muntin.streams.mergers import merge_slices
+from muntin.streams.records import Found
+from muntin.streams.slices.due import DUE, FOUND
+from muntin.streams.slices.late import LATE
+from muntin.streams.slices.merge import MERGE
+from muntin.streams.slices.partials import PARTIALS, Partials
+from muntin.streams.slices.purge import PURGE
+from muntin.streams.slices.shapes import Shapes, ints
+from muntin.streams.slices.slicer import ROW, SLICER, order_by_key, position
+from muntin.streams.strategy import Batch
+from muntin.types import Array
+
+KERNELS = (*ARENA, *SLICER, *DUE, *LATE, *PURGE, *MERGE)
+ENTRIES = ("take_rows", "take_late_rows", "purge", "fold_windows", "query_windows")
+
+
+@cache
+def _finding(compiled: bool) -> Any:
+    """Return the kernels that touch no state: compiled once, whatever the aggregations."""
+    inner = (position, *(each for each in DUE if each not in FOUND))
+    return kernel_cache.load(standalone(order_by_key, *FOUND, within=inner, counted=False), compiled=compiled)
+
+
+_NO_STATES = np.zeros(0, np.int64)
+
+
+class SliceSet:
+    """The slices of all keys, with the states of aggregations that are run together."""
+
+    tagged: ClassVar[bool] = False
+    """Whether slices have names, under which more is kept of them."""
+    only_counts: ClassVar[bool] = False
+    """Whether the states only count rows, and answers come from elsewhere: there is nothing to merge."""
+
+    def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, merger: str) -> None:
+        self.binding = binding
+        self.shapes = shapes
+        self.watched = watched or shapes.gap >= 0  # sessions that went have left slices with gaps
+        self.merger = "lazy" if self.only_counts else merger
+        self.has_tree = self.merger == "flat_fat"
+        self.spaced = shapes.gap >= 0
+        self.marks = np.zeros(MARKS, np.int64)
+        self.marks[STEP] = 2 if merger == "flat_fat" else 1  # all sets of a query have their slices in the same slots
+        self.free = np.full(LENGTHS, -1, np.int64)
+        self.cursor = ints([1, 0, 0])
+        self.expected = 64
+        self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
+        self.base = np.full(0, -1, np.int64)
+        self.length, self.head, self.size, self.stale = (np.zeros(0, np.int64) for _ in range(4))
+        self.low, self.high, self.first, self.last, self.count, self.skip = (np.zeros(0, np.int64) for _ in range(6))
+        self.tag = self.joins = self.tags = self.fresh = np.zeros(0, np.int64)
+        self.states, self.tree = binding.slots(0), binding.slots(0)
+        self._make_room(64)
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether an aggregation can raise an error."""
+        return self.binding.may_fail
+
+    @property
+    def finding(self) -> Any:
+        """The kernels that find windows."""
+        return _finding(not kernel_cache.is_uncompiled())
+
+    @cached_property
+    def module(self) -> Any:
+        """The kernels."""
+        return self.binding.kernels(KERNELS, *ENTRIES)
+
+    def _make_room(self, slots: int) -> None:
+        """Make the arrays so many slots long, keeping what they hold."""
+        spaced = slots if self.spaced else 0
+        self.low, self.high = longer(self.low, slots), longer(self.high, slots)
+        self.first, self.last = longer(self.first, spaced), longer(self.last, spaced)
+        self.count, self.skip = longer(self.count, slots if self.watched else 0), longer(self.skip, spaced, 0)
+        self.tag = longer(self.tag, slots if self.tagged else 0)
+        self.states = more_states(self.binding, self.states, slots)
+        self.tree = more_states(self.binding, self.tree, slots if self.has_tree else 0)
+
+    @property
+    def _further(self) -> tuple[str, ...]:
+        """What is kept of a slice besides its edges and its state."""
+        return (*(("count",) if self.watched else ()), *(("first", "last", "skip") if self.spaced else ()))
+
+    @property
+    def arena(self) -> tuple[Array, ...]:
+        """The arrays of slices, as kernels take them."""
+        rows = (self.first, self.last, self.count, self.skip)
+        return (self.low, self.high, *rows, self.tag, self.joins, self.states)
+
+    @property
+    def blocks(self) -> tuple[Array, ...]:
+        """Where the slices of each key are, as kernels take it."""
+        return self.base, self.length, self.head, self.size, self.stale
+
+    def reshape(self, shapes: Shapes) -> None:
+        """Cut slices for other definitions from now on."""
+        self.shapes = shapes
+        self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
+        self.cursor = ints([1, 0, 0])
+
+    def forget_session(self, number: int) -> None:
+        """Drop the bit of a session definition that is no more: those after it move down."""
+        below = (1 << number) - 1
+        self.skip = (self.skip & below) | (self.skip >> 1 & ~below)
+
+    def know_keys(self, count: int) -> None:
+        """Be ready for keys up to a number."""
+        if count > len(self.base):
+            capacity = max(count, 2 * len(self.base))
+            self.base = longer(self.base, capacity, fill=-1)
+            self.length, self.head = longer(self.length, capacity, 0), longer(self.head, capacity, 0)
+            self.size, self.stale = longer(self.size, capacity, 0), longer(self.stale, capacity, 0)
+
+    def order_by_key(self, keys: Array, top: int) -> Array:
+        """Return the rows in the order of their keys, which are below `top`."""
+        if top > 16 * len(keys):
+            return np.argsort(keys, kind="stable")
+        order = np.empty(len(keys), np.int64)
+        self.finding.order_by_key(keys, np.zeros(top, np.int64), order)
+        return order
+
+    def take(self, batch: Batch) -> None:
+        """Put rows into slices."""
+        self._resuming("take_rows", batch)
+
+    def take_late(self, batch: Batch, lateness: int, watermark: int) -> Array:
+        """Put rows behind the watermark, which ascend in time, into slices; return which of them a window took."""
+        taken = np.zeros(len(batch.times), np.bool_)
+        self._resuming("take_late_rows", batch, self.shapes.timed, self.shapes.gaps, lateness, watermark, taken)
+        return taken
+
+    def _resuming(self, name: str, batch: Batch, *further: Any) -> None:
+        """Run a kernel over rows, again with more memory where it stopped for lack of it."""
+        rows = (batch.keys, batch.times, self.tags, self.fresh)
+        inputs = inputs_of(self.binding, batch.columns, len(batch.times))
+        kernel = getattr(self.module, name)
+        self.cursor[ROW] = 0
+        edges = (self.shapes.steps, self.shapes.phases, self.coming, *self.shapes.own.intervals)
+        gap = self.shapes.gap
+        while not kernel(
+            rows, inputs, self.arena, self.blocks, self.marks, self.free, edges, self.cursor, gap, *further
+        ):
+            self._make_room(4 * len(self.low))  # pages that no slice reaches are never touched
+
+    def take_slices(self, partials: Partials, states: Array) -> None:
+        """Put slices that were made elsewhere, with these states, among those there are."""
+        module = self.binding.kernels(PARTIALS, "take_slices")
+        slices = (partials.keys, partials.low, partials.high, partials.count)
+        self.cursor[ROW] = 0
+        while not module.take_slices(slices, states, self.arena, self.blocks, self.marks, self.free, self.cursor):
+            self._make_room(4 * len(self.low))
+
+    def clear(self) -> None:
+        """Forget all slices."""
+        merger = "flat_fat" if self.marks[STEP] == 2 else self.merger
+        SliceSet.__init__(self, self.binding, self.shapes, watched=self.watched, merger=merger)
+
+    def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
+        """Return the windows of some keys that end in (after, until]."""
+        arena = (*self.arena[:-1], _NO_STATES)
+        fixed = (arena, self.blocks, chosen, self.shapes.timed, self.shapes.gaps, ints(after), until)
+        found = Found.of_length(self.expected)
+        count = self.finding.due_windows(*fixed, found.arrays)
+        if count > self.expected:
+            found = Found.of_length(count)
+            self.finding.due_windows(*fixed, found.arrays)
+        self.expected = max(64, count + count // 4)  # as many as now, and some more, will be found the next time
+        rows = np.zeros(count if self.watched else 0, np.int64)
+        found = found.cut(count, rows)
+        if self.watched:
+            self.finding.count_rows(arena, found.arrays, len(self.shapes.kinds), rows)
+        return found
+
+    def answer(self, found: Found) -> dict[str, Any]:
+        """Return the raw results of windows by name."""
+        outputs = self.binding.outputs(len(found.keys))
+        if len(found.keys):
+            self._write(found, outputs)
+        triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
+        return {name: (values, valid, result) for name, result, (values, valid) in triples}
+
+    def _write(self, found: Found, outputs: tuple[Array, ...]) -> None:
+        """Write the answers of windows."""
+        if self.merger == "lazy" or self.has_gaps:
+            self.module.fold_windows(self.arena, found.arrays, len(self.shapes.kinds), outputs)
+        elif self.has_tree:
+            self.module.query_windows(self.arena, self.tree, self.blocks, found.arrays, outputs)
+        else:
+            merge_slices(self.merger, self.binding, self.states, found, outputs)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether sessions skip slices in their midst, so that no tree can answer for them."""
+        return bool(len(self.shapes.gaps)) and bool(self.skip[: self.marks[TOP]].any())
+
+    def purge(self, chosen: Array, needed: int, watermark: int, lateness: int) -> None:
+        """Let slices go that no window needs any more."""
+        store = (self.arena, self.blocks, self.marks, self.free)
+        self.module.purge(*store, chosen, needed, self.shapes.gap, self.shapes.gaps, watermark, lateness)
+
+    def held(self) -> Array:
+        """Return the keys that have slices."""
+        return np.flatnonzero(self.size > 0)
+
+    @property
+    def oldest(self) -> int:
+        """The least time at which a slice begins; the end of time where there is none."""
+        keys = self.held()
+        return int(self.low[self.base[keys] + self.head[keys]].min(initial=END_OF_TIME))
+
+    def slots(self) -> tuple[Array, Array, Array]:
+        """Return the keys that have slices, how many each has, and all slots in order."""
+        keys = self.held()
+        sizes = self.size[keys]
+        begins = self.base[keys] + self.head[keys]
+        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return keys, sizes, np.repeat(begins, sizes) + within
+
+    def save(self) -> dict[str, Array]:
+        """Return the slices, one key after the other."""
+        keys, sizes, slots = self.slots()
+        arrays = {"keys": keys, "sizes": sizes, "low": self.low[slots], "high": self.high[slots]}
+        arrays |= {name: getattr(self, name)[slots] for name in self._further}
+        if self.tagged:
+            arrays["tag"] = self.tag[slots]
+        return arrays | {"states": self.states[slots], "merges": self.marks[MERGES : MERGES + 1].copy()}
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """Take over slices that `save` returned."""
+        self.clear()
+        keys, sizes = arrays["keys"], arrays["sizes"]
+        self.know_keys(int(keys.max()) + 1 if len(keys) else 0)
+        self._make_room(lay_out(self.blocks, self.marks, keys, sizes))
+        self.marks[MERGES] = int(arrays["merges"][0])
+        _, _, slots = self.slots()
+        self.low[slots], self.high[slots] = arrays["low"], arrays["high"]
+        for name in self._further:
+            getattr(self, name)[slots] = arrays[name]
+        if self.tagged:
+            self.tag[slots] = arrays["tag"]
+        self.states[slots] = States(self.binding).revived(arrays["states"].copy())
+
+    @property
+    def kept(self) -> int:
+        """How many rows are kept besides the states."""
+        return 0
+
+    @property
+    def slice_bytes(self) -> int:
+        """The bytes of one slice: its edges, what is told of its rows, its state, and its node of a tree."""
+        return 8 * (2 + len(self._further) + self.tagged) + int(self.states.itemsize) * (1 + self.has_tree)
+
+    def room_for(self, slices: int) -> int:
+        """Return the slots of the block of a key that always has so many slices: a quarter of it is free at times."""
+        lengths = rooms(self.marks)
+        return int(lengths[np.searchsorted(3 * lengths, 4 * slices)])
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the blocks in use."""
+        return int(self.marks[USED]) * self.slice_bytes + 5 * 8 * len(self.base)
+
+    def check(self) -> None:
+        """Raise `InvariantError` where slices contradict each other."""
+        keys, sizes, slots = self.slots()
+        starts = np.cumsum(sizes) - sizes
+        inner = np.ones(len(slots), np.bool_)
+        inner[starts] = False
+        low, high = self.low[slots], self.high[slots]
+        require(int(self.marks[SLICES]) == len(slots), "the number of slices is not that of the slots in use")
+        require(bool((low < high).all()), "a slice ends before it begins")
+        require(bool((low[inner] >= low[np.flatnonzero(inner) - 1]).all()), "slices are out of order")
+        if self.shapes.gap < 0:
+            before = high[np.flatnonzero(inner) - 1]
+            require(bool((low[inner] >= before).all()), "slices overlap")
+        if self.spaced:
+            self._check_rows(slots, np.flatnonzero(inner))
+        require(bool((self.base[keys] >= 0).all()), "a key with slices has no block")
+
+    def _check_rows(self, slots: Array, inner: Array) -> None:
+        first, last, skip = self.first[slots], self.last[slots], self.skip[slots]
+        low, high = self.low[slots], self.high[slots]
+        plain = skip == 0
+        require(bool(((low <= first) & (first <= last))[plain].all()), "a slice has a row before its edge")
+        require(bool((last < high)[plain].all()), "a slice has a row at its end or after")
+        require(bool((self.count[slots] > 0).all()), "a slice has no rows")
+        require(bool((last[inner] >= last[inner - 1]).all()), "the last rows of slices do not ascend")
+        both = inner[plain[inner] & plain[inner - 1] & (low[inner] == low[inner - 1])]
+        require(bool((first[both] > last[both - 1] + self.shapes.gap).all()), "two slices should have been one")
+
+
+def inputs_of(binding: Binding, columns: Mapping[str, Column], rows: int) -> tuple[Array, ...]:
+    """Return what `lift` reads of the columns."""
+    used = [columns[name] for name in binding.columns]
+    masks = [mask_of([used[p] for p in positions], skip_nan, rows) for positions, skip_nan in binding.masks]
+    values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(used)]
+    return (*map(_read_only, values), *masks)
+
+
+def _read_only(array: Array) -> Array:
+    """Return an array as Arrow's are, which cannot be written to: for any other one kernels would be compiled again."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise an `InvariantError` unless a condition holds."""
+    if not condition:
+        raise InvariantError(f"Slices: {message}")
+
+
+def longer(array: Array, length: int, fill: int | None = None) -> Array:
+    """Return a longer array; pages beyond what is copied stay untouched unless there is something to fill in."""
+    result = np.empty(length, np.int64)
+    result[: len(array)] = array
+    if fill is not None:
+        result[len(array) :] = fill
+    return result
+
+
+def more_states(binding: Binding, states: Array, slots: int) -> Array:
+    """Return room for more states, with those there are."""
+    result = binding.slots(slots)
+    if binding.fixed:  # as bytes: NumPy copies records field by field
+        result.view(np.uint8)[: states.nbytes] = states.view(np.uint8)
+    else:
+        result[: len(states)] = states
+    return result

@@ -1,0 +1,397 @@
+"""General stream slicing: rows become slices, which all windows by time and all sessions of a query share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.binding import Binding, bind
+from muntin.arrays.results import to_arrow
+from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.errors import UnsupportedOperationError
+from muntin.query.plan import Plan
+from muntin.streams.blocks import MERGES, SLICES
+from muntin.streams.decisions import ROWS, WHOLE, Decisions, Facts, decide
+from muntin.streams.journal import Journal, Replayed
+from muntin.streams.mergers import cannot_merge
+from muntin.streams.records import Found, Records, matched
+from muntin.streams.slices.kept_set import KeptSet
+from muntin.streams.slices.object_set import ObjectSet
+from muntin.streams.slices.partials import Partials
+from muntin.streams.slices.run_set import RunSet
+from muntin.streams.slices.shapes import Shapes, ints
+from muntin.streams.slices.slice_set import SliceSet, require
+from muntin.streams.sorted_runs.runs import keeps_runs
+from muntin.streams.strategy import Batch
+from muntin.tables.answers import Answers
+from muntin.types import Array
+from muntin.windows.base import Window
+from muntin.windows.own import ContextFree
+from muntin.windows.sessions import Session
+from muntin.windows.times import Cumulative, Sliding
+
+MANY_SLICES = 64
+"""Windows of more slices than this are answered from a tree: with fewer, keeping it up costs more than it saves."""
+_MANY_KEYS = 4096
+"""From so many keys on, rows are put into the order of their keys first: slices are then met in the order of memory."""
+
+
+class Slices(Replayed):
+    """Slices for windows by time and sessions.
+
+    A push is one pass over its rows, whatever the number of windows; a window takes one combine for each of its slices,
+    or O(log n) with a tree.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.shapes = Shapes.of(plan.windows)
+        watched = plan.lateness > 0 or plan.early
+        self.sets: list[SliceSet] = []
+        runs, others = _groups(plan)
+        merger = "lazy"
+        for binding in others:
+            kind: type[SliceSet] = SliceSet
+            if _keeps_rows(plan, binding.aggregations):
+                kind = KeptSet if binding.compiled else ObjectSet
+            merger = self._merger(binding)
+            self.sets.append(kind(binding, self.shapes, watched=watched, merger=merger))
+        if runs:
+            self.sets.append(RunSet(runs, plan, self.shapes, watched=watched, merger=merger))
+        self.records = Records.empty()
+        self.watermark = BEFORE_TIME
+        self._before: tuple[Array, Found] | None = None
+        self._complete_from = BEFORE_TIME  # slices from here on are all there
+
+    def _merger(self, binding: Binding) -> str:
+        """Return what merges slices: as it was asked for, or a tree where windows have many."""
+        if self.plan.merge != "auto":
+            reason = cannot_merge(self.plan.merge, binding)
+            if reason:
+                raise UnsupportedOperationError(f"{self.plan.merge} cannot merge these slices: {reason}")
+            return self.plan.merge
+        return "flat_fat" if self.shapes.most_slices() > MANY_SLICES else "lazy"
+
+    @classmethod
+    def can(cls, plan: Plan) -> str | None:
+        """Return why slices cannot answer a plan, or None if they can."""
+        for each in plan.windows.values():
+            if not isinstance(each, ContextFree | Session):
+                split = decide(Facts.of([each], [], ordered=plan.ordered)).split
+                return f"{each!r} is not by time" if split.answer == WHOLE else f"{each!r}: {split.why}"
+            if plan.emit_empty and isinstance(each, Sliding | Cumulative):
+                return "windows without rows have no slices"
+        return None
+
+    @property
+    def decisions(self) -> Decisions:
+        """What these slices must be able to do, and by which rules."""
+        return decide(Facts.of_plan(self.plan))
+
+    @property
+    def _unsettled(self) -> tuple[int, int]:
+        """The times after which windows that have ended may still change: of windows by time, and of sessions."""
+        if self.watermark == BEFORE_TIME:
+            return BEFORE_TIME, BEFORE_TIME
+        lateness = self.plan.lateness
+        return self.watermark - lateness, self.watermark - max(lateness, 1)
+
+    def _take(self, batch: Batch, watermark: int) -> Array:
+        """Put the rows into slices. O(1) combines a row."""
+        if not len(batch.times):
+            return np.ones(0, np.bool_)
+        self.shapes.own.cover(batch.times)
+        if not self.shapes.takes_every_row:
+            held = self.shapes.own.holds(batch.times)
+            if not held.all():
+                held[held] = self._take_by_key(batch.take(np.flatnonzero(held)), watermark)
+                return held
+        return self._take_by_key(batch, watermark)
+
+    def _take_by_key(self, batch: Batch, watermark: int) -> Array:
+        top = int(batch.keys.max(initial=-1)) + 1
+        for each in self.sets:
+            each.know_keys(top)
+        if top > _MANY_KEYS:
+            order = self.sets[0].order_by_key(batch.keys, top)
+            return _put_back(self._take_in_order(batch.take(order), watermark), order)
+        return self._take_in_order(batch, watermark)
+
+    def _take_in_order(self, batch: Batch, watermark: int) -> Array:
+        taken = np.ones(len(batch.times), np.bool_)
+        least = int(batch.times.min(initial=END_OF_TIME))
+        if least > watermark or (least == watermark and not len(self.shapes.gaps)) or watermark == BEFORE_TIME:
+            for each in self.sets:
+                each.take(batch)
+            return taken
+        self._remember(batch, watermark)
+        behind = np.flatnonzero(batch.times < watermark)
+        behind = behind[np.argsort(batch.times[behind], kind="stable")]
+        punctual = np.flatnonzero(batch.times >= watermark)
+        late, others = batch.take(behind), batch.take(punctual)
+        for each in self.sets:
+            taken[behind] = each.take_late(late, self.plan.lateness, watermark)
+            each.take(others)
+        return taken
+
+    @property
+    def has_partials(self) -> bool:
+        """Whether slices can be made elsewhere and put together here: of windows by time, with states of fixed size."""
+        plain = all(type(each) is SliceSet and each.binding.fixed and not each.has_tree for each in self.sets)
+        return plain and not len(self.shapes.gaps)
+
+    def give_partials(self) -> Partials:
+        """Return all slices, and forget them. O(n)."""
+        lead, *others = [each.save() for each in self.sets]
+        for each in self.sets:
+            each.clear()
+        keys = np.repeat(lead["keys"], lead["sizes"])
+        states = [lead["states"], *(each["states"] for each in others)]
+        return Partials(keys, lead["low"], lead["high"], lead.get("count", np.zeros(len(keys), np.int64)), states)
+
+    def take_partials(self, partials: Partials, watermark: int) -> Array:
+        """Take slices that were made elsewhere, judged by the watermark; return which of them some window took.
+
+        A slice that ends after the watermark is taken, as is every window that it is in. O(1) combines a slice.
+        """
+        taken = np.ones(len(partials.keys), np.bool_)
+        if not len(taken):
+            return taken
+        for each in self.sets:
+            each.know_keys(int(partials.keys.max()) + 1)
+        if watermark != BEFORE_TIME and int(partials.low.min()) < watermark:
+            self._remember(Batch(partials.keys, partials.low, {}), watermark)
+            past = np.flatnonzero(partials.high <= watermark)
+            taken[past] = self.shapes.last_ends(partials.low[past]) + self.plan.lateness > watermark
+            partials = partials.take(np.flatnonzero(taken))
+        for each, states in zip(self.sets, partials.states, strict=True):
+            each.take_slices(partials, states)
+        return taken
+
+    def _remember(self, batch: Batch, watermark: int) -> None:
+        """Note the windows that were emitted and may change now, as they are before the rows that change them."""
+        if self.sets[0].watched:
+            limit = watermark if len(self.shapes.gaps) else watermark - 1
+            chosen = np.unique(batch.keys[batch.times <= limit])
+            self._before = chosen, self.sets[0].find(chosen, self._unsettled, watermark)
+
+    def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
+        """Answer the windows that end by the watermark. O(slices) combines a window, O(log n) with a tree."""
+        chosen = self.sets[0].held()
+        if self.plan.early:
+            answers = self._emit_recorded(chosen, watermark, early)
+        else:
+            answers = self._emit_revised() + self._emit_due(chosen, watermark)
+        self.watermark = watermark
+        self._let_go(chosen)
+        return [each for each in answers if len(each.keys)]
+
+    def _emit_due(self, chosen: Array, watermark: int) -> list[Answers]:
+        """Return the windows that have ended by this watermark and not by the last: each for the first time."""
+        due = self.sets[0].find(chosen, (self.watermark, self.watermark), watermark)
+        return [self._answers(due, np.zeros(len(due.keys), np.int64))]
+
+    def _emit_revised(self) -> list[Answers]:
+        """Return what became of windows that had been emitted when rows behind the watermark came."""
+        if self._before is None:
+            return []
+        chosen, before = self._before
+        self._before = None
+        after = self.sets[0].find(chosen, self._unsettled, self.watermark)
+        was = matched(before, after)
+        emitted = was >= 0
+        changed = ~emitted
+        changed[emitted] = after.rows[emitted] != before.rows[was[emitted]]
+        gone = np.ones(len(before.keys), np.bool_)
+        gone[was[emitted]] = False
+        return [*self._again(after.pick(changed), emitted[changed]), *self._retract(before.pick(gone))]
+
+    def _again(self, found: Found, emitted: Array) -> list[Answers]:
+        """Return windows with their next revision; those not on record were emitted once, or never."""
+        revision = self.records.revisions(found, emitted)
+        self.records.note(found, revision)
+        return [self._answers(found, revision)]
+
+    def _retract(self, found: Found) -> list[Answers]:
+        revision = self.records.revisions(found, np.ones(len(found.keys), np.bool_))
+        self.records.note(found, revision, retracted=True)
+        return [self._answers(found, revision, retracted=True)]
+
+    def _emit_recorded(self, chosen: Array, watermark: int, early: bool) -> list[Answers]:
+        """Return what is not on record as it is: with early results every emitted window is, until it is settled."""
+        self._before = None
+        found = self.sets[0].find(chosen, self._unsettled, END_OF_TIME)
+        answers = self._retract(self.records.vanished(found))
+        chosen_now = self.records.changed(found) & (early | (found.end <= watermark))
+        changed = found.pick(chosen_now)
+        return answers + self._again(changed, np.zeros(len(changed.keys), np.bool_))
+
+    def _let_go(self, chosen: Array) -> None:
+        """Forget what can never change again, and slices that no window needs."""
+        if self.watermark == BEFORE_TIME:
+            return
+        closed = self.watermark == END_OF_TIME
+        ends = np.where(self.records.definitions < len(self.shapes.kinds), *self._unsettled)
+        self.records.keep((self.records.end > ends) & (not closed))
+        needed = self.shapes.first_needed(self.watermark, self.plan.lateness)
+        slices = int(self.sets[0].marks[SLICES])
+        for each in self.sets:
+            each.purge(chosen, needed, self.watermark, self.plan.lateness)
+        if int(self.sets[0].marks[SLICES]) < slices:
+            self._complete_from = max(self._complete_from, needed)
+        if self.shapes.own.each:
+            self.shapes.own.forget(self.sets[0].oldest, END_OF_TIME if closed else self.watermark - self.plan.lateness)
+
+    def _answers(self, found: Found, revision: Array, *, retracted: bool = False) -> Answers:
+        count = len(found.keys)
+        answered = found.pick(np.zeros(count, np.bool_)) if retracted else found
+        raw: dict[str, Any] = {}
+        for each in self.sets:
+            raw |= each.answer(answered)
+        arrays = {name: to_arrow(raw[name]) for name in self.plan.aggregates}
+        if retracted:
+            arrays = {name: pa.nulls(count, array.type) for name, array in arrays.items()}
+        return Answers(
+            keys=found.keys,
+            window_ids=self.shapes.ids[found.definitions],
+            start=found.start,
+            end=found.end,
+            aggregates=arrays,
+            revision=revision,
+            retracted=np.full(count, retracted),
+        )
+
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back the state of now, and the definitions. Amortised O(1) a row: see journal.py."""
+        undo, plan, shapes, journal = (
+            self._journal.undo(int(self.sets[0].marks[SLICES])),
+            self.plan,
+            self.shapes,
+            self._journal,
+        )
+
+        def back() -> None:
+            self.plan, self.shapes, self._journal = plan, shapes, journal
+            for each in self.sets:
+                each.reshape(shapes)
+            undo()
+
+        return back
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether an aggregation can raise an error."""
+        return any(each.may_fail for each in self.sets)
+
+    # ------------------------------------------------------------ definitions that come and go
+
+    def add(self, window_id: int, definition: Window, plan: Plan) -> int:
+        """Answer one more definition by time, from the slices that are held. O(slices).
+
+        Where its edges are those of others, all that is held is of use; else what comes after the slices of now.
+        """
+        timed = len(self.shapes.kinds) > len(self.shapes.own.each)
+        if not isinstance(definition, Sliding | Cumulative) or not timed or plan.emit_empty:
+            raise UnsupportedOperationError(f"slices that are there were not cut for {definition!r}")
+        lead = self.sets[0]
+        since = BEFORE_TIME
+        if not self.shapes.cuts_for(Shapes.of({window_id: definition})):
+            since = int(lead.high[lead.slots()[2]].max(initial=BEFORE_TIME))
+        self._reshape(plan, since)
+        return max(since, self._complete_from)
+
+    def remove(self, window_id: int, plan: Plan) -> None:
+        """Answer a definition no more; slices that only it needed are let go with the next watermark. O(slices)."""
+        session = int(np.flatnonzero(self.shapes.ids == window_id)[0]) - len(self.shapes.kinds)
+        if session >= 0:
+            for each in self.sets:
+                each.forget_session(session)
+        self._reshape(plan, BEFORE_TIME)
+
+    def _reshape(self, plan: Plan, since: int) -> None:
+        before = self.shapes
+        self.plan = plan
+        self.shapes = before.changed_to(plan.windows, since, self.watermark)
+        place = {int(window_id): i for i, window_id in enumerate(self.shapes.ids)}
+        places = ints(place.get(int(window_id), -1) for window_id in before.ids)
+        self.records.renumber(places)
+        for each in self.sets:
+            each.reshape(self.shapes)
+        self._journal = Journal(self)
+
+    def held_keys(self) -> Array:
+        """Return the keys that have slices."""
+        return np.union1d(self.sets[0].held(), self.records.keys)
+
+    def save(self) -> dict[str, Array]:
+        """Return all slices. O(n)."""
+        arrays = {f"{i}.{name}": array for i, each in enumerate(self.sets) for name, array in each.save().items()}
+        arrays |= {f"records.{name}": array for name, array in self.records.save().items()}
+        arrays |= {f"own.{name}": array for name, array in self.shapes.own.save().items()}
+        bounds = {"sinces": self.shapes.sinces, "floors": self.shapes.floors, "gap": ints([self.shapes.gap])}
+        return arrays | bounds | {"marks": ints([self.watermark, self._complete_from])}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Take over slices that `save` returned. O(n)."""
+        gap = int(state["gap"][0])
+        self.shapes = replace(self.shapes, sinces=state["sinces"], floors=state["floors"], gap=gap)
+        for i, each in enumerate(self.sets):
+            each.reshape(self.shapes)
+            each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
+        self.records.load({n.partition(".")[2]: array for n, array in state.items() if n.startswith("records.")})
+        self.shapes.own.load({n.removeprefix("own."): array for n, array in state.items() if n.startswith("own.")})
+        self.watermark, self._complete_from = state["marks"].tolist()
+        self._before = None
+
+    def metrics(self) -> dict[str, int]:
+        """Return the number of slices, and the bytes they take."""
+        lead = self.sets[0]
+        return {
+            "slices": int(lead.marks[SLICES]),
+            "merges": int(lead.marks[MERGES]),
+            "splits": 0,
+            "kept": sum(each.kept for each in self.sets),
+            "bytes": sum(each.bytes for each in self.sets),
+        }
+
+    def check(self) -> None:
+        """Raise `InvariantError` where slices contradict each other. O(n)."""
+        lead = self.sets[0].slots()
+        for each in self.sets:
+            each.check()
+            same = all(np.array_equal(one, other) for one, other in zip(each.slots(), lead, strict=True))
+            require(same, "the sets have their slices in different slots")
+
+
+def _put_back(array: Array, order: Array) -> Array:
+    """Return values of rows in some order in that of the rows."""
+    result = np.empty_like(array)
+    result[order] = array
+    return result
+
+
+def _groups(plan: Plan) -> tuple[dict[str, Aggregation], list[Binding]]:
+    """Return the aggregations whose values are kept as sorted runs, and the others as they run together."""
+    runs = {name: each for name, each in plan.aggregates.items() if keeps_runs(each, plan.types)}
+    groups: dict[Any, dict[str, Aggregation]] = {}
+    for name, each in plan.aggregates.items():
+        if name not in runs:
+            binding = _bound(plan, {name: each})
+            objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
+            kept = _keeps_rows(plan, [each])
+            groups.setdefault((binding.compiled, objects, kept), {})[name] = each
+    return runs, [_bound(plan, group) for group in groups.values()]
+
+
+def _keeps_rows(plan: Plan, aggregations: Iterable[Aggregation]) -> bool:
+    return decide(Facts.of(plan.windows.values(), aggregations, ordered=plan.ordered)).kept.answer == ROWS
+
+
+def _bound(plan: Plan, aggregates: Mapping[str, Aggregation]) -> Binding:
+    types = {c: plan.types[c] for each in aggregates.values() for c in each.columns}
+    return bind(aggregates, types, time=plan.time_type, nullable=True, gaps=False)

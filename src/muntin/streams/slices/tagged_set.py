@@ -1,0 +1,126 @@
+"""Slices of which more is kept elsewhere: each has a name, and whatever is kept under it follows the slice."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from muntin.aggregations.binding import Binding
+from muntin.streams.blocks import JOINS, NAMED, SLICES
+from muntin.streams.records import Found
+from muntin.streams.slices.shapes import Shapes, ints
+from muntin.streams.slices.slice_set import SliceSet
+from muntin.streams.strategy import Batch
+from muntin.types import Array
+
+
+class TaggedSet(SliceSet):
+    """Slices with tags: small numbers, given anew once their slices are gone."""
+
+    tagged: ClassVar[bool] = True
+
+    def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, merger: str) -> None:
+        self.unused: list[int] = []
+        self.named = 0
+        super().__init__(binding, shapes, watched=watched, merger=merger)
+
+    @abstractmethod
+    def _add(self, tags: Array, batch: Batch) -> None:
+        """Keep something of rows, under the tags of their slices."""
+
+    @abstractmethod
+    def _join(self, into: Array, from_: Array, *, by_rows: bool) -> None:
+        """Move what is kept under some tags to others, pair by pair: rows brought their slices together, or time."""
+
+    @abstractmethod
+    def _free(self, tags: Array) -> None:
+        """Forget what is kept under tags."""
+
+    def take(self, batch: Batch) -> None:
+        """Put rows into slices, and more of them where the slices' names are."""
+        self._prepare(len(batch.times))
+        super().take(batch)
+        self._added(batch)
+
+    def take_late(self, batch: Batch, lateness: int, watermark: int) -> Array:
+        """Put rows behind the watermark into slices, and more of them where the slices' names are."""
+        self._prepare(len(batch.times))
+        taken = super().take_late(batch, lateness, watermark)
+        self.tags = self.tags[taken]
+        self._added(batch.take(np.flatnonzero(taken)))
+        return taken
+
+    def purge(self, chosen: Array, needed: int, watermark: int, lateness: int) -> None:
+        """Let slices go that no window needs any more, and what is kept of them."""
+        self.joins = np.zeros(2 * int(self.marks[SLICES]), np.int64)
+        super().purge(chosen, needed, watermark, lateness)
+        self._follow(by_rows=False)
+
+    def _prepare(self, rows: int) -> None:
+        """Be ready to name as many slices as there are rows, and to note as many joins."""
+        self.joins = np.zeros(2 * rows, np.int64)
+        self.tags = np.zeros(rows, np.int64)
+        more = max(0, rows - len(self.unused))
+        self.fresh = np.concatenate((ints(self.unused[:rows]), np.arange(self.named, self.named + more)))
+
+    def _added(self, batch: Batch) -> None:
+        used = int(self.marks[NAMED])
+        self.marks[NAMED] = 0
+        self.named += max(0, used - len(self.unused))
+        self.unused = self.unused[used:]
+        self._add(self.tags, batch)
+        self._follow(by_rows=True)
+
+    def _follow(self, *, by_rows: bool) -> None:
+        """Follow the slices that became one, and forget those that are gone."""
+        into, from_ = self.joins[: self.marks[JOINS]].reshape(-1, 2).T
+        self.marks[JOINS] = 0
+        if len(from_):
+            moved = into >= 0
+            self._join(np.ascontiguousarray(into[moved]), np.ascontiguousarray(from_[moved]), by_rows=by_rows)
+            self._free(np.ascontiguousarray(from_[~moved]))
+            self.unused += from_.tolist()
+
+    def _stretches(self, found: Found) -> tuple[Array, Array, Array]:
+        """Return the slots between the first and the last of all windows of each key, and the key of each.
+
+        Third is by how much each window's slots differ from their places among these.
+        """
+        keys, window = np.unique(found.keys, return_inverse=True)
+        begin, end = np.full(len(keys), len(self.tag)), np.zeros(len(keys), np.int64)
+        np.minimum.at(begin, window, found.first)
+        np.maximum.at(end, window, found.last)
+        sizes = end - begin
+        starts = np.cumsum(sizes) - sizes
+        slots = np.repeat(begin - starts, sizes) + np.arange(int(sizes.sum()))
+        return slots, np.repeat(keys, sizes), (starts - begin)[window]
+
+    def _spans_of(self, found: Found) -> tuple[Array, Array, Array]:
+        """Return for each window its first tag, and the one after its last, among the tags of all windows' slices."""
+        if self.has_gaps:
+            tags, last = self._tags_of(found)  # sessions skip slices in their midst: each window has tags of its own
+            return last - np.diff(last, prepend=0), last, tags
+        slots, _, shift = self._stretches(found)
+        return found.first + shift, found.last + shift, self.tag[slots]
+
+    def _tags_of(self, found: Found) -> tuple[Array, Array]:
+        """Return the tags of each window, without the slices that a session skips, and where those of each end."""
+        shift = len(self.shapes.kinds)
+        bits = np.where(found.definitions >= shift, 1 << np.maximum(0, found.definitions - shift), 0)
+        pieces = []
+        for bit, first, last in zip(bits, found.first, found.last, strict=True):
+            slots = np.arange(first, last)
+            pieces.append(self.tag[slots[self.skip[slots] & bit == 0]])
+        return np.concatenate([*pieces, ints([])]), np.cumsum(ints(len(piece) for piece in pieces))
+
+    def save(self) -> dict[str, Array]:
+        """Return the slices, and their names."""
+        return super().save() | {"unused": ints(self.unused), "named": ints([self.named])}
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """Take over what `save` returned."""
+        super().load(arrays)
+        self.unused, self.named = arrays["unused"].tolist(), int(arrays["named"][0])

@@ -1,0 +1,214 @@
+"""Sorted, run-length encoded runs of integers, one for each slot, all in the same few arrays.
+
+A run is a stretch of the arena: its distinct keys ascending, and beside each how many rows have it or a smaller one. A
+head comes before the first, with the slot in place of a key and no rows, so that the rows before entry p are always
+`ends[p - 1]`, and whoever goes through the arena sees where a run begins and whose it is.
+
+New rows wait in a log until someone reads their slot: the rows of one slice come over many pushes, and merging each
+push into the run would read the run as often. Rows that are read are grouped by slot, sorted, encoded and merged, each
+step one pass over all slots. A run never changes: it is written anew behind the last one, and the arena is written anew
+without the gaps when it is full, which is O(1) for each entry that was added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from muntin.errors import InvariantError
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.generate import Generated, standalone
+from muntin.streams.sorted_runs.arena_kernels import ARENA
+from muntin.types import Array
+
+_SMALLEST_LOG = 1 << 18
+TAIL, LIVE, LOGGED = 0, 1, 2
+"""The counters: the first free entry of the arena, how many entries runs occupy, how many rows wait in the log."""
+
+
+@cache
+def _generated() -> Generated:
+    return standalone(*ARENA)
+
+
+class Arena:
+    """The runs of all slots over one column, and the log of the rows that wait to be merged into them.
+
+    >>> arena = Arena()
+    >>> arena.add(np.array([0, 1, 0]), np.array([5, 7, 5]))
+    >>> arena.settle(np.array([0, 1]))
+    >>> arena.lengths[:2].tolist(), arena.keys[arena.starts[0]], arena.ends[arena.starts[0]]
+    ([1, 1], np.int64(5), np.int64(2))
+    """
+
+    def __init__(self, *, plain: bool = False) -> None:
+        self.plain = plain
+        self.starts = np.zeros(0, np.int64)
+        self.lengths = np.zeros(0, np.int64)
+        self.keys = np.zeros(0, np.int64)
+        self.ends = np.zeros(0, np.int64)
+        self._pending = np.zeros(0, np.int64)
+        self._places = np.zeros(0, np.int64)
+        self._log_slots = np.zeros(0, np.int64)
+        self._log_keys = np.zeros(0, np.int64)
+        self._counters = np.zeros(3, np.int64)
+        self._rows = np.zeros(0, np.int64)
+        self._spare = np.zeros(0, np.int64)
+
+    @property
+    def _kernels(self) -> Any:
+        plain = self.plain or kernel_cache.is_uncompiled()
+        return kernel_cache.load(_generated(), compiled=not plain)
+
+    def add(self, slots: Array, keys: Array) -> None:
+        """Add rows to slots. O(1) a row now, O(log n) comparisons or fewer when they are first read."""
+        if not len(slots):
+            return
+        self.cover(slots)
+        logged = int(self._counters[LOGGED])
+        if logged + len(slots) > len(self._log_keys):
+            room = max(1024, 2 * (logged + len(slots)))
+            self._log_slots = _grown(self._log_slots, room)
+            self._log_keys = _grown(self._log_keys, room)
+        self._kernels.log_rows(slots, keys, self._log_slots, self._log_keys, self._pending, self._counters)
+        # Values repeat, and the log has each: it may not outgrow the runs.
+        if self._counters[LOGGED] > max(_SMALLEST_LOG, int(self._counters[LIVE])):
+            self._settle(np.flatnonzero(self._pending))
+
+    def settle(self, slots: Array) -> None:
+        """Merge the waiting rows of these slots into their runs, which can then be read. O(log + runs that change)."""
+        self.cover(slots)
+        chosen = np.empty(len(slots), np.int64)
+        count = self._kernels.choose_waiting(slots, self._pending, self._places, chosen)
+        if count:
+            self._settle(chosen[:count])
+
+    def _settle(self, chosen: Array) -> None:
+        kernels = self._kernels
+        bounds = np.concatenate(([0], np.cumsum(self._pending[chosen]))).astype(np.int64)
+        if bounds[-1] > len(self._rows):
+            self._rows, self._spare = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64)
+        rows, spare = self._rows, self._spare
+        log = (self._log_slots, self._log_keys, self._pending)
+        kernels.take_rows(chosen, *log, self._places, bounds, rows, self._counters)
+        distinct = np.zeros(len(chosen), np.int64)
+        kernels.sort_rows(bounds, rows, spare, np.zeros(2048, np.int64), distinct)
+        self._make_room(int(distinct.sum() + self.lengths[chosen].sum()) + len(chosen))
+        kernels.absorb(chosen, bounds, rows, spare, distinct, *self._runs())
+        if len(rows) > 2 * _SMALLEST_LOG:  # a rare one; what is needed again and again is kept
+            self._rows, self._spare = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def merge(self, into: Array, out_of: Array) -> None:
+        """Give the rows of each slot of `out_of` to the slot at the same place of `into`, one pair after the other.
+
+        O(entries of both) a pair, O(1) where one of the two is empty.
+        """
+        self.settle(np.concatenate((into, out_of)))
+        kernels = self._kernels
+        done = 0
+        while (done := kernels.join_slots(into, out_of, done, *self._runs())) < len(into):
+            self._make_room(int(self.lengths[into[done]] + self.lengths[out_of[done]]) + 1)
+
+    def free(self, slots: Array) -> None:
+        """Empty slots. O(1) each, and O(log) once if rows of theirs still wait."""
+        self.cover(slots)
+        log = (self._log_slots, self._log_keys, self._pending)
+        self._kernels.forget(slots, self.lengths, *log, self._counters)
+
+    def cover(self, slots: Array) -> None:
+        """Make slots known, as empty ones, that were not seen before."""
+        most = int(slots.max()) + 1 if len(slots) else 0
+        if most > len(self.starts):
+            room = max(16, 2 * most)
+            self.starts, self.lengths = _grown(self.starts, room), _grown(self.lengths, room)
+            self._pending = _grown(self._pending, room)
+            self._places = np.full(room, -1, np.int64)
+
+    def _runs(self) -> tuple[Array, ...]:
+        return self.keys, self.ends, self.starts, self.lengths, self._counters
+
+    def _make_room(self, entries: int) -> None:
+        """Make sure that so many entries fit behind the last run."""
+        if int(self._counters[TAIL]) + entries <= len(self.keys):
+            return
+        needed = int(self._counters[LIVE]) + entries
+        # Where a quarter is to be gained the arrays stay: the system takes longer to give new ones than moving takes.
+        if len(self.keys) // 8 <= needed <= len(self.keys) * 3 // 4:
+            self._rewrite(self.keys, self.ends)
+        else:
+            room = max(1024, 2 * needed)
+            self._rewrite(np.empty(room, np.int64), np.empty(room, np.int64))
+
+    def _rewrite(self, keys: Array, ends: Array) -> None:
+        """Write the runs without what is between them: into these arrays, which may be the ones they are in."""
+        self._kernels.write_anew(self.keys, self.ends, self.starts, self.lengths, keys, ends, self._counters)
+        self.keys, self.ends = keys, ends
+
+    @property
+    def bytes(self) -> int:
+        """The memory that is held."""
+        per_slot = (self.starts, self.lengths, self._pending, self._places)
+        rows = (self._log_slots, self._log_keys, self._rows, self._spare)
+        return sum(each.nbytes for each in (*per_slot, *rows, self.keys, self.ends))
+
+    def __len__(self) -> int:
+        """Return how many entries are kept: one for each value of each run, and one for each row that waits."""
+        return int(self.lengths.sum() + self._counters[LOGGED])
+
+    def save(self) -> dict[str, Array]:
+        """Return all that is held, as arrays by name; they never change afterwards. O(n)."""
+        self._rewrite(self.keys, self.ends)
+        live, logged = int(self._counters[LIVE]), int(self._counters[LOGGED])
+        return {
+            "keys": self.keys[:live].copy(),
+            "ends": self.ends[:live].copy(),
+            "log_slots": self._log_slots[:logged].copy(),
+            "log_keys": self._log_keys[:logged].copy(),
+        }
+
+    @classmethod
+    def loaded(cls, state: Mapping[str, Array], *, plain: bool = False) -> Arena:
+        """Return an arena that holds what `save` returned. O(n)."""
+        arena = cls(plain=plain)
+        arena.keys, arena.ends = state["keys"].copy(), state["ends"].copy()
+        heads = np.flatnonzero(arena.ends == 0)
+        slots = arena.keys[heads]
+        arena.cover(slots)
+        arena.starts[slots] = heads + 1
+        arena.lengths[slots] = np.diff(heads, append=len(arena.keys)) - 1
+        arena._counters[:] = len(arena.keys), len(arena.keys), 0
+        arena.add(state["log_slots"], state["log_keys"])
+        return arena
+
+    def check(self) -> None:
+        """Raise `InvariantError` where runs overlap or do not ascend, or the counters contradict them. O(n)."""
+        held = np.flatnonzero(self.lengths)
+        held = held[np.argsort(self.starts[held])]
+        starts, lengths = self.starts[held], self.lengths[held]
+        tail, live, logged = (int(each) for each in self._counters)
+        _require(bool((lengths > 0).all()) and live == int((lengths + 1).sum()), "the runs occupy what is counted")
+        _require(tail <= len(self.keys) == len(self.ends), "the runs are in the arena")
+        edges = np.concatenate(([0], starts + lengths, [tail]))
+        _require(bool((edges[:-1] <= np.append(starts - 1, tail)).all()), "runs do not overlap")
+        _require(np.array_equal(self.keys[starts - 1], held), "a run says whose it is")
+        for start, stop in zip(starts.tolist(), (starts + lengths).tolist(), strict=True):
+            keys, ends = self.keys[start:stop], self.ends[start - 1 : stop]
+            _require(bool((keys[:-1] < keys[1:]).all()), "the keys of a run ascend")
+            _require(ends[0] == 0 and bool((ends[:-1] < ends[1:]).all()), "every entry of a run has rows")
+        waiting = np.bincount(self._log_slots[:logged], minlength=len(self._pending))
+        _require(np.array_equal(waiting, self._pending), "the log holds the rows that slots wait for")
+        _require(bool((self._places == -1).all()), "no slot is being read")
+
+
+def _require(fact: bool, what: str) -> None:
+    if not fact:
+        raise InvariantError(f"it is not so that {what}")
+
+
+def _grown(array: Array, room: int) -> Array:
+    grown = np.zeros(room, np.int64)
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,179 @@
+"""Holistic aggregations by slices: of each slice the sorted values, and answers selected across the slices of a window.
+
+A quantile has no state of a fixed size, so a slice keeps its values: sorted once, each distinct one with its count. A
+window is answered from the runs of its slices as they are, by the definition's own `lower`, which sees the sorted
+window that they make up together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.binding import Binding, Result, bind
+from muntin.columns import Column, mask_of
+from muntin.errors import UnsupportedOperationError
+from muntin.streams.sorted_runs.arena import Arena
+from muntin.streams.sorted_runs.order_keys import OrderKeys
+from muntin.streams.sorted_runs.selection import SELECTION
+from muntin.types import OBJECT, Array, ColumnType
+
+_FEW = 64
+"""So many entries of a window are sorted rather than searched."""
+RawResult = tuple[Array, Array | None]
+"""The answers of one aggregation, physical, and where they are not null (None: everywhere)."""
+
+
+def keeps_runs(aggregation: Aggregation, types: Mapping[str, ColumnType]) -> bool:
+    """Say whether an aggregation can be kept as runs: defined by the sorted window, over numbers as they are.
+
+    >>> from muntin import agg
+    >>> from muntin.types import FLOAT64
+    >>> keeps_runs(agg.median("v"), {"v": FLOAT64}), keeps_runs(agg.sum("v"), {"v": FLOAT64})
+    (True, False)
+    """
+    if len(aggregation.columns) != 1 or types[aggregation.columns[0]].physical == OBJECT:
+        return False
+    part = bind({"it": aggregation}, types, nullable=False).parts[0]
+    return part.sorted and "lift" not in part.functions
+
+
+@dataclass
+class _Group:
+    """The aggregations that see the same values of the same column, and these values."""
+
+    column: str
+    skip_nan: bool
+    binding: Binding
+    order: OrderKeys
+    arena: Arena
+
+    def add(self, slots: Array, column: Column) -> None:
+        values = column.values
+        if column.valid is not None or (self.skip_nan and values.dtype.kind == "f"):
+            kept = mask_of([column], self.skip_nan, len(values))
+            slots, values = slots[kept], values[kept]
+        self.arena.add(slots, self.order.of(values))
+
+    def answer(self, first: Array, last: Array, slots: Array) -> list[RawResult]:
+        self.arena.settle(slots)
+        outputs = self.binding.outputs(len(first))
+        most = int((last - first).max(initial=0))
+        bounds, few = np.zeros((most, 5), np.int64), np.zeros((2, max(_FEW, most)), np.int64)
+        memory = np.zeros(6, np.int64)
+        view = (self.arena.keys, self.arena.ends, bounds, few, memory, self.order.turned, self.order.kind)
+        module = self.binding.kernels(SELECTION, "answer_windows", sorted_store=True)
+        module.answer_windows(slots, first, last, self.arena.starts, self.arena.lengths, view, outputs)
+        return self.binding.raw_results(outputs)
+
+
+class Runs:
+    """The values that slices hold, for aggregations defined with state="sorted" (median, quantile, a user's own).
+
+    Slices are named by slots, small integers that the caller gives and uses again. Rows of a push go to any of them. A
+    window is answered from several: O(slices * log(values)) for each value that its `lower` asks for, whatever the
+    number of rows. Memory: two words for each distinct value of each slice.
+
+    >>> from muntin import agg
+    >>> from muntin.columns import read_column
+    >>> from muntin.types import FLOAT64
+    >>> runs = Runs({"middle": agg.median("v")}, {"v": FLOAT64})
+    >>> runs.add(np.array([0, 0, 1]), {"v": read_column(np.array([1.0, 9.0, 2.0]), "v")})
+    >>> [(values, valid)] = runs.answer(np.array([0, 0]), np.array([1, 2]), np.array([0, 1]))
+    >>> values.tolist()
+    [5.0, 2.0]
+    """
+
+    def __init__(
+        self, aggregations: Mapping[str, Aggregation], types: Mapping[str, ColumnType], *, plain: bool = False
+    ) -> None:
+        """Keep values for aggregations over columns of these types; `plain` runs everything as plain Python."""
+        grouped: dict[tuple[str, bool], dict[str, Aggregation]] = {}
+        for name, each in aggregations.items():
+            if not keeps_runs(each, types):
+                kinds = ", ".join(str(types[column]) for column in each.columns)
+                raise UnsupportedOperationError(
+                    f'{each} over {kinds} is not kept as sorted runs: that takes state="sorted", no lift, and numbers'
+                )
+            grouped.setdefault((each.columns[0], each.skip_nan), {})[name] = each
+        self._names = tuple(aggregations)
+        self._groups = [
+            self._group(column, skip_nan, members, types, plain) for (column, skip_nan), members in grouped.items()
+        ]
+        results = {
+            n: r for group in self._groups for n, r in zip(group.binding.names, group.binding.results, strict=True)
+        }
+        self.results: tuple[Result, ...] = tuple(results[name] for name in self._names)
+        """The types of the answers, in the order in which the aggregations were given."""
+
+    @staticmethod
+    def _group(
+        column: str, skip_nan: bool, members: Mapping[str, Aggregation], types: Mapping[str, ColumnType], plain: bool
+    ) -> _Group:
+        # Nulls and what is skipped never reach a run, so that the kernels see windows with gaps, but no nulls.
+        binding = bind(members, types, nullable=False, gaps=True, plain=plain)
+        objects = any(kind.physical == OBJECT for result in binding.results for kind in result.types)
+        if objects and not plain:
+            binding = binding.uncompiled
+        return _Group(column, skip_nan, binding, OrderKeys(types[column].physical), Arena(plain=plain))
+
+    def add(self, slots: Array, columns: Mapping[str, Column]) -> None:
+        """Add the rows of a push, each to its slot (int64). O(1) a row; they are sorted when they are first read."""
+        for group in self._groups:
+            group.add(slots, columns[group.column])
+
+    def merge(self, into: Array, from_: Array) -> None:
+        """Move all rows of the slots `from_` to the slots `into`, pair by pair in order; they are empty then.
+
+        O(distinct values of both) a pair.
+        """
+        for group in self._groups:
+            group.arena.merge(into, from_)
+
+    def free(self, slots: Array) -> None:
+        """Empty slots, so that they can be used again. O(1) a slot that has been read."""
+        for group in self._groups:
+            group.arena.free(slots)
+
+    def answer(self, first: Array, last: Array, slots: Array) -> list[RawResult]:
+        """Return the answers of each aggregation for many windows: window i is slots[first[i]:last[i]] together.
+
+        Slots that hold nothing are as if they were not there. O(slices * log(values)) for each value asked for, after
+        the rows that wait in these slots are sorted.
+        """
+        raw: dict[str, RawResult] = {}
+        for group in self._groups:
+            raw |= zip(group.binding.names, group.answer(first, last, slots), strict=True)
+        return [raw[name] for name in self._names]
+
+    def save(self) -> dict[str, Array]:
+        """Return all that is held, as arrays by name; they never change afterwards. O(n)."""
+        return {
+            f"{number}.{name}": array
+            for number, group in enumerate(self._groups)
+            for name, array in group.arena.save().items()
+        }
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace all that is held by what `save` returned, for the same aggregations and types. O(n)."""
+        for number, group in enumerate(self._groups):
+            prefix = f"{number}."
+            arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+            group.arena = Arena.loaded(arrays, plain=group.arena.plain)
+
+    def check(self) -> None:
+        """Raise `InvariantError` where what is held contradicts itself. O(n)."""
+        for group in self._groups:
+            group.arena.check()
+
+    @property
+    def bytes(self) -> int:
+        """The memory that is held."""
+        return sum(group.arena.bytes for group in self._groups)
+
+    def __len__(self) -> int:
+        """Return how many values with their counts are kept; a row that waits to be sorted is one."""
+        return sum(len(group.arena) for group in self._groups)

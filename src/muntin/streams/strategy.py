@@ -1,0 +1,103 @@
+"""What every way to keep a stream's rows has in common: it takes rows, and answers the windows that are due.
+
+A stream hands each strategy some of the query's windows. It numbers the keys, keeps the watermark and puts answers
+into tables; a strategy keeps what its windows need of the rows, and knows nothing of tables.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from muntin.columns import Column
+from muntin.errors import UnsupportedOperationError
+from muntin.query.plan import Plan
+from muntin.tables.answers import Answers
+from muntin.types import Array
+from muntin.windows.base import Window
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of one push, in the order of arrival."""
+
+    keys: Array
+    """The number of each row's key: small, and for as long as anything of the key is kept, the same."""
+    times: Array
+    columns: Mapping[str, Column]
+    arrived: int = 0
+    """How many rows have come before in this stream: row i is number arrived + i."""
+
+    def take(self, rows: Array) -> Batch:
+        """Return some of the rows, by their numbers in the batch."""
+        columns = {name: column.take(rows) for name, column in self.columns.items()}
+        return Batch(self.keys[rows], self.times[rows], columns, self.arrived)
+
+
+class Strategy(ABC):
+    """A way to keep what windows need of the rows."""
+
+    def __init__(self, plan: Plan) -> None:
+        reason = self.can(plan)
+        if reason is not None:
+            raise UnsupportedOperationError(reason)
+        self.plan = plan
+
+    @classmethod
+    @abstractmethod
+    def can(cls, plan: Plan) -> str | None:
+        """Return why this strategy cannot answer a plan, or None where it can."""
+
+    @abstractmethod
+    def take(self, batch: Batch, watermark: int) -> Array:
+        """Take rows, judged by the watermark before them; return which of them some window took."""
+
+    @abstractmethod
+    def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
+        """Return the windows that are due at this watermark, or have changed since they were emitted.
+
+        What no window needs any more is let go. `horizon` is the greatest time that the stream has seen or was told
+        of: windows without rows are emitted up to it. With `early` windows are emitted that are not due yet.
+        """
+
+    @abstractmethod
+    def held_keys(self) -> Array:
+        """Return the numbers of the keys of which anything is kept, ascending: the others may be given away."""
+
+    @abstractmethod
+    def save(self) -> dict[str, Array]:
+        """Return the whole state, as arrays by name; what it returns never changes afterwards."""
+
+    @abstractmethod
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the state by one that `save` returned, of a strategy with the same plan."""
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether taking rows or answering windows can raise an error, as a user's own functions may."""
+        return True
+
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back the state of now, should what comes next fail."""
+        state = self.save()
+        return lambda: self.load(state)
+
+    def add(self, window_id: int, definition: Window, plan: Plan) -> int:
+        """Answer one more definition, from what is held; return the time from which on its windows are complete.
+
+        `plan` is the plan with the definition in it.
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot take {definition!r} on while rows come")
+
+    def remove(self, window_id: int, plan: Plan) -> None:
+        """Answer a definition no more. `plan` is the plan without it."""
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot let window {window_id} go while rows come")
+
+    @abstractmethod
+    def metrics(self) -> dict[str, int]:
+        """Return counts such as slices, splits, merges, kept (tuples), bytes (of state)."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise `InvariantError` where the state contradicts itself."""

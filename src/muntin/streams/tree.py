@@ -1,0 +1,71 @@
+"""A FlatFat over the block of each key, whose leaves are its slices.
+
+A node is as good as the leaves below it that are there, so that only nodes whose leaves are all there are kept up and
+read. Before windows are answered it is made anew from the first slice on that has changed; a window then takes O(log n)
+combines.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.kernels.vocabulary import Slots, State, combine, hold, inlined, kernel, load, store
+from muntin.streams.blocks import room_of
+
+
+@inlined
+def node(states: Slots, tree: Slots, base: int, leaves: int, at: int) -> State:
+    """Return the state of a node: the at-th of a heap whose last level are the slices."""
+    if at >= leaves:
+        return load(states, base + at - leaves)
+    return load(tree, base + at)
+
+
+@kernel
+def renew_tree(arena: Any, tree: Slots, blocks: Any, key: int) -> None:
+    """Make the nodes anew above the slices that have changed."""
+    base, length, head, size, stale = blocks
+    states = arena[8]
+    begin = base[key]
+    leaves = room_of(length[key])
+    least = leaves + head[key]
+    most = leaves + head[key] + size[key] - 1
+    low = leaves + max(stale[key], head[key])
+    high = most
+    while low > 1:
+        low >>= 1
+        high >>= 1
+        least = (least + 1) >> 1  # both children must be there
+        most = (most - 1) >> 1
+        for at in range(max(low, least), min(high, most) + 1):
+            older = node(states, tree, begin, leaves, 2 * at)
+            store(tree, begin + at, combine(older, node(states, tree, begin, leaves, 2 * at + 1)))
+    stale[key] = leaves
+
+
+@kernel
+def query_tree(states: Slots, tree: Slots, base: int, leaves: int, low: int, high: int) -> State:
+    """Return the state of the slices [low, high) of a block, of which there is at least one."""
+    low += leaves
+    high += leaves
+    left = right = hold(node(states, tree, base, leaves, low))
+    some_left = some_right = False
+    while low < high:
+        if low & 1 == 1:
+            older = node(states, tree, base, leaves, low)
+            left = combine(left, older) if some_left else hold(older)
+            some_left = True
+            low += 1
+        if high & 1 == 1:
+            high -= 1
+            newer = node(states, tree, base, leaves, high)
+            right = combine(newer, right) if some_right else hold(newer)
+            some_right = True
+        low >>= 1
+        high >>= 1
+    if some_left and some_right:
+        return combine(left, right)
+    return left if some_left else right
+
+
+TREE = (node, renew_tree, query_tree)

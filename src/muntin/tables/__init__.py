@@ -1,0 +1,1 @@
+"""Finite tables: all windows of sorted rows, and the tables of answers."""

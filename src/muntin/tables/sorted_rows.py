@@ -1,0 +1,154 @@
+"""Rows that come sorted by key and time, more of them than memory may hold: answered chunk by chunk.
+
+A chunk ends between two keys where it can. A key that is longer than a chunk is cut, and those of its rows that windows
+still need are kept for the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.columns import select
+from muntin.query.query import Query
+from muntin.tables import cuts
+from muntin.tables.cuts import CUTTABLE, Cut
+from muntin.tables.finite import SortedRows
+from muntin.tables.run import answers, reach_of, require_room, time_column
+from muntin.types import Array
+
+_BYTES = 32 << 20
+_ROWS = 1 << 19
+
+
+class SortedStream:
+    """Answers a query over rows that come sorted by key and time, equal times in the order of arrival.
+
+    Memory is that of a chunk, and of the rows that the windows of one key need. `since` and `until` say where the rows
+    of the one key that there is are cut, if they are a piece of more; `arrival` is a column that numbers rows as they
+    came.
+
+    >>> from muntin import Query, agg, window
+    >>> query = Query(window.trailing(2), {"n": agg.count()}, key="k", time="t")
+    >>> stream = SortedStream(query, chunk=2)
+    >>> rows = pa.table({"k": [1, 1, 1, 1, 1, 1, 2], "t": [1, 2, 2, 3, 4, 9, 3]})
+    >>> parts = [stream.push(rows.slice(i, 2)) for i in range(0, 7, 2)] + [stream.close()]
+    >>> [part["n"].to_pylist() for part in parts if part is not None]
+    [[1], [3, 3, 3, 2], [1, 1]]
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        *,
+        arrival: str | None = None,
+        since: Cut | None = None,
+        until: Cut | None = None,
+        horizon: int | None = None,
+        chunk: int = _ROWS,
+    ) -> None:
+        self.query = query
+        self.arrival = arrival
+        self.until = until
+        self.horizon = horizon
+        self.chunk = chunk
+        self._since = since
+        self._kept = 0
+        self._waiting: list[pa.Table] = []
+        self._rows = self._bytes = 0
+
+    def push(self, rows: pa.Table) -> pa.Table | None:
+        """Take rows; return the windows that are complete, if it was time to look for them. O(1) combines a row."""
+        if not rows.num_rows:
+            return None
+        self._waiting.append(rows)
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+        # What was kept is looked at again: there must be more that is new, lest the time becomes quadratic.
+        if (self._rows < self.chunk and self._bytes < _BYTES) or self._rows < 2 * self._kept:
+            return None
+        return self._chunk()
+
+    def close(self) -> pa.Table | None:
+        """Return the windows that are left."""
+        if not self._waiting:
+            return None
+        table, rows = self._read()
+        return self._answered(table, rows, self.until)
+
+    def _chunk(self) -> pa.Table | None:
+        """Answer what can be, and keep the rest."""
+        table, rows = self._read()
+        begin = int(rows.begins[-1])
+        if begin:  # the last key may have more rows, the others have not
+            out = self._answered(table.slice(0, begin), _first_keys(rows, begin), None)
+            self._since = None
+            self._keep(table.slice(begin))
+            return out
+        windows = [each.resolve(rows.time_type) for each in self.query.windows]
+        since = self._since or Cut(int(rows.times[0]), 0)
+        cut = Cut(int(rows.times[-1]), since.offset + len(rows.times), since.offset)
+        if cut.time < since.time or not all(isinstance(each, CUTTABLE) for each in windows):
+            self._keep(table)
+            return None
+        out = self._answered(table, rows, cut)
+        # At least one row stays, needed or not: it tells whether the next ones are of the same key.
+        kept = min(len(rows.times) - 1, *(cuts.needed(each, rows, cut) for each in windows))
+        self._since = replace(cut, offset=cut.offset + kept)
+        self._keep(table.slice(kept))
+        return out
+
+    def _keep(self, table: pa.Table) -> None:
+        self._kept = table.num_rows
+        # A slice would hold all that it was cut from.
+        self._waiting = [table.take(pa.array(np.arange(table.num_rows)))] if table.num_rows else []
+        self._rows = self._bytes = 0
+
+    def _read(self) -> tuple[pa.Table, SortedRows]:
+        table = pa.concat_tables(self._waiting).combine_chunks()
+        query = self.query
+        time = time_column(table, str(query.time))
+        arrival = np.arange(table.num_rows) if self.arrival is None else table[self.arrival].to_numpy()
+        rows = SortedRows(
+            times=time.values.astype(np.int64),
+            ends=key_ends([table[name] for name in query.key], table.num_rows),
+            arrival=arrival,
+            columns=select(table, query.columns),
+            time_type=time.type,
+            partial=query.partial,
+            emit_empty=query.emit_empty,
+            horizon=self.horizon,
+        )
+        require_room(time, str(query.time), reach_of([each.resolve(time.type) for each in query.windows]))
+        return table, rows
+
+    def _answered(self, table: pa.Table, rows: SortedRows, until: Cut | None) -> pa.Table:
+        tables = []
+        for i, each in enumerate(self.query.windows):
+            found, skipped = cuts.answered(each.resolve(rows.time_type), rows, self._since, until)
+            tables.append(answers(self.query, i, found, rows.after(skipped), table.slice(skipped)))
+        return pa.concat_tables(tables, promote_options="default")
+
+
+def key_ends(columns: list[pa.ChunkedArray], rows: int) -> Array:
+    """Return the row after the last one of each key, of rows that are sorted by key. O(rows).
+
+    >>> key_ends([pa.chunked_array([["a", "a", None]])], 3).tolist()
+    [2, 3]
+    """
+    new = np.zeros(rows, np.bool_)
+    new[:1] = True
+    for column in columns:
+        encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
+        numbers = encoded.indices.to_numpy(zero_copy_only=False)
+        new[1:] |= numbers[1:] != numbers[:-1]
+    return np.append(np.flatnonzero(new)[1:], rows).astype(np.int64)
+
+
+def _first_keys(rows: SortedRows, end: int) -> SortedRows:
+    """Return the rows of all keys but the last, which begins at `end`."""
+    columns = {name: column.take(slice(0, end)) for name, column in rows.columns.items()}
+    return replace(rows, times=rows.times[:end], ends=rows.ends[:-1], arrival=rows.arrival[:end], columns=columns)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 from harness import OURS, Figure, against_fastest, check_entrants, rounds_for, rows_for
-from rivals import Contest
+from libraries import Contest
 
 ROWS = 2_000_000
 WIDTH = 1024

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import rivals
 import sensor
 from charts import Chart
 from harness import Figure
@@ -22,6 +23,8 @@ SLICES, TUPLES = 500, 50_000
 STRATEGIES = {"slicing": "slices", "buckets": "buckets", "tuple buffer": "tuples", "aggregate tree": "tuple_tree"}
 MANY_SLICES = (10, 50, 100, 500, 1000, 5000)
 MANY_TUPLES = (500, 5_000, 50_000, 500_000)
+
+rivals.register()
 
 
 def held(strategy: str, slices: int, tuples: int, *, late: bool = True) -> tuple[Any, int]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import rivals
 import sensor
 from charts import Chart
 from harness import OURS, Entrant, Figure, Timing, check_equal, race, rounds_for
@@ -23,6 +24,8 @@ FILL = 20
 RIVALS = {"buckets": "buckets", "tuple buffer": "tuples", "aggregate tree": "tuple_tree"}
 SLOW = ("buckets", "tuples")
 SLICING = {"pairs": "pairs", "cutty": "cutty"}
+
+rivals.register()
 
 
 def run(quick: bool) -> Iterator[Figure]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from harness import OURS, Entrant, Figure, against_fastest, check_entrants, race, rounds_for, rows_for
-from rivals import Contest
+from libraries import Contest
 
 import muntin
 from muntin import agg

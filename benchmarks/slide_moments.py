@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from harness import OURS, Entrant, Figure, against_fastest, check_entrants, rounds_for, rows_for
-from rivals import Contest
+from libraries import Contest
 
 NAMES = ("mean", "std")
 RANGES = (16, 1024, 32768, 1048576)

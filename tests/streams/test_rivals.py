@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import doctest
+import sys
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import rivals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries import definitions, strategies
+from rivals.buckets import Buckets
+from rivals.cutty import Cutty
+from rivals.pairs import Pairs
+from rivals.tuple_tree import TupleTree
 from streams.duel import Duel
 
 from muntin import agg, window
 from muntin.durations import BEFORE_TIME
-from muntin.errors import OutOfOrderError, UnsupportedOperationError
+from muntin.errors import InvalidArgumentError, OutOfOrderError, UnsupportedOperationError
 from muntin.kernels.cache import uncompiled
 from muntin.query.plan import Plan
-from muntin.streams.rivals.buckets import Buckets
-from muntin.streams.rivals.cutty import Cutty
-from muntin.streams.rivals.pairs import Pairs
-from muntin.streams.rivals.tuple_tree import TupleTree
+from muntin.streams.plan import STRATEGIES, register
 from muntin.streams.strategy import Batch
 from muntin.types import INT64
 
@@ -118,6 +122,21 @@ def test_long_gaps_cost_nothing(kind: Any) -> None:
     strategy.take(Batch(np.zeros(2, np.int64), np.array([0, 2**40]), {}), BEFORE_TIME)
     answers = strategy.emit(2**41 - 10, 2**41)
     assert sorted(end for each in answers for end in each.end.tolist()) == [1, 2, 3, 2**40 + 1, 2**40 + 2, 2**40 + 3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_examples(kind: Any) -> None:
+    found = doctest.testmod(sys.modules[kind.__module__])
+    assert found.attempted
+    assert not found.failed
+
+
+def test_every_one_is_registered() -> None:
+    assert set(rivals.STRATEGIES.values()) == set(KINDS)
+    assert {name: STRATEGIES[name] for name in rivals.STRATEGIES} == rivals.STRATEGIES
+    for name in ("auto", "slices", "cutty"):
+        with pytest.raises(InvalidArgumentError, match=f"{name!r} is taken; register Buckets"):
+            register(name, Buckets)
 
 
 @pytest.mark.parametrize("kind", KINDS)

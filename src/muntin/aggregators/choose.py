@@ -33,6 +33,22 @@ class Rule:
     why: str
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """An aggregator, what it merges, and why it was chosen."""
+
+    aggregates: tuple[str, ...]
+    aggregator: str
+    why: str
+    when: str = ""
+    """What must hold for it, where that depends on the rows."""
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        when = f" {self.when}" if self.when else ""
+        return f"{', '.join(self.aggregates)} by {self.aggregator}{when} ({self.why})"
+
+
 RULES = (
     Rule(
         "order_statistics",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregators.choose import choose
+from muntin.aggregators.choose import Chosen, choose
 from muntin.arrays.runner import Run
 from muntin.arrays.spans import Span
 from muntin.columns import Column
@@ -18,15 +18,13 @@ from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError
 from muntin.plans import expected
 from muntin.plans.assumed import types_of
-from muntin.plans.query_plan import Chosen, QueryPlan, StorePlan, WindowPlan
+from muntin.plans.query_plan import QueryPlan, StorePlan, WindowPlan
 from muntin.query.plan import Plan, plan_of
 from muntin.query.query import ProcessingTime, Query
+from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.decisions import NOTHING, ROWS, VALUES, Facts, decide
 from muntin.streams.plan import CHOSEN_FROM, Forced, name_of, strategies_for, why_not
-from muntin.streams.row_slices.counted import Counted
-from muntin.streams.slices.run_set import RunSet
-from muntin.streams.slices.slice_set import SliceSet
-from muntin.streams.slices.slices import MANY_SLICES, Slices
+from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
 from muntin.types import ColumnType
 from muntin.windows.advancing import Delta
@@ -41,12 +39,6 @@ _MANY = 1000
 """A number of rows where windows have as many as come."""
 _STEPS = {1: "where a slide brings fewer than eight rows", 100: "where it brings eight or more"}
 """Rows from one window to the next, where they may be few or many."""
-_RIVALS = {
-    "buckets": ("none", "each window has a state of its own, into which each of its rows is combined"),
-    "tuple_tree": ("flat_fat", "a tree over the rows of each key; a window is a range of it"),
-    "pairs": ("lazy", "a window combines its slices when it is due"),
-    "cutty": ("flat_fat", "a tree over slices that begin where windows begin"),
-}
 
 
 @dataclass(frozen=True)
@@ -114,7 +106,7 @@ class Subject:
             not_by={
                 other: why.replace(repr(resolved), repr(self.windows[i])) for other, why in self._refusals(name, alone)
             },
-            kept=_kept(mine, leaf.answer),
+            kept=mine.keeps or leaf.answer,
             rule=leaf.rule,
             must_keep=leaf.answer,
             why=leaf.why,
@@ -137,10 +129,10 @@ class Subject:
 
     def _store(self, strategy: Strategy, rows_per_second: float | None) -> StorePlan:
         name, plan = name_of(strategy), strategy.plan
-        store = StorePlan(name, tuple(plan.windows), tuple(_merged_by(strategy)), *6 * (None,), 0, None)
+        store = StorePlan(name, tuple(plan.windows), tuple(strategy.merged_by()), *6 * (None,), 0, None)
         if isinstance(strategy, Slices):
             return self._of_slices(strategy, store)
-        return self._of_rows(plan, store, rows_per_second) if name in ("tuples", "tuple_tree") else store
+        return self._of_rows(strategy, store, rows_per_second) if strategy.keeps == ROWS else store
 
     def _of_slices(self, strategy: Slices, store: StorePlan) -> StorePlan:
         plan = strategy.plan
@@ -159,12 +151,13 @@ class Subject:
             note="more while a session lasts longer" if lasts and len(plan.windows) > 1 else "",
         )
 
-    def _of_rows(self, plan: Plan, store: StorePlan, rows_per_second: float | None) -> StorePlan:
+    def _of_rows(self, strategy: Strategy, store: StorePlan, rows_per_second: float | None) -> StorePlan:
+        plan = strategy.plan
         held = [expected.time_held(each, self._delay, plan.lateness) for each in plan.windows.values()]
         times = [each for each in held if each is not None]
         row_time = max(times) / self._ticks if len(times) == len(held) else None
         row_count = max(expected.rows_held(each) for each in plan.windows.values())
-        size = expected.row_bytes(plan.types) if store.strategy == "tuples" else None
+        size = expected.row_bytes(plan.types) if isinstance(strategy, Tuples) else None
         rows = None if row_time is None else 0 if not row_time else _times(row_time, rows_per_second)
         return replace(
             store,
@@ -216,45 +209,6 @@ def _require_positive(value: Any, name: str, kind: Any) -> None:
 
 def _times(duration: float, rate: float | None) -> float | None:
     return None if rate is None else duration * rate
-
-
-def _kept(strategy: Strategy, must: str) -> str:
-    """Return what a strategy keeps of the rows of a window for which the tree says what must be."""
-    name = name_of(strategy)
-    if name in ("tuples", "tuple_tree"):
-        return ROWS
-    return NOTHING if name in _RIVALS else must
-
-
-def _merged_by(strategy: Strategy) -> Iterator[Chosen]:
-    """Yield what makes windows of what a strategy keeps."""
-    names = tuple(strategy.plan.aggregates)
-    if isinstance(strategy, Slices):
-        for each in strategy.sets:
-            yield _merger(strategy, each)
-    elif isinstance(strategy, Counted):
-        yield Chosen(names, "flat_fat", "a tree over slices in row numbers answers a window in O(log n) combines")
-    elif name_of(strategy) in _RIVALS:
-        yield Chosen(names, *_RIVALS[name_of(strategy)])
-    else:
-        yield Chosen(names, "the aggregators of run", "the rows that are kept are windows of a sorted table")
-
-
-def _merger(strategy: Slices, each: SliceSet) -> Chosen:
-    if isinstance(each, RunSet):
-        return Chosen(each.names, "selection", "found across the sorted values of the slices, which stay as they are")
-    if strategy.plan.merge != "auto":
-        return Chosen(each.binding.names, each.merger, "it was asked for")
-    most = strategy.shapes.most_slices()
-    if each.merger == "lazy":
-        why = (
-            f"a window has up to {most} slices, and a tree pays for more than {MANY_SLICES}"
-            if most
-            else "slices are few"
-        )
-    else:
-        why = f"a window has up to {most} slices, and a tree over them answers it in O(log n) combines"
-    return Chosen(each.binding.names, each.merger, why)
 
 
 # ---------------------------------------------------------------- run

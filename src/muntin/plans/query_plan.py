@@ -8,24 +8,10 @@ from dataclasses import asdict, dataclass
 from textwrap import wrap
 from typing import Any
 
+from muntin.aggregators.choose import Chosen
+
 _WIDTH = 104
 _INDENT = 14
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """An aggregator, what it merges, and why it was chosen."""
-
-    aggregates: tuple[str, ...]
-    aggregator: str
-    why: str
-    when: str = ""
-    """What must hold for it, where that depends on the rows."""
-
-    def __str__(self) -> str:
-        """Say it in one line."""
-        when = f" {self.when}" if self.when else ""
-        return f"{', '.join(self.aggregates)} by {self.aggregator}{when} ({self.why})"
 
 
 @dataclass(frozen=True)

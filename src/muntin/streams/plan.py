@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.mergers import MERGERS
-from muntin.streams.rivals.buckets import Buckets
-from muntin.streams.rivals.cutty import Cutty
-from muntin.streams.rivals.pairs import Pairs
-from muntin.streams.rivals.tuple_tree import TupleTree
 from muntin.streams.row_slices.counted import Counted
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
 from muntin.windows.base import Rows, Window
 from muntin.windows.counts import SlidingRows
 
-STRATEGIES: dict[str, Any] = {
-    "slices": Slices,
-    "counted": Counted,
-    "tuples": Tuples,
-    "buckets": Buckets,
-    "tuple_tree": TupleTree,
-    "pairs": Pairs,
-    "cutty": Cutty,
-}
-"""What can be forced, by name. The first three are what is chosen; the others are their rivals."""
+STRATEGIES: dict[str, type[Strategy]] = {"slices": Slices, "counted": Counted, "tuples": Tuples}
+"""What can be forced, by name. `register` adds to it."""
 CHOSEN_FROM = ("slices", "counted", "tuples")
 """What is chosen from when nothing is forced, the better ones first. The last one answers everything."""
 SINGLE = SlidingRows(Rows(1), Rows(1))
 """Windows of one row each, which judge late rows otherwise than longer ones: these number them apart."""
+
+
+def register(name: str, strategy: type[Strategy]) -> None:
+    """Make a strategy available as `strategy=name`, for streams, `explain` and snapshots of this process.
+
+    It is never chosen unless it is asked for. Refuses a name that another strategy has.
+    """
+    if name == "auto" or STRATEGIES.get(name, strategy) is not strategy:
+        raise InvalidArgumentError(f"the name {name!r} is taken; register {strategy.__name__} by another one")
+    STRATEGIES[name] = strategy
 
 
 @dataclass(frozen=True)
@@ -75,8 +72,7 @@ def chosen_for(plan: Plan, forced: str = "auto") -> str:
 
 def why_not(name: str, plan: Plan) -> str | None:
     """Return why a strategy cannot answer a plan, or None if it can."""
-    reason: str | None = STRATEGIES[name].can(plan)
-    return reason
+    return STRATEGIES[name].can(plan)
 
 
 def name_of(strategy: Strategy) -> str:

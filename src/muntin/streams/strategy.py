@@ -7,9 +7,11 @@ into tables; a strategy keeps what its windows need of the rows, and knows nothi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
+from muntin.aggregators.choose import Chosen
 from muntin.columns import Column
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
@@ -37,6 +39,9 @@ class Batch:
 
 class Strategy(ABC):
     """A way to keep what windows need of the rows."""
+
+    keeps: ClassVar[str | None] = None
+    """What is kept of rows besides states, one of `decisions.KEPT`'s answers; None where each window decides that."""
 
     def __init__(self, plan: Plan) -> None:
         reason = self.can(plan)
@@ -93,6 +98,10 @@ class Strategy(ABC):
     def remove(self, window_id: int, plan: Plan) -> None:
         """Answer a definition no more. `plan` is the plan without it."""
         raise UnsupportedOperationError(f"{type(self).__name__} cannot let window {window_id} go while rows come")
+
+    @abstractmethod
+    def merged_by(self) -> Iterator[Chosen]:
+        """Yield what merges the kept states or rows into windows, for all aggregates: `explain` shows it."""
 
     @abstractmethod
     def metrics(self) -> dict[str, int]:

@@ -6,13 +6,14 @@ definitions; each remembers which of its rows it refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from muntin.aggregators.choose import Chosen
 from muntin.arrays.results import to_arrow
 from muntin.arrays.runner import windows_of_rows
 from muntin.columns import Column
@@ -22,6 +23,7 @@ from muntin.query.plan import Plan
 from muntin.streams.buffer.buffer import Rows
 from muntin.streams.buffer.kinds import Kind, Moment, Windows, kind_of
 from muntin.streams.buffer.said import Said, compare
+from muntin.streams.decisions import ROWS
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import Array
@@ -35,6 +37,8 @@ class Tuples(Strategy):
     A push takes O(n log n) for the n rows that are kept of the keys that it touches, and for each definition a pass
     over them. Rows are let go when no window that may still change needs them.
     """
+
+    keeps = ROWS
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
@@ -50,6 +54,11 @@ class Tuples(Strategy):
     def can(cls, plan: Plan) -> str | None:  # noqa: ARG003  # as others are asked
         """Return None: rows answer every window."""
         return None
+
+    def merged_by(self) -> Iterator[Chosen]:
+        """Yield the aggregators of `run`, for all aggregates."""
+        why = "the rows that are kept are windows of a sorted table"
+        yield Chosen(tuple(self.plan.aggregates), "the aggregators of run", why)
 
     def take(self, batch: Batch, watermark: int) -> Array:
         """Take rows, judged by the watermark before them; return which of them some window took."""

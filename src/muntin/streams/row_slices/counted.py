@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
+from muntin.aggregators.choose import Chosen
 from muntin.arrays.results import to_arrow
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
@@ -56,6 +57,11 @@ class Counted(Replayed):
             if keeps_runs(aggregation, plan.types):
                 return f"{name} needs the values of a window in order"
         return None
+
+    def merged_by(self) -> Iterator[Chosen]:
+        """Yield the tree over slices, for all aggregates."""
+        why = "a tree over slices in row numbers answers a window in O(log n) combines"
+        yield Chosen(tuple(self.plan.aggregates), "flat_fat", why)
 
     def _take(self, batch: Batch, watermark: int) -> Array:
         """Put the rows between those there are. O(n log n) for n rows, and a move of each row after the oldest."""

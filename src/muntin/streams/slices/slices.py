@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
+from muntin.aggregators.choose import Chosen
 from muntin.arrays.results import to_arrow
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import UnsupportedOperationError
@@ -87,6 +88,25 @@ class Slices(Replayed):
             if plan.emit_empty and isinstance(each, Sliding | Cumulative):
                 return "windows without rows have no slices"
         return None
+
+    def merged_by(self) -> Iterator[Chosen]:
+        """Yield what merges slices, for each set of aggregates."""
+        for each in self.sets:
+            if isinstance(each, RunSet):
+                why = "found across the sorted values of the slices, which stay as they are"
+                yield Chosen(each.names, "selection", why)
+            else:
+                yield Chosen(each.binding.names, each.merger, self._why_merged_by(each.merger))
+
+    def _why_merged_by(self, merger: str) -> str:
+        most = self.shapes.most_slices()
+        if self.plan.merge != "auto":
+            return "it was asked for"
+        if merger == "flat_fat":
+            return f"a window has up to {most} slices, and a tree over them answers it in O(log n) combines"
+        if not most:
+            return "slices are few"
+        return f"a window has up to {most} slices, and a tree pays for more than {MANY_SLICES}"
 
     @property
     def decisions(self) -> Decisions:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
+from muntin.aggregators.choose import Chosen
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import OutOfOrderError
 from muntin.query.plan import Plan
-from muntin.streams.rivals.common import early_without_rows
-from muntin.streams.rivals.fused import Fused
-from muntin.streams.rivals.sequenced import Sequenced
+from muntin.streams.decisions import NOTHING
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.own import ContextFree
+from rivals.common import early_without_rows
+from rivals.fused import Fused
+from rivals.sequenced import Sequenced
 
 
 class Slices(Sequenced):
@@ -109,6 +111,9 @@ class InOrder(Strategy):
     """The definitions that it takes."""
     says: ClassVar[str]
     """What those are, for a reader."""
+    merger: ClassVar[tuple[str, str]]
+    """What merges slices, and why."""
+    keeps = NOTHING
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
@@ -125,6 +130,10 @@ class InOrder(Strategy):
         if not plan.ordered:
             return f"{name} takes rows in order only, and none was promised; take the strategy 'slices' or 'buckets'"
         return early_without_rows(plan)
+
+    def merged_by(self) -> Iterator[Chosen]:
+        """Yield what merges slices, for all aggregates."""
+        yield Chosen(tuple(self.plan.aggregates), *self.merger)
 
     def take(self, batch: Batch, watermark: int) -> Array:
         """Take rows into slices; `OutOfOrderError` if a time comes before one already seen. O(1) combines a row."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
-from muntin.streams.rivals.numbered import banks
 from muntin.types import Array
 from muntin.windows.own import ContextFree
+from rivals.numbered import banks
 
 
 @dataclass(frozen=True)

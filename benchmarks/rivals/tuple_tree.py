@@ -6,18 +6,14 @@ computed anew. Windows share whatever nodes they have in common.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from muntin.aggregators.choose import Chosen
 from muntin.durations import END_OF_TIME
 from muntin.query.plan import Plan
-from muntin.streams.rivals.common import Part, Parted, early_without_rows
-from muntin.streams.rivals.counted import Counted
-from muntin.streams.rivals.fused import Fused
-from muntin.streams.rivals.joined import KEY, LAST, REVISION, START, Sessions
-from muntin.streams.rivals.sequenced import Keyed, Sequenced, kept, runs
-from muntin.streams.rivals.trailed import Trailed
+from muntin.streams.decisions import ROWS
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
@@ -25,6 +21,12 @@ from muntin.windows.counts import SlidingRows, TrailingRows
 from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
 from muntin.windows.times import Trailing
+from rivals.common import Part, Parted, early_without_rows
+from rivals.counted import Counted
+from rivals.fused import Fused
+from rivals.joined import KEY, LAST, REVISION, START, Sessions
+from rivals.sequenced import Keyed, Sequenced, kept, runs
+from rivals.trailed import Trailed
 
 
 class _Sessions:
@@ -108,8 +110,8 @@ class TupleTree(Parted):
     >>> import numpy as np
     >>> from muntin import agg, window
     >>> from muntin.durations import BEFORE_TIME
-    from muntin.query.plan import Plan
-    from muntin.streams.strategy import Batch
+    >>> from muntin.query.plan import Plan
+    >>> from muntin.streams.strategy import Batch
     >>> from muntin.types import INT64
     >>> plan = Plan({0: window.tumbling(5)}, {"n": agg.count()}, {}, INT64)
     >>> strategy = TupleTree(plan)
@@ -118,6 +120,13 @@ class TupleTree(Parted):
     >>> [(each.end.tolist(), each.aggregates["n"].to_pylist()) for each in strategy.emit(10, 10)]
     [([5, 10], [1, 2])]
     """
+
+    keeps = ROWS
+
+    def merged_by(self) -> Iterator[Chosen]:
+        """Yield the tree over rows, for all aggregates."""
+        why = "a tree over the rows of each key; a window is a range of it"
+        yield Chosen(tuple(self.plan.aggregates), "flat_fat", why)
 
     def _make_parts(self, plan: Plan) -> list[Part]:
         fused = Fused(plan)

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from muntin.query.plan import Plan
-from muntin.streams.rivals.fused import Fused
-from muntin.streams.rivals.in_order import InOrder, Slices
 from muntin.windows.own import ContextFree
 from muntin.windows.times import Sliding
+from rivals.fused import Fused
+from rivals.in_order import InOrder, Slices
 
 
 class _Pairs(Slices):
@@ -43,8 +43,8 @@ class Pairs(InOrder):
     >>> import numpy as np
     >>> from muntin import agg, window
     >>> from muntin.durations import BEFORE_TIME
-    from muntin.query.plan import Plan
-    from muntin.streams.strategy import Batch
+    >>> from muntin.query.plan import Plan
+    >>> from muntin.streams.strategy import Batch
     >>> from muntin.types import INT64
     >>> plan = Plan({0: window.sliding(6, every=4)}, {"n": agg.count()}, {}, INT64, ordered=True)
     >>> strategy = Pairs(plan)
@@ -57,3 +57,4 @@ class Pairs(InOrder):
     slices = _Pairs
     kinds = Sliding
     says = "tumbling and sliding windows by time"
+    merger = ("lazy", "a window combines its slices when it is due")

@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 
 from muntin.query.plan import Plan
-from muntin.streams.rivals.fused import Fused
-from muntin.streams.rivals.leaves import Leaves, leaf_kernels
-from muntin.streams.rivals.spanned import Candidates, Spanned
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.own import ContextFree
+from rivals.fused import Fused
+from rivals.leaves import Leaves, leaf_kernels
+from rivals.spanned import Candidates, Spanned
 
 
 def runs(keys: Array) -> Iterator[tuple[int, int, int]]:

@@ -30,8 +30,8 @@ from muntin.kernels.vocabulary import (
     load,
     store,
 )
-from muntin.streams.rivals.fused import Fused
 from muntin.types import Array
+from rivals.fused import Fused
 
 
 @kernel

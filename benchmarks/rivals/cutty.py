@@ -17,13 +17,13 @@ from muntin.aggregators.flat_fat import stretch
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, emit, kernel, load, store
 from muntin.query.plan import Plan
-from muntin.streams.rivals.fused import Fused
-from muntin.streams.rivals.in_order import InOrder, Slices, earliest
-from muntin.streams.rivals.leaves import Leaves
-from muntin.streams.rivals.sequenced import Stretches
-from muntin.streams.rivals.spanned import Candidates
 from muntin.types import Array
 from muntin.windows.own import ContextFree
+from rivals.fused import Fused
+from rivals.in_order import InOrder, Slices, earliest
+from rivals.leaves import Leaves
+from rivals.sequenced import Stretches
+from rivals.spanned import Candidates
 
 
 @kernel
@@ -135,8 +135,8 @@ class Cutty(InOrder):
     >>> import numpy as np
     >>> from muntin import agg, window
     >>> from muntin.durations import BEFORE_TIME
-    from muntin.query.plan import Plan
-    from muntin.streams.strategy import Batch
+    >>> from muntin.query.plan import Plan
+    >>> from muntin.streams.strategy import Batch
     >>> from muntin.types import INT64
     >>> plan = Plan({0: window.sliding(6, every=4)}, {"n": agg.count()}, {}, INT64, ordered=True)
     >>> strategy = Cutty(plan)
@@ -149,3 +149,4 @@ class Cutty(InOrder):
     slices = _Cutty
     kinds = ContextFree
     says = "context-free windows by time"
+    merger = ("flat_fat", "a tree over slices that begin where windows begin")

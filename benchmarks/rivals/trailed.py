@@ -8,12 +8,12 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME
 from muntin.query.plan import Plan
-from muntin.streams.rivals.fused import Fused
-from muntin.streams.rivals.sequenced import Keyed, kept, runs
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.times import Trailing
+from rivals.fused import Fused
+from rivals.sequenced import Keyed, kept, runs
 
 
 class Trailed:

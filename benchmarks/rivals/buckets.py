@@ -7,11 +7,12 @@ to states, with their times) and folds them in the order of time whenever it is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from muntin.aggregators.choose import Chosen
 from muntin.aggregators.states import States
 from muntin.durations import BEFORE_TIME
 from muntin.errors import InvariantError
@@ -31,20 +32,21 @@ from muntin.kernels.vocabulary import (
     store,
 )
 from muntin.query.plan import Plan
-from muntin.streams.rivals.common import Part, Parted, early_without_rows
-from muntin.streams.rivals.fused import Fused
-from muntin.streams.rivals.joined import COUNT as ROWS
-from muntin.streams.rivals.joined import INTO, LAST, Sessions
-from muntin.streams.rivals.joined import KEY as SESSION_KEY
-from muntin.streams.rivals.joined import REVISION as SESSION_REVISION
-from muntin.streams.rivals.joined import START as SESSION_START
-from muntin.streams.rivals.numbered import Numbered, numbered
+from muntin.streams.decisions import NOTHING
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import OBJECT, Array
 from muntin.windows.own import ContextFree
 from muntin.windows.sessions import Session
 from muntin.windows.times import Cumulative, Sliding
+from rivals.common import Part, Parted, early_without_rows
+from rivals.fused import Fused
+from rivals.joined import COUNT as ROWS
+from rivals.joined import INTO, LAST, Sessions
+from rivals.joined import KEY as SESSION_KEY
+from rivals.joined import REVISION as SESSION_REVISION
+from rivals.joined import START as SESSION_START
+from rivals.numbered import Numbered, numbered
 
 DEFINITION, KEY, NUMBER, START, END, SAID, REVISION = range(7)
 """The columns of the table of buckets: SAID is the number of rows when the bucket was last emitted, or -1."""
@@ -623,8 +625,8 @@ class Buckets(Parted):
     >>> import numpy as np
     >>> from muntin import agg, window
     >>> from muntin.durations import BEFORE_TIME
-    from muntin.query.plan import Plan
-    from muntin.streams.strategy import Batch
+    >>> from muntin.query.plan import Plan
+    >>> from muntin.streams.strategy import Batch
     >>> from muntin.types import INT64
     >>> plan = Plan({0: window.tumbling(5)}, {"n": agg.count()}, {}, INT64)
     >>> strategy = Buckets(plan)
@@ -633,6 +635,13 @@ class Buckets(Parted):
     >>> [(each.end.tolist(), each.aggregates["n"].to_pylist()) for each in strategy.emit(10, 10)]
     [([5, 10], [1, 2])]
     """
+
+    keeps = NOTHING
+
+    def merged_by(self) -> Iterator[Chosen]:
+        """Yield that nothing is merged, for all aggregates."""
+        why = "each window has a state of its own, into which each of its rows is combined"
+        yield Chosen(tuple(self.plan.aggregates), "none", why)
 
     def _make_parts(self, plan: Plan) -> list[Part]:
         fused = Fused(plan)

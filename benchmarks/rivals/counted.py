@@ -9,12 +9,12 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
-from muntin.streams.rivals.fused import Fused
-from muntin.streams.rivals.sequenced import Keyed, kept, runs
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.counts import SlidingRows, TrailingRows
+from rivals.fused import Fused
+from rivals.sequenced import Keyed, kept, runs
 
 
 @dataclass

@@ -1,16 +1,25 @@
-"""muntin: sliding-window aggregation at machine speed."""
+"""muntin: sliding-window aggregation at machine speed.
 
-from muntin import aggregations as agg
-from muntin import aggregators, policies, spark, stores
-from muntin import windows as window
+`import muntin` loads nothing but this file: each name brings the modules that it needs when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from muntin._version import __version__
-from muntin.arrays.slide import explain, slide
-from muntin.arrays.warm import warm
-from muntin.kernels.cache import cache_info, clear_cache
-from muntin.plotting import plot
-from muntin.query import Query
-from muntin.query.query import ProcessingTime
-from muntin.windows import rows
+
+if TYPE_CHECKING:
+    from muntin import aggregations as agg
+    from muntin import aggregators, errors, policies, spark, stores
+    from muntin import windows as window
+    from muntin.arrays.slide import explain, slide
+    from muntin.arrays.warm import warm
+    from muntin.kernels.cache import cache_info, clear_cache
+    from muntin.plotting import plot
+    from muntin.query.query import ProcessingTime, Query
+    from muntin.windows import rows
 
 __all__ = [
     "ProcessingTime",
@@ -20,6 +29,7 @@ __all__ = [
     "aggregators",
     "cache_info",
     "clear_cache",
+    "errors",
     "explain",
     "plot",
     "policies",
@@ -30,3 +40,37 @@ __all__ = [
     "warm",
     "window",
 ]
+
+_MODULES = {"agg": "aggregations", "window": "windows"} | {
+    name: name for name in ("aggregators", "errors", "policies", "spark", "stores")
+}
+"""Names that are modules."""
+_MEMBERS = {
+    "ProcessingTime": "query.query",
+    "Query": "query.query",
+    "cache_info": "kernels.cache",
+    "clear_cache": "kernels.cache",
+    "explain": "arrays.slide",
+    "plot": "plotting",
+    "rows": "windows",
+    "slide": "arrays.slide",
+    "warm": "arrays.warm",
+}
+"""The modules that the other names are found in."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load what a name stands for; from then on it is there."""
+    if name in _MODULES:
+        found: Any = import_module(f"muntin.{_MODULES[name]}")
+    elif name in _MEMBERS:
+        found = getattr(import_module(f"muntin.{_MEMBERS[name]}"), name)
+    else:
+        raise AttributeError(f"module 'muntin' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return [*__all__]

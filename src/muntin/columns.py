@@ -102,6 +102,17 @@ def _read_objects(values: Array) -> Column:
     return _read_arrow(arrow)
 
 
+def type_of_values(kind: pa.DataType) -> ColumnType:
+    """Return the type of a column that is read from an Arrow array of this type: of a dictionary, that of its values.
+
+    >>> str(type_of_values(pa.dictionary(pa.int8(), pa.string())))
+    'string'
+    """
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return NULL if kind == pa.null() else column_type(kind)
+
+
 def _read_arrow(values: pa.Array | pa.ChunkedArray) -> Column:
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)

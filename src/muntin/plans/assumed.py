@@ -3,63 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from muntin.aggregations.binding import bind
-from muntin.columns import pick, select
 from muntin.errors import InvalidArgumentError, MuntinError
+from muntin.query.plan import CLOCK_TYPE, Types
 from muntin.query.query import ProcessingTime, Query
-from muntin.tables.run import as_table, time_column
+from muntin.tables.run import as_table
 from muntin.types import INT64, ColumnType, column_type
 from muntin.windows.base import Measure, Rows, sized, unitless
 from muntin.windows.programmed import Programmed
 from muntin.windows.punctuation import Punctuated
 
-CLOCK_TYPE = column_type(pa.timestamp("us"))
-"""The type of the times of rows that get the clock's."""
 _LIKELY = (pa.float64(), pa.int64(), pa.bool_(), pa.string(), pa.timestamp("us"))
 """What a column that nothing is known of may hold, the likeliest first."""
 _DURATIONS = ("range", "every", "gap", "offset")
 
 
-@dataclass(frozen=True)
-class Types:
-    """The types of the columns that a query reads, and which of them nobody has said."""
+def types_of(query: Query, schema: Any) -> tuple[Types, dict[str, str]]:
+    """Return the types of the columns, and those that were assumed, by name.
 
-    columns: Mapping[str, ColumnType]
-    time: ColumnType
-    assumed: Mapping[str, str]
-
-
-def types_of(query: Query, schema: Any) -> Types:
-    """Return the types of the columns: of a schema, a table or a mapping of names to types; likely ones without it."""
-    if schema is None:
-        return _likely(query)
-    empty = _empty_table(schema)
-    columns = {name: column.type for name, column in select(empty, query.columns).items()}
-    for name in query.key:
-        pick(empty, name, empty.column_names)
-    time = CLOCK_TYPE if query.time is None else time_column(empty, query.time).type
-    return Types(columns, time, {})
+    Of a schema, a table or a mapping of names to types; likely ones without it.
+    """
+    return _likely(query) if schema is None else (Types.of(query, _arrow_schema(schema)), {})
 
 
-def _empty_table(schema: Any) -> pa.Table:
+def _arrow_schema(schema: Any) -> pa.Schema:
     if isinstance(schema, pa.Schema):
-        return schema.empty_table()
+        return schema
     if isinstance(schema, Mapping) and all(isinstance(each, pa.DataType) for each in schema.values()):
-        return pa.schema(dict(schema)).empty_table()
+        return pa.schema(dict(schema))
     try:
-        return as_table(schema)[:0]
+        return as_table(schema).schema
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
             f"schema is a {type(schema).__name__}; give an Arrow schema, a mapping of names to Arrow types, or a table"
         ) from error
 
 
-def _likely(query: Query) -> Types:
+def _likely(query: Query) -> tuple[Types, dict[str, str]]:
     time = CLOCK_TYPE if query.time is None else _likely_time(query)
     columns: dict[str, ColumnType] = {}
     for each in query.windows:
@@ -77,7 +61,9 @@ def _likely(query: Query) -> Types:
         else:
             raise InvalidArgumentError(f"what {aggregation} reads is not known: give schema=, the types of the columns")
     assumed = {} if query.time is None else {query.time: str(time)}
-    return Types(columns, time, assumed | {name: str(columns[name]) for name in query.columns})
+    # No strategy depends on the types of keys.
+    types = Types(columns, dict.fromkeys(query.key, pa.string()), time)
+    return types, assumed | {name: str(columns[name]) for name in query.columns}
 
 
 def _likely_time(query: Query) -> ColumnType:

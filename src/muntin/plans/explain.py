@@ -19,7 +19,7 @@ from muntin.errors import InvalidArgumentError
 from muntin.plans import expected
 from muntin.plans.assumed import types_of
 from muntin.plans.query_plan import QueryPlan, StorePlan, WindowPlan
-from muntin.query.plan import Plan, plan_of
+from muntin.query.plan import Plan, resolve
 from muntin.query.query import ProcessingTime, Query
 from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.decisions import NOTHING, ROWS, VALUES, Facts, decide
@@ -185,10 +185,10 @@ def explain(
     if rows_per_second is not None:
         _require_positive(rows_per_second, "rows_per_second", int | float)
     forced = Forced() if forced is None else forced
-    types = types_of(query, schema)
+    types, assumed = types_of(query, schema)
     windows = dict(enumerate(query.windows)) if windows is None else windows
-    plan = plan_of(query, windows, types.columns, types.time)
-    subject = Subject(query, windows, plan, strategies_for(plan, forced), forced, types.assumed)
+    plan = resolve(query, types, windows)
+    subject = Subject(query, windows, plan, strategies_for(plan, forced), forced, assumed)
     return subject.explained(keys, rows_per_second)
 
 

@@ -1,20 +1,67 @@
-"""A query resolved: what is to be answered, once the types of the columns are known."""
+"""A query resolved: what is to be answered, once the types of the columns are known.
+
+This is the one place where the types of a query are decided. It needs a schema, no row, and makes no stream.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
+from muntin.arrays.results import arrow_types
+from muntin.columns import pick, type_of_values
 from muntin.durations import in_unit_of
+from muntin.errors import ColumnTypeError
 from muntin.query.query import Query
-from muntin.types import ColumnType
-from muntin.windows.base import Window
+from muntin.types import INT64, ColumnType, column_type
+from muntin.windows.base import ROW_BOUNDS, VALUE_BOUNDS, Window
+
+CLOCK_TYPE = column_type(pa.timestamp("us"))
+"""The type of the times of rows that get the clock's."""
+_ORDER = {name: place for place, name in enumerate(("start", "end", *ROW_BOUNDS, *VALUE_BOUNDS))}
+
+
+@dataclass(frozen=True)
+class Types:
+    """The types of the columns that a query reads."""
+
+    columns: Mapping[str, ColumnType]
+    """Of the columns that aggregates and windows read."""
+    keys: Mapping[str, pa.DataType]
+    time: ColumnType
+
+    @classmethod
+    def of(cls, query: Query, schema: pa.Schema) -> Types:
+        """Return the types that a schema gives the columns of a query; refuse a column that is not there. O(columns).
+
+        >>> from muntin import Query, agg, window
+        >>> query = Query(window.tumbling("1 hour"), {"high": agg.max("v")}, key="k")
+        >>> types = Types.of(query, pa.schema({"ts": pa.timestamp("s"), "k": pa.string(), "v": pa.int8()}))
+        >>> str(types.columns["v"]), str(types.keys["k"]), str(types.time)
+        ('int8', 'string', 'timestamp[s]')
+        """
+        kinds = dict(zip(schema.names, schema.types, strict=True))
+        columns = {name: type_of_values(pick(kinds, name, schema.names)) for name in query.columns}
+        keys = {name: pick(kinds, name, schema.names) for name in query.key}
+        if query.time is None:
+            return cls(columns, keys, CLOCK_TYPE)
+        return cls(columns, keys, time_type(type_of_values(pick(kinds, query.time, schema.names)), query.time))
+
+
+def time_type(kind: ColumnType, name: str) -> ColumnType:
+    """Return the type in which times are computed; refuse a column that holds no times."""
+    if kind.family not in ("integer", "temporal"):
+        raise ColumnTypeError(f"the time column {name!r} holds {kind}; it must hold integers, dates or timestamps")
+    return INT64 if kind.family == "integer" else kind
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a strategy is to answer, with everything settled that the types of the columns decide."""
+    """What a strategy is to answer, with everything resolved that the types of the columns decide."""
 
     windows: Mapping[int, Window]
     """The definitions by their window_id, resolved."""
@@ -22,6 +69,7 @@ class Plan:
     types: Mapping[str, ColumnType]
     """The types of the columns that aggregates and windows read. They never change."""
     time_type: ColumnType
+    key_types: Mapping[str, pa.DataType] = field(default_factory=dict)
     lateness: int = 0
     """For how long after it was due a window may change, in the unit of the times."""
     partial: bool = False
@@ -33,15 +81,56 @@ class Plan:
     merge: str = "auto"
     """What merges slices into windows (see mergers.py)."""
 
+    @cached_property
+    def answer_schema(self) -> pa.Schema:
+        """The columns of all answers, whatever the rows.
 
-def plan_of(query: Query, windows: Mapping[int, Window], types: Mapping[str, ColumnType], time: ColumnType) -> Plan:
-    """Return what is to be answered, now that the types of the columns are known."""
+        The type of an aggregate is null where only its results tell it: those of a user's own function may be anything.
+        """
+        return pa.schema(
+            {
+                **self.key_types,
+                "window": self._window_type(),
+                "window_id": pa.int64(),
+                **arrow_types(self.aggregates, self.types, self.time_type),
+                "revision": pa.int64(),
+                "retracted": pa.bool_(),
+            }
+        )
+
+    def _window_type(self) -> pa.StructType:
+        """Return the struct of a window's bounds: where windows differ in the type of one, it is a float."""
+        bounds: dict[str, pa.DataType] = dict.fromkeys(("start", "end"), self.time_type.logical)
+        for window in self.windows.values():
+            for name, kind in window.bounds(self.types).items():
+                bounds[name] = kind if bounds.get(name, kind) == kind else pa.float64()
+        return pa.struct(sorted(bounds.items(), key=lambda bound: _ORDER.get(bound[0], len(_ORDER))))
+
+
+def resolve(
+    query: Query, types: Types | pa.Schema, windows: Mapping[int, Window] | None = None, *, finite: bool = False
+) -> Plan:
+    """Return what a query asks of columns of these types. No row is read. O(windows and aggregates).
+
+    `windows` are those that are still answered, where a stream has removed some. In a `finite` table nothing is late,
+    so that the allowed lateness need not fit the unit of its times.
+
+    >>> from muntin import Query, agg, window
+    >>> query = Query(window.tumbling("1 hour"), {"high": agg.max("v")}, key="k")
+    >>> plan = resolve(query, pa.schema({"ts": pa.timestamp("s"), "k": pa.string(), "v": pa.int8()}))
+    >>> plan.windows[0], plan.answer_schema.names, str(plan.answer_schema.field("high").type)
+    (window.tumbling(3600), ['k', 'window', 'window_id', 'high', 'revision', 'retracted'], 'int8')
+    """
+    known = Types.of(query, types) if isinstance(types, pa.Schema) else types
+    time = known.time
+    definitions = dict(enumerate(query.windows)) if windows is None else windows
     return Plan(
-        windows={i: each.resolve(time) for i, each in windows.items()},
+        windows={i: each.resolve(time) for i, each in definitions.items()},
         aggregates=query.aggregates,
-        types=types,
+        types=known.columns,
         time_type=time,
-        lateness=in_unit_of(query.allowed_lateness, time, "allowed_lateness"),
+        key_types=known.keys,
+        lateness=0 if finite else in_unit_of(query.allowed_lateness, time, "allowed_lateness"),
         partial=query.partial,
         emit_empty=query.emit_empty,
         early=query.emit_early is not None,

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from muntin.columns import type_of_values
 from muntin.errors import SnapshotError
+from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot
 from muntin.streams.plan import STRATEGIES, name_of
 from muntin.streams.strategy import Strategy
 from muntin.tables.answers import as_bytes, from_bytes
-from muntin.types import Array, column_type
+from muntin.types import Array
 from muntin.windows.base import Window
 from muntin.windows.programmed import Programmed
 
@@ -79,11 +81,11 @@ def state_of(stream: Stream) -> Snapshot:
         header["settled"] = {
             "strategies": [{"name": name_of(each), "windows": list(each.plan.windows)} for each in settled.strategies],
             "progress": settled.progress.save(),
-            "columns": list(settled.types),
+            "columns": list(settled.types.columns),
         }
         schema = [(f"time {settled.query.time}", settled.plan.time_type.logical)]
-        schema += [(f"column {name}", kind.logical) for name, kind in settled.types.items()]
-        schema += [(f"key {name}", kind) for name, kind in settled.key_types.items()]
+        schema += [(f"column {name}", kind.logical) for name, kind in settled.types.columns.items()]
+        schema += [(f"key {name}", kind) for name, kind in settled.types.keys.items()]
         arrays |= {f"keys.{name}": array for name, array in settled.keys.save().items()}
         for i, each in enumerate(settled.strategies):
             arrays |= {f"{i}.{name}": array for name, array in each.save().items()}
@@ -115,10 +117,12 @@ def load(stream: Stream, snapshot: Snapshot) -> None:
         return
     kinds = dict(snapshot.schema)
     known = header["settled"]
-    types = {name: column_type(kinds[f"column {name}"]) for name in known["columns"]}
-    keys = {name: kinds[f"key {name}"] for name in stream._query.key}
-    time = column_type(kinds[f"time {stream._query.time}"])
-    settled = _Settled(stream._query, stream._windows, types, keys, time, stream._forced, stream._clock)
+    types = Types(
+        columns={name: type_of_values(kinds[f"column {name}"]) for name in known["columns"]},
+        keys={name: kinds[f"key {name}"] for name in stream._query.key},
+        time=type_of_values(kinds[f"time {stream._query.time}"]),
+    )
+    settled = _Settled(stream._query, stream._windows, types, stream._forced, stream._clock)
     names = [each["name"] for each in known["strategies"]]
     if stream._forced.strategy not in ("auto", *names):
         kept = ", ".join(names)

@@ -16,10 +16,9 @@ from muntin.columns import Column, pick, select
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.keys.table import KeyTable
-from muntin.plans.assumed import CLOCK_TYPE
 from muntin.plans.explain import Subject, explain, explain_running
 from muntin.plans.query_plan import QueryPlan
-from muntin.query.plan import Plan, plan_of
+from muntin.query.plan import Plan, Types, resolve
 from muntin.query.query import Query
 from muntin.streams import snapshots
 from muntin.streams.plan import STRATEGIES, Forced, chosen_for, strategies_for
@@ -334,10 +333,8 @@ class Stream:
         """Settle the types of the columns by the first rows."""
         if self._settled is None:
             query = self._query
-            types = {name: column.type for name, column in select(data, query.columns).items()}
-            keys = {name: pick(data, name, data.column_names).type for name in query.key}
-            time = CLOCK_TYPE if query.time is None else time_column(data, query.time).type
-            self._settled = _Settled(query, self._windows, types, keys, time, self._forced, self._clock)
+            types = Types.of(query, data.schema)
+            self._settled = _Settled(query, self._windows, types, self._forced, self._clock)
             if self._told is not None:
                 self._settled.progress.told(self._told, self._told)
         return self._settled
@@ -353,7 +350,7 @@ class Stream:
 
     def _table(self, answers: list[Answers]) -> pa.Table:
         settled = self._require_settled()
-        return settled.tables.table(answers, settled.keys.take)
+        return settled.tables.table(answers, settled.keys.take).combine_chunks()
 
     def _release_keys(self) -> None:
         if self._settled is not None:
@@ -382,21 +379,18 @@ class _Settled:
         self,
         query: Query,
         windows: dict[int, Window],
-        types: dict[str, ColumnType],
-        keys: dict[str, pa.DataType],
-        time: ColumnType,
+        types: Types,
         forced: Forced,
         clock: Callable[[], int],
     ) -> None:
         self.query = query
         self.types = types
-        self.key_types = keys
         self.forced = forced
-        self.plan = plan_of(query, windows, types, time)
+        self.plan = resolve(query, types, windows)
         self._reach = reach_of(self.plan.windows.values())
-        self.progress = Progress(query, time, clock)
-        self.tables = AnswerTables(self.plan, list(self.plan.windows.values()), keys)
-        self.keys = KeyTable(list(keys.values()))
+        self.progress = Progress(query, types.time, clock)
+        self.tables = AnswerTables(self.plan)
+        self.keys = KeyTable(list(types.keys.values()))
         self.strategies: list[Strategy] = strategies_for(self.plan, forced)
         self._crowd = _FEW_KEYS
 
@@ -404,8 +398,8 @@ class _Settled:
 
     def batch(self, data: pa.Table, arrived: int) -> tuple[Batch, int]:
         """Return a table's rows as strategies take them, and the latest time; refuse what does not fit."""
-        columns = {name: _fitting(data, name, kind) for name, kind in self.types.items()}
-        keys = [_as_type(pick(data, name, data.column_names), kind, name) for name, kind in self.key_types.items()]
+        columns = {name: _fitting(data, name, kind) for name, kind in self.types.columns.items()}
+        keys = [_as_type(pick(data, name, data.column_names), kind, name) for name, kind in self.types.keys.items()]
         times = self._times(data)
         if self.query.ordered:
             require_order(times, self.query.time, after=self.progress.seen)
@@ -433,7 +427,7 @@ class _Settled:
 
     def release_keys(self) -> None:
         """Forget keys of which no strategy holds anything, whenever there are twice as many as there were."""
-        if not self.key_types or len(self.keys) < 2 * self._crowd:
+        if not self.types.keys or len(self.keys) < 2 * self._crowd:
             return
         held = np.unique(np.concatenate([each.held_keys() for each in self.strategies]))
         idle = np.setdiff1d(self.keys.in_use(), held, assume_unique=True)
@@ -444,7 +438,7 @@ class _Settled:
     # ------------------------------------------------------------ windows
 
     def add(self, query: Query, window_id: int, window: Window) -> Any:
-        missing = [name for name in window.columns if name not in self.types]
+        missing = [name for name in window.columns if name not in self.types.columns]
         if missing:
             raise InvalidArgumentError(
                 f"{window!r} reads the column {missing[0]!r}, which nothing in this stream has read so far"
@@ -453,7 +447,7 @@ class _Settled:
         plan = replace(self.plan, windows={**self.plan.windows, window_id: resolved})
         complete = self._add(plan, window_id, resolved)
         self.query, self.plan, self._reach = query, plan, reach_of(plan.windows.values())
-        self.tables = AnswerTables(plan, list(plan.windows.values()), self.key_types)
+        self.tables = AnswerTables(plan)
         return complete
 
     def _add(self, plan: Plan, window_id: int, window: Window) -> int | None:

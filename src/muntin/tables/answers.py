@@ -1,19 +1,20 @@
-"""The answers of strategies as tables of one schema."""
+"""Answers as tables: one builder for `run`, streams and Spark, whose schema is known before the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays.results import arrow_types
 from muntin.query.plan import Plan
-from muntin.types import INT64, Array, ColumnType, logical_array
-from muntin.windows.advancing import Delta
-from muntin.windows.base import Measure, Window
+from muntin.types import Array, logical_array
+from muntin.windows.base import ROW_BOUNDS, VALUE_BOUNDS
+
+TakeKeys = Callable[[Array], Sequence[Any]]
+"""Gives the key columns of key numbers."""
 
 
 @dataclass(frozen=True)
@@ -34,48 +35,44 @@ class Answers:
 
 
 class AnswerTables:
-    """Makes tables of what strategies answer: the same columns and types, whatever the answers."""
+    """Makes the tables of all engines: the columns and types of a plan, whatever the answers.
 
-    def __init__(self, plan: Plan, windows: Sequence[Window], keys: Mapping[str, pa.DataType]) -> None:
+    >>> from muntin import Query, agg, window
+    >>> from muntin.query.plan import resolve
+    >>> query = Query(window.tumbling(10), {"n": agg.count()}, time="t")
+    >>> tables = AnswerTables(resolve(query, pa.schema({"t": pa.int64()})))
+    >>> tables.table([], lambda numbers: []).column_names
+    ['window', 'window_id', 'n', 'revision', 'retracted']
+    """
+
+    def __init__(self, plan: Plan) -> None:
         self.time_type = plan.time_type
-        bounds: dict[str, pa.DataType] = dict.fromkeys(("start", "end"), plan.time_type.logical)
-        if any(each.measure in (Measure.ROWS, Measure.MULTI) for each in windows):
-            bounds |= dict.fromkeys(("from_row", "to_row"), pa.int64())
-        if any(each.measure is Measure.DELTA for each in windows):
-            bounds |= dict.fromkeys(("from_value", "to_value"), delta_type(windows, plan.types))
-        self.keys = list(keys)
-        self.schema = pa.schema(
-            {
-                **keys,
-                "window": pa.struct(list(bounds.items())),
-                "window_id": pa.int64(),
-                **arrow_types(plan.aggregates, plan.types, plan.time_type),
-                "revision": pa.int64(),
-                "retracted": pa.bool_(),
-            }
-        )
+        self.schema = plan.answer_schema
+        self._keys = list(plan.key_types)
 
-    def table(self, answers: list[Answers], take_keys: Any) -> pa.Table:
-        """Return the answers as a table; `take_keys` gives the key columns of key numbers."""
+    def table(self, answers: Sequence[Answers], take_keys: TakeKeys) -> pa.Table:
+        """Return the answers as a table, a chunk for each of them; `take_keys` gives the columns of key numbers.
+
+        O(answers). A column whose type only the results tell has the type of these.
+        """
         if not answers:
             return self.schema.empty_table()
-        return pa.concat_tables([self._table(each, take_keys) for each in answers]).combine_chunks()
+        return pa.concat_tables([self._table(each, take_keys) for each in answers], promote_options="permissive")
 
-    def _table(self, answers: Answers, take_keys: Any) -> pa.Table:
-        columns = dict(zip(self.keys, take_keys(answers.keys), strict=True))
+    def _table(self, answers: Answers, take_keys: TakeKeys) -> pa.Table:
+        columns: dict[str, Any] = dict(zip(self._keys, take_keys(answers.keys), strict=True))
         columns["window"] = self._windows(answers)
         columns["window_id"] = pa.array(answers.window_ids)
         columns |= answers.aggregates
         columns["revision"] = pa.array(answers.revision)
         columns["retracted"] = pa.array(answers.retracted)
-        arrays = [cast(columns[field.name], field.type) for field in self.schema]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+        return pa.table({field.name: _typed(columns[field.name], field.type) for field in self.schema})
 
     def _windows(self, answers: Answers) -> pa.StructArray:
         kind: pa.StructType = self.schema.field("window").type
         bounds = {"start": answers.start, "end": answers.end}
-        bounds |= dict(zip(("from_row", "to_row"), answers.rows or (), strict=False))
-        bounds |= dict(zip(("from_value", "to_value"), answers.values or (), strict=False))
+        bounds |= dict(zip(ROW_BOUNDS, answers.rows or (), strict=False))
+        bounds |= dict(zip(VALUE_BOUNDS, answers.values or (), strict=False))
         arrays = [self._bounds(bounds.get(field.name), field, len(answers.keys)) for field in kind]
         return pa.StructArray.from_arrays(arrays, fields=list(kind))
 
@@ -87,15 +84,9 @@ class AnswerTables:
         return pa.array(values).cast(field.type)
 
 
-def delta_type(windows: Sequence[Window], types: Mapping[str, ColumnType]) -> pa.DataType:
-    """Return the type of the bounds of windows by value: integers where all columns and steps are, floats otherwise."""
-    whole = all(
-        types.get(each.column, INT64).family == "integer"
-        and all(isinstance(step, int) for step in (each.range, each.every, each.offset))
-        for each in windows
-        if isinstance(each, Delta)
-    )
-    return pa.int64() if whole else pa.float64()
+def _typed(array: Any, kind: pa.DataType) -> Any:
+    """Return an array in the type of its column, or as it is where only the results tell that type."""
+    return array if pa.types.is_null(kind) else cast(array, kind)
 
 
 def cast(array: Any, kind: pa.DataType) -> Any:

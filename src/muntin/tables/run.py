@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 from muntin.arrays.results import to_arrow
 from muntin.arrays.runner import windows_of_rows
 from muntin.columns import NAT, Column, pick, select
-from muntin.errors import ColumnTypeError, InvalidArgumentError, OutOfOrderError
+from muntin.errors import InvalidArgumentError, OutOfOrderError
 from muntin.keys.table import key_numbers
+from muntin.query.plan import Plan, resolve, time_type
 from muntin.query.query import Query
+from muntin.tables.answers import Answers, AnswerTables, TakeKeys
 from muntin.tables.finite import Found, SortedRows, find
-from muntin.types import INT64, Array, ColumnType, logical_array
-from muntin.windows.advancing import Delta
+from muntin.types import Array
 from muntin.windows.base import Measure, Window
 
 _LENGTHS = ("range", "every", "gap")
@@ -30,15 +31,13 @@ def run(query: Query, table: Any) -> pa.Table:
     if query.time is None:
         raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
     data = as_table(table)
+    plan = resolve(query, data.schema, finite=True)
     time = time_column(data, query.time)
-    windows = [definition.resolve(time.type) for definition in query.windows]
     if query.ordered:
         require_order(time.values.astype(np.int64), query.time, after=-(2**63))
-    require_room(time, query.time, reach_of(windows))
-    for name in query.columns:
-        pick(data, name, data.column_names)  # refused by name, before any work is done
+    require_room(time, query.time, reach_of(plan.windows.values()))
     data = _with_one_zero(data, query.key)
-    codes, keys = key_numbers([pick(data, name, data.column_names) for name in query.key], data.num_rows)
+    codes, keys = key_numbers([data[name] for name in query.key], data.num_rows)
     order = np.lexsort((time.values, codes)) if keys > 1 or _descends(time.values) else np.arange(data.num_rows)
     sorted_data = data.take(pa.array(order)) if len(order) and not _is_range(order) else data
     rows = SortedRows(
@@ -50,8 +49,8 @@ def run(query: Query, table: Any) -> pa.Table:
         partial=query.partial,
         emit_empty=query.emit_empty,
     )
-    tables = [answers(query, i, find(each, rows), rows, sorted_data) for i, each in enumerate(windows)]
-    return pa.concat_tables(tables, promote_options="default")  # of lists that are all null nobody knows the type
+    found = [answers(plan, i, find(each, rows), rows) for i, each in plan.windows.items()]
+    return AnswerTables(plan).table(found, keys_of(query.key, sorted_data, rows))
 
 
 def _with_one_zero(data: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -112,10 +111,7 @@ def require_order(times: Array, name: str | None, after: int) -> None:
 def time_column(table: pa.Table, name: str) -> Column:
     """Return the column of the times; refuse nulls and what is no time."""
     column = select(table, (name,))[name]
-    if column.type.family not in ("integer", "temporal"):
-        raise ColumnTypeError(
-            f"the time column {name!r} holds {column.type}; it must hold integers, dates or timestamps"
-        )
+    kind = time_type(column.type, name)
     missing = None if column.valid is None else int(np.argmin(column.valid))
     if missing is None and column.type.family == "temporal" and len(column.values) and column.values.min() == NAT:
         missing = int(np.argmin(column.values))
@@ -123,63 +119,44 @@ def time_column(table: pa.Table, name: str) -> Column:
         raise InvalidArgumentError(f"the time column {name!r} is null in row {missing}; every row needs a time")
     if column.values.dtype == np.uint64 and len(column.values) and column.values.max() >= 2**63:
         raise InvalidArgumentError(f"the time column {name!r} holds {column.values.max()}, which does not fit int64")
-    return Column(column.values, None, INT64 if column.type.family == "integer" else column.type)
+    return Column(column.values, None, kind)
 
 
-def answers(query: Query, window_id: int, found: Found, rows: SortedRows, table: pa.Table) -> pa.Table:
-    """Return the windows of one definition that were found among rows; `table` holds the same rows."""
+def answers(plan: Plan, window_id: int, found: Found, rows: SortedRows) -> Answers:
+    """Return the windows of one definition that were found among rows, aggregated."""
     data = dict(rows.columns)
     times = rows.times
     if found.members is not None:
         data = {name: column.take(found.members) for name, column in data.items()}
         times = times[found.members]
-    raw = windows_of_rows(data, times, rows.time_type, found.first, found.last, query.aggregates)
-    keys = found.keys if found.keys is not None else np.searchsorted(rows.ends, _first_rows(found), "right")
-    columns = {name: table[name].take(pa.array(rows.begins[keys])) for name in query.key}
+    raw = windows_of_rows(data, times, rows.time_type, found.first, found.last, plan.aggregates)
     count = len(found.first)
-    columns["window"] = _window_struct(query, found, rows, count)
-    columns["window_id"] = pa.array(np.full(count, window_id, np.int64))
-    columns |= {name: to_arrow(each) for name, each in raw.items()}
-    columns["revision"] = pa.array(np.zeros(count, np.int64))
-    columns["retracted"] = pa.array(np.zeros(count, np.bool_))
-    return pa.table(columns)
+    return Answers(
+        keys=found.keys if found.keys is not None else np.searchsorted(rows.ends, _first_rows(found), "right"),
+        window_ids=np.full(count, window_id, np.int64),
+        start=found.start,
+        end=found.end,
+        aggregates={name: to_arrow(each) for name, each in raw.items()},
+        revision=np.zeros(count, np.int64),
+        retracted=np.zeros(count, np.bool_),
+        rows=found.rows,
+        values=found.values,
+    )
 
 
 def _first_rows(found: Found) -> Array:
     return found.first if found.members is None else found.members[found.first]
 
 
-def _window_struct(query: Query, found: Found, rows: SortedRows, count: int) -> pa.StructArray:
-    """Return the windows: start and end, and what else the query's windows have."""
-    fields = {"start": _times(found.start, rows.time_type), "end": _times(found.end, rows.time_type)}
-    if any(each.measure in (Measure.ROWS, Measure.MULTI) for each in query.windows):
-        fields |= _bounds(("from_row", "to_row"), found.rows, pa.int64(), count)
-    if any(each.measure is Measure.DELTA for each in query.windows):
-        fields |= _bounds(("from_value", "to_value"), found.values, _delta_type(query, rows), count)
-    return pa.StructArray.from_arrays(list(fields.values()), list(fields))
+def keys_of(names: Sequence[str], table: pa.Table, rows: SortedRows) -> TakeKeys:
+    """Return what gives the key columns of key numbers; `table` holds the same rows as `rows`."""
+    begins = rows.begins
 
+    def take(numbers: Array) -> list[pa.ChunkedArray]:
+        first = pa.array(begins[numbers])
+        return [table[name].take(first) for name in names]
 
-def _bounds(
-    names: tuple[str, str], bounds: tuple[Array, Array] | None, kind: pa.DataType, count: int
-) -> dict[str, Any]:
-    if bounds is None:
-        return {name: pa.nulls(count, kind) for name in names}
-    return {name: pa.array(each).cast(kind) for name, each in zip(names, bounds, strict=True)}
-
-
-def _delta_type(query: Query, rows: SortedRows) -> pa.DataType:
-    """Return integers where all columns and steps are: floats otherwise."""
-    whole = all(
-        rows.columns[each.column].type.family == "integer"
-        and all(isinstance(step, int) for step in (each.range, each.every, each.offset))
-        for each in query.windows
-        if isinstance(each, Delta)
-    )
-    return pa.int64() if whole else pa.float64()
-
-
-def _times(values: Array, kind: ColumnType) -> pa.Array:
-    return logical_array(values.astype(kind.physical), None, kind)
+    return take
 
 
 def _descends(times: Array) -> bool:

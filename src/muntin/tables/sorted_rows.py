@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.columns import select
+from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.tables import cuts
+from muntin.tables.answers import AnswerTables
 from muntin.tables.cuts import CUTTABLE, Cut
 from muntin.tables.finite import SortedRows
-from muntin.tables.run import answers, reach_of, require_room, time_column
+from muntin.tables.run import answers, keys_of, reach_of, require_room, time_column
 from muntin.types import Array
 
 _BYTES = 32 << 20
@@ -56,6 +58,7 @@ class SortedStream:
         self.horizon = horizon
         self.chunk = chunk
         self._since = since
+        self._resolved: Plan | None = None
         self._kept = 0
         self._waiting: list[pa.Table] = []
         self._rows = self._bytes = 0
@@ -88,7 +91,7 @@ class SortedStream:
             self._since = None
             self._keep(table.slice(begin))
             return out
-        windows = [each.resolve(rows.time_type) for each in self.query.windows]
+        windows = list(self._plan(table.schema).windows.values())
         since = self._since or Cut(int(rows.times[0]), 0)
         cut = Cut(int(rows.times[-1]), since.offset + len(rows.times), since.offset)
         if cut.time < since.time or not all(isinstance(each, CUTTABLE) for each in windows):
@@ -122,15 +125,24 @@ class SortedStream:
             emit_empty=query.emit_empty,
             horizon=self.horizon,
         )
-        require_room(time, str(query.time), reach_of([each.resolve(time.type) for each in query.windows]))
+        require_room(time, str(query.time), reach_of(self._plan(table.schema).windows.values()))
         return table, rows
 
+    def _plan(self, schema: pa.Schema) -> Plan:
+        if self._resolved is None:
+            self._resolved = resolve(self.query, schema, finite=True)
+        return self._resolved
+
     def _answered(self, table: pa.Table, rows: SortedRows, until: Cut | None) -> pa.Table:
-        tables = []
-        for i, each in enumerate(self.query.windows):
-            found, skipped = cuts.answered(each.resolve(rows.time_type), rows, self._since, until)
-            tables.append(answers(self.query, i, found, rows.after(skipped), table.slice(skipped)))
-        return pa.concat_tables(tables, promote_options="default")
+        plan = self._plan(table.schema)
+        tables = AnswerTables(plan)
+        parts = []
+        for i, each in plan.windows.items():
+            found, skipped = cuts.answered(each, rows, self._since, until)
+            mine = rows.after(skipped)
+            take_keys = keys_of(self.query.key, table.slice(skipped), mine)
+            parts.append(tables.table([answers(plan, i, found, mine)], take_keys))
+        return pa.concat_tables(parts, promote_options="permissive")  # of types that only the results tell
 
 
 def key_ends(columns: list[pa.ChunkedArray], rows: int) -> Array:

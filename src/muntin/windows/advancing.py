@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.errors import InvalidArgumentError
-from muntin.windows.base import Context, Measure, Window
+from muntin.types import INT64, ColumnType
+from muntin.windows.base import VALUE_BOUNDS, Context, Measure, Window
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,6 +55,12 @@ class Delta(Window):
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         """The column that advances."""
         return (self.column,)
+
+    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
+        """Return `from_value` and `to_value`: integers where the column and all steps are, floats otherwise. O(1)."""
+        steps = (self.range, self.every, self.offset)
+        whole = types.get(self.column, INT64).family == "integer" and all(isinstance(step, int) for step in steps)
+        return dict.fromkeys(VALUE_BOUNDS, pa.int64() if whole else pa.float64())
 
     def __repr__(self) -> str:
         """Show it as it is written."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Self
@@ -13,6 +14,11 @@ import pyarrow as pa
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError
 from muntin.types import INT64, ColumnType, column_type
+
+ROW_BOUNDS = ("from_row", "to_row")
+"""The fields of windows by rows: the number of the first row, and of the row after the last."""
+VALUE_BOUNDS = ("from_value", "to_value")
+"""The fields of windows by a column that advances."""
 
 
 class Context(Enum):
@@ -63,6 +69,13 @@ class Window(ABC):
         Idempotent. Raises `InvalidArgumentError` where a duration does not fit that unit. O(1).
         """
         return self
+
+    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
+        """Return the fields that its windows have in answers besides `start` and `end`, with their types. O(1).
+
+        `types` are those of the columns that the query reads.
+        """
+        return {}
 
 
 @dataclass(frozen=True)

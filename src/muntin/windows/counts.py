@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import pyarrow as pa
+
 from muntin.errors import InvalidArgumentError
-from muntin.windows.base import Context, Measure, Rows, Window
+from muntin.types import ColumnType
+from muntin.windows.base import ROW_BOUNDS, Context, Measure, Rows, Window
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,6 +32,10 @@ class SlidingRows(Window):
                 f"would be in no window; give an every of at most {self.range!r}"
             )
 
+    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
+        """Return `from_row` and `to_row`. O(1)."""
+        return dict.fromkeys(ROW_BOUNDS, pa.int64())
+
     def __repr__(self) -> str:
         """Show it as it is written."""
         if self.range == self.every:
@@ -45,6 +53,10 @@ class TrailingRows(Window):
     each_row: ClassVar[bool] = True
 
     range: Rows
+
+    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
+        """Return `from_row` and `to_row`. O(1)."""
+        return dict.fromkeys(ROW_BOUNDS, pa.int64())
 
     def __repr__(self) -> str:
         """Show it as it is written."""

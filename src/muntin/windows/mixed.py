@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import pyarrow as pa
+
 from muntin.durations import in_unit_of
 from muntin.types import ColumnType
-from muntin.windows.base import Context, Measure, Rows, Window, any_sign, positive
+from muntin.windows.base import ROW_BOUNDS, Context, Measure, Rows, Window, any_sign, positive
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +37,10 @@ class RowsEvery(Window):
         """Return it in the unit of the time column; of the offsets that mean the same, the least from 0 on. O(1)."""
         every = in_unit_of(self.every, time, "every")
         return type(self)(self.range, every, in_unit_of(self.offset, time, "offset") % every)
+
+    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
+        """Return `from_row` and `to_row`. O(1)."""
+        return dict.fromkeys(ROW_BOUNDS, pa.int64())
 
     def __repr__(self) -> str:
         """Show it as it is written."""

@@ -34,6 +34,7 @@ from muntin.kernels.vocabulary import (
     lift,
     load,
     must_leave,
+    replaceable,
     thorough,
 )
 from muntin.policies import Policy
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         """Remove all rows before a position."""
 
 
+@replaceable
 @kernel
 def spot(size: int, marks: Ints, level: int, j: int) -> int:
     """Return the cell of a node: each level is a ring of half the size of the one below, and comes after it."""
@@ -67,12 +69,14 @@ def spot(size: int, marks: Ints, level: int, j: int) -> int:
     return size - 2 * capacity + (j & (capacity - 1))
 
 
+@replaceable
 @kernel
 def last_spot(size: int, marks: Ints, level: int, j: int) -> int:
     """Return the cell of a node among the last few of its level."""
     return spot(size, marks, level, j)
 
 
+@replaceable
 @kernel
 def put_time(times: Ints, marks: Ints, position: int, time: int) -> None:
     """Store the time of a row."""
@@ -85,6 +89,7 @@ def node(window: Any, level: int, j: int) -> State:
     return load(window[0], spot(len(window[0]), window[2], level, j))
 
 
+@replaceable
 @kernel
 def ready(window: Any, level: int, j: int) -> bool:
     """Say whether a node is in memory. Here they all are."""
@@ -120,11 +125,11 @@ def longest_cut(window: Any) -> Any:
     """Return the end of the longest part that must go, of all that end where a node ends; -1: one is not `ready`."""
     marks = window[2]
     whole = hold(total(window))
-    old = hold(node(window, 0, marks[0]))
-    at = marks[0] + 1
-    cut = at if must_leave(whole, old) else marks[0]
+    old = hold(node(window, 0, marks[FRONT]))
+    at = marks[FRONT] + 1
+    cut = at if must_leave(whole, old) else marks[FRONT]
     level = 0
-    while at < marks[1]:
+    while at < marks[END]:
         if at & ((2 << level) - 1) == 0 and has_node(window, level + 1, at >> (level + 1)):
             level += 1
         elif has_node(window, level, at >> level):
@@ -144,11 +149,11 @@ def leaving(window: Any) -> Any:
     """Return the position before which a monotone policy lets all rows go, at least one; -1: a node is not `ready`."""
     marks = window[2]
     whole = hold(total(window))
-    old = hold(node(window, 0, marks[0]))
-    at = marks[0] + 1
+    old = hold(node(window, 0, marks[FRONT]))
+    at = marks[FRONT] + 1
     level = 0
     rising = True
-    while at < marks[1]:
+    while at < marks[END]:
         if rising and at & ((2 << level) - 1) == 0 and has_node(window, level + 1, at >> (level + 1)):
             level += 1
             continue
@@ -171,9 +176,9 @@ def leaving(window: Any) -> Any:
 def cut_down(window: Any) -> None:
     """Let go what a policy says that is not monotone; ask it again about what is left."""
     marks = window[2]
-    while marks[0] < marks[1]:
+    while marks[FRONT] < marks[END]:
         position = longest_cut(window)
-        if position == marks[0]:
+        if position == marks[FRONT]:
             return
         move_front(window, position)
 
@@ -182,7 +187,7 @@ def cut_down(window: Any) -> None:
 def enforce(window: Any) -> None:
     """Let go what the policy says. Nearly always that is one row, or none: two questions, and no search."""
     cells, marks = window[0], window[2]
-    front = marks[0]
+    front = marks[FRONT]
     if thorough():
         cut_down(window)
         return
@@ -190,8 +195,8 @@ def enforce(window: Any) -> None:
     old = load(cells, spot(len(cells), marks, 0, front))
     if not must_leave(whole, old):
         if must_leave(whole, whole):
-            marks[2] = 1
-    elif front + 1 < marks[1] and must_leave(whole, combine(old, load(cells, spot(len(cells), marks, 0, front + 1)))):
+            marks[DOUBT] = 1
+    elif front + 1 < marks[END] and must_leave(whole, combine(old, load(cells, spot(len(cells), marks, 0, front + 1)))):
         move_front(window, leaving(window))
     else:
         pop(window)

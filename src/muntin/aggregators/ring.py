@@ -16,6 +16,7 @@ from muntin.errors import OutOfOrderError
 from muntin.types import Array
 
 FRONT, END = 0, 1
+"""Where in the marks the position of the oldest row is, and that of the next one."""
 
 
 class RingAggregator(Aggregator):

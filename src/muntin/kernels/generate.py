@@ -7,8 +7,6 @@ nothing. So every kernel has a plain-Python twin by construction.
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from muntin.kernels.allocation import allocates
+from muntin.kernels.kernel_text import kernels_text
 from muntin.kernels.source import RUNTIME, Emitter, Function, literal, stable_text
 
 NULL_BITS = 0x7FF8_6D75_6E74_696E
@@ -186,7 +185,7 @@ def generate(
     if rule is not None:
         _write_rule(emitter, rule, parts)
     entries = tuple(entries)
-    out.extend(_kernel_text(kernel, entries) for kernel in kernels)
+    out.append(kernels_text(kernels, entries))
     counted = sorted_store or any(part.allocates for part in parts) or (rule is not None and allocates(rule.function))
     return Generated(emitter.text, emitter.injected, entries, counted)
 
@@ -199,21 +198,7 @@ def standalone(
     Kernels that never allocate need not be `counted` (see `Generated`).
     """
     names = tuple(kernel.__name__ for kernel in kernels)
-    return Generated("\n".join(_kernel_text(kernel, names) for kernel in (*within, *kernels)), {}, names, counted)
-
-
-def _kernel_text(kernel: Callable[..., Any], entries: tuple[str, ...]) -> str:
-    node = ast.parse(textwrap.dedent(inspect.getsource(kernel))).body[0]
-    assert isinstance(node, ast.FunctionDef)
-    for argument in node.args.args:
-        argument.annotation = None
-    node.returns = None
-    mark = node.decorator_list[0]
-    inside = "inlined" if isinstance(mark, ast.Name) and mark.id == "inlined" else "jit"
-    node.decorator_list = [ast.Name("entry" if node.name in entries else inside, ast.Load())]
-    if ast.get_docstring(node) is not None:
-        node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(ast.fix_missing_locations(node)) + "\n"
+    return Generated(kernels_text((*within, *kernels), names), {}, names, counted)
 
 
 # ---------------------------------------------------------------- one part: the user's functions, under private names

@@ -41,90 +41,132 @@ def inlined(function: F) -> F:
     return function
 
 
-def _declared(name: str) -> NotImplementedError:
+def replaceable(function: F) -> F:
+    """Mark a kernel that a module may hold another body of: what calls it does not know which one.
+
+    The others are marked with `replaces`. The body here is the usual one, or raises `undefined` where none is usual.
+    """
+    function.__muntin_replaceable__ = True  # type: ignore[attr-defined]  # a mark
+    return function
+
+
+def replaces(word: Callable[..., Any]) -> Callable[[F], F]:
+    """Mark a kernel that is written into a module under the name of a replaceable one, in the place of that.
+
+    >>> @replaceable
+    ... def arity():
+    ...     raise undefined("arity")
+    >>> @replaces(arity)
+    ... def four():
+    ...     return 4
+    >>> written_name(four)
+    'arity'
+    """
+    if not hasattr(word, "__muntin_replaceable__"):
+        raise TypeError(f"{word.__name__} is not marked as replaceable")
+
+    def mark(function: F) -> F:
+        function.__muntin_replaces__ = word  # type: ignore[attr-defined]  # a mark
+        return function
+
+    return mark
+
+
+def replaced_by(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return the kernel that this one replaces, or None."""
+    return getattr(kernel, "__muntin_replaces__", None)
+
+
+def written_name(kernel: Callable[..., Any]) -> str:
+    """Return the name that a kernel has in a module."""
+    return str(getattr(replaced_by(kernel) or kernel, "__name__", ""))
+
+
+def undefined(name: str) -> NotImplementedError:
+    """Return the error of a word that has a meaning only in generated modules."""
     return NotImplementedError(f"{name} has a meaning only inside a generated kernel")
 
 
 def index(position: int) -> int:
     """Return a position that is known not to be negative: the compiler then does not ask."""
-    raise _declared("index")
+    raise undefined("index")
 
 
 def lift(columns: Columns, times: Ints, row: int) -> State:
     """Return the state of the window that holds just this row. `times` is read only if an aggregation asks for it."""
-    raise _declared("lift")
+    raise undefined("lift")
 
 
 def combine(older: State, newer: State) -> State:
     """Return the state of two neighbouring windows joined."""
-    raise _declared("combine")
+    raise undefined("combine")
 
 
 def invert(whole: State, part: State) -> State:
     """Return the state of `whole` without `part`, its oldest rows."""
-    raise _declared("invert")
+    raise undefined("invert")
 
 
 def identity() -> State:
     """Return the state of no rows. Only where the aggregation was bound with one (see `Binding.identity`)."""
-    raise _declared("identity")
+    raise undefined("identity")
 
 
 def load(slots: Slots, at: int) -> State:
     """Read a state. A view where it holds arrays."""
-    raise _declared("load")
+    raise undefined("load")
 
 
 def store(slots: Slots, at: int, state: State) -> None:
     """Write a state, copying what it holds."""
-    raise _declared("store")
+    raise undefined("store")
 
 
 def hold(state: State) -> State:
     """Return a state that shares no memory with any slot."""
-    raise _declared("hold")
+    raise undefined("hold")
 
 
 def raise_peaks(peaks: Any, state: State) -> None:
     """Note the largest size that each float of the state has had."""
-    raise _declared("raise_peaks")
+    raise undefined("raise_peaks")
 
 
 def has_lost_digits(peaks: Any, state: State) -> bool:
     """Say whether a float is no longer finite, or has fallen so far below its peak that rounding could show."""
-    raise _declared("has_lost_digits")
+    raise undefined("has_lost_digits")
 
 
 def prefers_newer(older: State, newer: State) -> bool:
     """Say whether combine returns the newer of two states. Only for a single selective aggregation."""
-    raise _declared("prefers_newer")
+    raise undefined("prefers_newer")
 
 
 def counts(state: State) -> bool:
     """Say whether a row was taken by any aggregation, or was null to all."""
-    raise _declared("counts")
+    raise undefined("counts")
 
 
 def emit(outputs: Outputs, row: int, state: State) -> None:
     """Lower a state into a row of the output."""
-    raise _declared("emit")
+    raise undefined("emit")
 
 
 def emit_empty(outputs: Outputs, row: int) -> None:
     """Write what the aggregations say of no rows."""
-    raise _declared("emit_empty")
+    raise undefined("emit_empty")
 
 
 def must_leave(whole: State, old: State) -> bool:
     """Ask the slide policy whether `old`, the oldest part of the window, must go. Only where there is a policy."""
-    raise _declared("must_leave")
+    raise undefined("must_leave")
 
 
 def thorough() -> bool:
     """Say whether the policy may answer no for a part and yes for a longer one."""
-    raise _declared("thorough")
+    raise undefined("thorough")
 
 
 def spread(view: Any) -> State:
     """Return the state in which every aggregation sees the same sorted window (see `sorted_store` in generate.py)."""
-    raise _declared("spread")
+    raise undefined("spread")

@@ -1,44 +1,45 @@
-"""The minimal arity, a constant of the compiled code: one kernel `arity` for each that there is."""
+"""The minimal arity, a constant of the compiled code: one kernel for each value that there is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from muntin.kernels.vocabulary import kernel
+from muntin.kernels.vocabulary import kernel, replaceable, replaces, undefined
 
 
+@replaceable
 def arity() -> int:
     """Return the least number of children that a node has, the root apart; the greatest is twice that."""
-    raise NotImplementedError("arity has a meaning only inside a generated kernel")
+    raise undefined("arity")
 
 
-class _Two:
-    @staticmethod
-    @kernel
-    def arity() -> int:
-        return 2
+@replaces(arity)
+@kernel
+def two() -> int:
+    """Return the arity of a tree with `min_arity=2`."""
+    return 2
 
 
-class _Four:
-    @staticmethod
-    @kernel
-    def arity() -> int:
-        return 4
+@replaces(arity)
+@kernel
+def four() -> int:
+    """Return the arity of a tree with `min_arity=4`."""
+    return 4
 
 
-class _Eight:
-    @staticmethod
-    @kernel
-    def arity() -> int:
-        return 8
+@replaces(arity)
+@kernel
+def eight() -> int:
+    """Return the arity of a tree with `min_arity=8`."""
+    return 8
 
 
-class _Sixteen:
-    @staticmethod
-    @kernel
-    def arity() -> int:
-        return 16
+@replaces(arity)
+@kernel
+def sixteen() -> int:
+    """Return the arity of a tree with `min_arity=16`."""
+    return 16
 
 
-ARITIES: dict[int, Callable[[], int]] = {2: _Two.arity, 4: _Four.arity, 8: _Eight.arity, 16: _Sixteen.arity}
-"""The kernel `arity` for each value of `min_arity`. All have one name, so that a module holds just one of them."""
+ARITIES: dict[int, Callable[[], int]] = {2: two, 4: four, 8: eight, 16: sixteen}
+"""What replaces `arity`, for each value of `min_arity`."""

@@ -23,7 +23,7 @@ TAILS, HEADS, HEAD_ENDS, PROBES = 16, 16 + LEVELS, 16 + 2 * LEVELS, 16 + 3 * LEV
 """Tables in the marks, an entry for each level: the first node of the tail, the first and the end of the head, and the
 first nodes of the four chunks that searches have read."""
 TAIL, HEAD, FOUND = 4, 16, 4
-"""Chunks in a tail, in a head, and read by searches. Kernels have them as literals."""
+"""Chunks in a tail, in a head, and read by searches."""
 ALL = TAIL + HEAD + FOUND
 MARKS = PROBES + FOUND * LEVELS
 FAR = np.iinfo("i8").max

@@ -1,60 +1,79 @@
-"""The kernels of a tree of which only the ends of the levels are in memory. They stop where Python must help.
-
-They find things in the marks at the places that `ends.py` names, and have these as literals.
-"""
+"""The kernels of a tree of which only the ends of the levels are in memory. They stop where Python must help."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from muntin.aggregators.levels import SEARCH, leaving, longest_cut
-from muntin.aggregators.monoid_tree import ALGORITHM, has_node, pop, push, total
-from muntin.kernels.vocabulary import Columns, Ints, combine, kernel, lift, load, must_leave, thorough
+from muntin.aggregators.levels import DOUBT, SEARCH, last_spot, leaving, longest_cut, put_time, ready, spot
+from muntin.aggregators.monoid_tree import ALGORITHM, TOP, has_node, pop, push, total
+from muntin.aggregators.ring import END, FRONT
+from muntin.aggregators.stored.ends import (
+    ALL,
+    BITS,
+    ENTER_LIMIT,
+    FOUND,
+    HEAD,
+    HEAD_ENDS,
+    HEADS,
+    LEAVE_LIMIT,
+    MISS_LEVEL,
+    MISS_NODE,
+    PENDING,
+    PROBES,
+    TAIL,
+    TAILS,
+    TARGET,
+)
+from muntin.kernels.vocabulary import Columns, Ints, combine, kernel, lift, load, must_leave, replaces, thorough
 
 
+@replaces(spot)
 @kernel
-def spot(size: int, marks: Ints, level: int, j: int) -> Any:
+def spot_in_memory(size: int, marks: Ints, level: int, j: int) -> Any:
     """Return the cell of a node that is in memory: in the tail, in the head, or read by a search."""
-    bits = marks[11]
-    base = (24 * level) << bits
-    if j >= marks[16 + level]:
-        return base + (j & ((4 << bits) - 1))
-    base += 4 << bits
-    if marks[64 + level] <= j < marks[112 + level]:
-        return base + (j & ((16 << bits) - 1))
-    base += 16 << bits
-    for k in range(4):
-        first = marks[160 + 4 * level + k]
+    bits = marks[BITS]
+    base = (ALL * level) << bits
+    if j >= marks[TAILS + level]:
+        return base + (j & ((TAIL << bits) - 1))
+    base += TAIL << bits
+    if marks[HEADS + level] <= j < marks[HEAD_ENDS + level]:
+        return base + (j & ((HEAD << bits) - 1))
+    base += HEAD << bits
+    for k in range(FOUND):
+        first = marks[PROBES + FOUND * level + k]
         if first <= j < first + (1 << bits):
             return base + (k << bits) + j - first
     return base
 
 
+@replaces(last_spot)
 @kernel
-def last_spot(size: int, marks: Ints, level: int, j: int) -> Any:
+def spot_in_tail(size: int, marks: Ints, level: int, j: int) -> Any:
     """Return the cell of a node in the tail, where the last ones are."""
-    bits = marks[11]
-    return ((24 * level) << bits) + (j & ((4 << bits) - 1))
+    bits = marks[BITS]
+    return ((ALL * level) << bits) + (j & ((TAIL << bits) - 1))
 
 
+@replaces(put_time)
 @kernel
-def put_time(times: Ints, marks: Ints, position: int, time: int) -> None:
+def put_time_in_tail(times: Ints, marks: Ints, position: int, time: int) -> None:
     """Store the time of a row."""
     times[last_spot(0, marks, 0, position)] = time
 
 
+@replaces(ready)
 @kernel
-def ready(window: Any, level: int, j: int) -> bool:
+def ready_in_memory(window: Any, level: int, j: int) -> bool:
     """Say whether a node is in memory; note it if not."""
     marks = window[2]
-    if j >= marks[16 + level] or marks[64 + level] <= j < marks[112 + level]:
+    if j >= marks[TAILS + level] or marks[HEADS + level] <= j < marks[HEAD_ENDS + level]:
         return True
-    for k in range(4):
-        first = marks[160 + 4 * level + k]
-        if first <= j < first + (1 << marks[11]):
+    for k in range(FOUND):
+        first = marks[PROBES + FOUND * level + k]
+        if first <= j < first + (1 << marks[BITS]):
             return True
-    marks[9] = level
-    marks[10] = j
+    marks[MISS_LEVEL] = level
+    marks[MISS_NODE] = j
     return False
 
 
@@ -82,10 +101,10 @@ def range_ready(window: Any, begin: int, end: int) -> bool:
 def advance(window: Any) -> bool:
     """Move the front towards its target, by the stack; False if Python must help first."""
     marks = window[2]
-    if marks[8] - marks[0] > marks[3] + 1:
+    if marks[TARGET] - marks[FRONT] > marks[TOP] + 1:
         return False
-    while marks[0] < marks[8]:
-        if marks[0] + 2 >= marks[7]:  # the policy will ask about one row more
+    while marks[FRONT] < marks[TARGET]:
+        if marks[FRONT] + 2 >= marks[LEAVE_LIMIT]:  # the policy will ask about one row more
             return False
         pop(window)
     return True
@@ -95,24 +114,24 @@ def advance(window: Any) -> bool:
 def set_target(window: Any) -> Any:
     """Ask the policy where the front must go; False if a node is missing."""
     cells, marks = window[0], window[2]
-    front = marks[0]
+    front = marks[FRONT]
     if thorough():
-        marks[8] = longest_cut(window)
-        return marks[8] >= 0
-    marks[8] = front
+        marks[TARGET] = longest_cut(window)
+        return marks[TARGET] >= 0
+    marks[TARGET] = front
     whole = total(window)
     old = load(cells, spot(len(cells), marks, 0, front))
     if not must_leave(whole, old):
         if must_leave(whole, whole):
-            marks[2] = 1
+            marks[DOUBT] = 1
         return True
-    if front + 1 < marks[1]:
+    if front + 1 < marks[END]:
         if not ready(window, 0, front + 1):
             return False
         if must_leave(whole, combine(old, load(cells, spot(len(cells), marks, 0, front + 1)))):
-            marks[8] = leaving(window)
-            return marks[8] >= 0
-    marks[8] = front + 1
+            marks[TARGET] = leaving(window)
+            return marks[TARGET] >= 0
+    marks[TARGET] = front + 1
     return True
 
 
@@ -120,11 +139,11 @@ def set_target(window: Any) -> Any:
 def enforce_some(window: Any) -> bool:
     """Enforce the policy; False if Python must help first. It may then be called again."""
     marks = window[2]
-    while marks[0] < marks[1]:
-        if marks[8] <= marks[0]:
+    while marks[FRONT] < marks[END]:
+        if marks[TARGET] <= marks[FRONT]:
             if not set_target(window):
                 return False
-            if marks[8] == marks[0]:
+            if marks[TARGET] == marks[FRONT]:
                 return True
         if not advance(window):
             return False
@@ -138,7 +157,7 @@ def insert_some(window: Any, columns: Columns, times: Ints, start: int, stop: in
     """Insert rows until a tail is full; return the next row."""
     marks = window[2]
     row = start
-    while row < stop and marks[1] < marks[6]:
+    while row < stop and marks[END] < marks[ENTER_LIMIT]:
         push(window, times[row], lift(columns, times, row))
         row += 1
     return row
@@ -149,32 +168,32 @@ def insert_some_enforced(window: Any, columns: Columns, times: Ints, start: int,
     """Insert rows, and enforce the policy after each, until Python must help; return the next row."""
     cells, marks = window[0], window[2]
     row = start
-    while row < stop and marks[1] < marks[6]:
+    while row < stop and marks[END] < marks[ENTER_LIMIT]:
         push(window, times[row], lift(columns, times, row))
         row += 1
-        front = marks[0]
-        if not thorough() and front + 2 < marks[7] and front + 1 < marks[1]:
+        front = marks[FRONT]
+        if not thorough() and front + 2 < marks[LEAVE_LIMIT] and front + 1 < marks[END]:
             # Nearly always one row leaves, or none, and all that is needed is here.
             whole = total(window)
             old = load(cells, spot(0, marks, 0, front))
             if not must_leave(whole, old):
                 if must_leave(whole, whole):
-                    marks[2] = 1
+                    marks[DOUBT] = 1
                 continue
             if not must_leave(whole, combine(old, load(cells, spot(0, marks, 0, front + 1)))):
                 pop(window)
                 continue
         if not enforce_some(window):
-            marks[12] = 1
+            marks[PENDING] = 1
             return row
     return row
 
 
 STRUCTURE = (
-    spot,
-    last_spot,
-    put_time,
-    ready,
+    spot_in_memory,
+    spot_in_tail,
+    put_time_in_tail,
+    ready_in_memory,
     *SEARCH,
     *ALGORITHM,
     range_ready,

@@ -1,0 +1,137 @@
+"""Kernels as text: their source as it is written into a generated module, with the constants they name.
+
+An integer at the top of a kernel's module is known in the kernel by its name, as in `marks[SLICES]`. Named tuples group
+arrays that travel together, as in `blocks.base`. A kernel that `replaces` another is written under the name of that
+one, which must be `replaceable`; two kernels of one name are refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from muntin.kernels.vocabulary import replaced_by, written_name
+
+Kernel = Callable[..., Any]
+
+
+def kernels_text(kernels: Iterable[Kernel], entries: Iterable[str] = ()) -> str:
+    """Return the text of kernels, in their order, after the constants that they name; `entries` are called from Python.
+
+    >>> from muntin.streams.blocks import room_of
+    >>> print(kernels_text([room_of]))
+    @inlined
+    def room_of(length):
+        return 4 + 2 * (length & 1) << (length >> 1)
+    <BLANKLINE>
+    """
+    writer = _Writer(frozenset(entries))
+    return "\n".join([writer.text(kernel) for kernel in _chosen(kernels)])
+
+
+def _chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """Return the kernels without those that others replace."""
+    chosen: dict[str, Kernel] = {}
+    for kernel in kernels:
+        name = written_name(kernel)
+        before = chosen.get(name)
+        if before is not None and before is not kernel and replaced_by(kernel) is not before:
+            raise TypeError(f"two kernels are named {name}, and neither @replaces the other")
+        chosen[name] = kernel
+    return list(chosen.values())
+
+
+class _Writer:
+    """Writes kernels, and before the first that uses it each outer value."""
+
+    def __init__(self, entries: frozenset[str]) -> None:
+        self.entries = entries
+        self.names: dict[tuple[str, str], str] = {}
+        """The name in the module of each outer value, by the name that a kernel has for it and the value's text."""
+
+    def text(self, kernel: Kernel) -> str:
+        """Return the text of a kernel, and of the outer values that no kernel before it used."""
+        node = ast.parse(textwrap.dedent(inspect.getsource(kernel))).body[0]
+        assert isinstance(node, ast.FunctionDef)
+        node.name = written_name(kernel)
+        layouts = _layouts(kernel)
+        _strip(node, "entry" if node.name in self.entries else _mark(node))
+        head, renames = self._outer_values(kernel, node)
+        if renames:
+            _Rename(renames).visit(node)
+        return "".join(layouts) + "".join(head) + ast.unparse(ast.fix_missing_locations(node)) + "\n"
+
+    def _outer_values(self, kernel: Kernel, node: ast.FunctionDef) -> tuple[list[str], dict[str, str]]:
+        lines: list[str] = []
+        renames: dict[str, str] = {}
+        for name in _loaded(node):
+            value = kernel.__globals__.get(name)
+            text = _value_text(value)
+            if text is None:
+                continue
+            if (name, text) not in self.names:
+                taken = set(self.names.values())
+                alias = name if name not in taken else f"{name}_{len(taken)}"  # another module's constant has the name
+                self.names[name, text] = alias
+                lines.append(f"{alias} = {text}\n")
+            if self.names[name, text] != name:
+                renames[name] = self.names[name, text]
+        return lines, renames
+
+
+def _mark(node: ast.FunctionDef) -> str:
+    """Return how a kernel is compiled that other kernels call."""
+    marks = {mark.id for mark in node.decorator_list if isinstance(mark, ast.Name)}
+    return "inlined" if "inlined" in marks else "jit"
+
+
+def _strip(node: ast.FunctionDef, decorator: str) -> None:
+    """Leave of a function what runs, below a decorator of the generated module."""
+    for argument in node.args.args:
+        argument.annotation = None
+    node.returns = None
+    node.decorator_list = [ast.Name(decorator, ast.Load())]
+    if ast.get_docstring(node) is not None:
+        node.body = node.body[1:] or [ast.Pass()]
+
+
+def _loaded(node: ast.FunctionDef) -> list[str]:
+    """Return the names that a function reads and does not bind."""
+    names = [child for child in ast.walk(node) if isinstance(child, ast.Name)]
+    bound = {name.id for name in names if not isinstance(name.ctx, ast.Load)} | {a.arg for a in node.args.args}
+    return [name for name in dict.fromkeys(each.id for each in names) if name not in bound]
+
+
+def _value_text(value: Any) -> str | None:
+    """Return the text of an outer value that kernels may name: an integer, or a named tuple to make one."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return repr(value)
+    if _is_named_tuple(value):
+        return f"__import__({value.__module__!r}, fromlist=[{value.__name__!r}]).{value.__name__}"
+    return None
+
+
+def _is_named_tuple(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
+
+
+def _layouts(kernel: Kernel) -> list[str]:
+    """Return the fields of the named tuples among a kernel's parameters, as comments.
+
+    With these in the text, a change of a layout makes another module: machine code of the old one is not found again.
+    """
+    annotations = inspect.get_annotations(kernel).values()
+    kinds: list[Any] = [kernel.__globals__.get(text) for text in annotations if isinstance(text, str)]
+    return [f"# {kind.__name__}: {', '.join(kind._fields)}\n" for kind in kinds if _is_named_tuple(kind)]
+
+
+class _Rename(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:  # the visitor protocol of ast
+        node.id = self.names.get(node.id, node.id)
+        return node

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from muntin import agg, explain, slide
 from muntin.aggregators.states import close
-from muntin.arrays.slide import AGGREGATORS
+from muntin.aggregators.table import TABLE
 from muntin.columns import read_column
 from muntin.errors import InvalidArgumentError, NotInvertibleError, UnsupportedOperationError
 from muntin.kernels.cache import uncompiled
@@ -142,7 +142,7 @@ def test_compiled(case: Case) -> None:
     run()
 
 
-@pytest.mark.parametrize("aggregator", [name for name in AGGREGATORS if name != "order_statistics"])
+@pytest.mark.parametrize("aggregator", [name for name in TABLE if name != "order_statistics"])
 @pytest.mark.parametrize("values", [st.integers(-9, 9), st.integers(-9, 9).map(float)], ids=["int", "float"])
 def test_every_aggregator_forced(aggregator: str, values: Any) -> None:
     case = Case("sum", agg.sum("v"), values)

@@ -15,7 +15,7 @@ from queries.streams import Clock
 from muntin import ProcessingTime, Query, agg, policies, rows, window
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
 from muntin.plans.expected import edges_per_tick, row_bytes, slices_of_window
-from muntin.streams.mergers import MERGERS
+from muntin.streams.mergers import merger_names
 from muntin.streams.plan import STRATEGIES
 from muntin.types import column_type
 from muntin.windows.base import Context, Measure
@@ -169,7 +169,7 @@ def test_a_strategy_that_answers_nothing_is_refused() -> None:
         query.explain(merge="none")
 
 
-@pytest.mark.parametrize("merge", MERGERS)
+@pytest.mark.parametrize("merge", merger_names())
 def test_every_merger(merge: str) -> None:
     plan = Query(window.sliding(10, every=2), {"n": agg.count()}, time="t").explain(merge=merge)
     (chosen,) = plan.stores[0].merge

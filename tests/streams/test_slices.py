@@ -12,7 +12,7 @@ from queries import oracle, strategies
 from streams.driver import Driver
 
 from muntin.kernels import cache
-from muntin.streams.mergers import MERGERS
+from muntin.streams.mergers import merger_names
 from muntin.streams.slices.slices import Slices
 
 KINDS = st.sampled_from(["sliding", "tumbling", "cumulative", "session"])
@@ -33,7 +33,7 @@ def shown(results: list[Any]) -> list[str]:
     return sorted(map(repr, results))
 
 
-@pytest.mark.parametrize("merge", [name for name in MERGERS if name not in ("slick_deque", "subtract_on_evict")])
+@pytest.mark.parametrize("merge", [name for name in merger_names() if name not in ("slick_deque", "subtract_on_evict")])
 @given(conversations(), st.data())
 @settings(max_examples=25)
 def test_slices_say_what_the_oracle_says(merge: str, conversation: Any, data: Any) -> None:

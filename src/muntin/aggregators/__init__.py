@@ -13,6 +13,7 @@ from muntin.aggregators.monoid_tree import MonoidTree
 from muntin.aggregators.recalculate import Recalculate
 from muntin.aggregators.slick_deque import SlickDeque
 from muntin.aggregators.subtract_on_evict import SubtractOnEvict
+from muntin.aggregators.table import Entry, register
 from muntin.aggregators.two_stacks import TwoStacks
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Boundary",
     "Daba",
     "Enforced",
+    "Entry",
     "Fiba",
     "FlatFat",
     "FlatFit",
@@ -30,4 +32,5 @@ __all__ = [
     "SlickDeque",
     "SubtractOnEvict",
     "TwoStacks",
+    "register",
 ]

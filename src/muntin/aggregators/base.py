@@ -97,6 +97,20 @@ class Aggregator(ABC):
         self._nullable = nullable
         self._rebind()
 
+    @classmethod
+    @abstractmethod
+    def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
+        """Return the kernels of this structure and an empty window with room for `rows` rows in order."""
+
+    @classmethod
+    def require_suited(cls, binding: Binding) -> None:
+        """Refuse aggregations that this structure cannot hold, with `NotInvertibleError`."""
+        if cls.needs_invert and not binding.invertible:
+            what = ", ".join(map(str, binding.aggregations))
+            raise NotInvertibleError(
+                f"{cls.__name__} takes rows out by invert, and {what} has none; TwoStacks needs none"
+            )
+
     # ------------------------------------------------------------ what the user calls
 
     def insert(self, t: Any, v: Any = None) -> None:

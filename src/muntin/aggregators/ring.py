@@ -72,7 +72,7 @@ class RingAggregator(Aggregator):
 
     @classmethod
     def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
-        """Return the kernels of this structure and an empty window with room for so many rows, for `slide`."""
+        """Return the kernels of this structure and an empty window with room for `rows` rows."""
         window = cls.__new__(cls)
         window._binding = binding
         return kernels_of(binding, cls.structure, cls.entries), window._empty(1 << max(0, rows - 1).bit_length())

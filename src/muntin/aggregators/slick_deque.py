@@ -110,14 +110,17 @@ class SlickDeque(RingAggregator):
 
     @classmethod
     def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
-        """Return the kernels of the half that suits, and an empty window with room for so many rows, for `slide`."""
-        if cls is SlickDeque:
-            return half_for(dict(zip(binding.names, binding.aggregations, strict=True))).over(binding, rows)
-        return super().over(binding, rows)
+        """Return the kernels of the half that suits, and an empty window with room for `rows` rows."""
+        return _half_of(binding).over(binding, rows) if cls is SlickDeque else super().over(binding, rows)
+
+    @classmethod
+    def require_suited(cls, binding: Binding) -> None:
+        """Refuse aggregations that suit neither half, with `NotInvertibleError`."""
+        _half_of(binding)
 
     def __new__(cls, aggregation: Any = None, **_: Any) -> Self:
         """Choose the half that suits the aggregation."""
-        half: Any = cls if cls is not SlickDeque else half_for(aggregation)
+        half: Any = cls if cls is not SlickDeque else _half_for(aggregation)
         made: Self = object.__new__(half)
         return made
 
@@ -200,7 +203,11 @@ class _InvertibleDeque(SlickDeque, SubtractOnEvict):
     entries: ClassVar[tuple[str, ...]] = SubtractOnEvict.entries
 
 
-def half_for(aggregation: Aggregation | Mapping[str, Aggregation]) -> type[SlickDeque]:
+def _half_of(binding: Binding) -> type[SlickDeque]:
+    return _half_for(dict(zip(binding.names, binding.aggregations, strict=True)))
+
+
+def _half_for(aggregation: Aggregation | Mapping[str, Aggregation]) -> type[SlickDeque]:
     """Return the half that suits an aggregation, or several; refuse those that neither does."""
     each = [aggregation] if not isinstance(aggregation, Mapping) else list(aggregation.values())
     if len(each) == 1 and getattr(each[0], "selective", False):

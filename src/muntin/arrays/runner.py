@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,44 +14,21 @@ import numpy as np
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.aggregators import (
-    BaseIntervals,
-    Daba,
-    Fiba,
-    FlatFat,
-    FlatFit,
-    LogMonoidTree,
-    MonoidTree,
-    SlickDeque,
-    SubtractOnEvict,
     blocks,
     blocks_paired,
     boundary_arrays,
     boundary_slices,
     order_statistics,
-    recalculate,
     subtract_on_evict,
     two_stacks,
 )
-from muntin.aggregators.choose import RULES, Facts, choose, explained
-from muntin.aggregators.ring import RingAggregator
-from muntin.aggregators.slick_deque import half_for
+from muntin.aggregators.base import Aggregator
+from muntin.aggregators.choose import choose, explained
+from muntin.aggregators.table import TABLE, Entry, Facts, Loop
 from muntin.arrays.spans import Span
 from muntin.columns import Column, boxed, mask_of
-from muntin.errors import AggregationOverflowError, NotInvertibleError, UnsupportedOperationError
+from muntin.errors import AggregationOverflowError, UnsupportedOperationError
 from muntin.types import INT64, OBJECT, Array, ColumnType
-
-DRIVEN: dict[str, type[RingAggregator | Fiba]] = {
-    "daba": Daba,
-    "flat_fit": FlatFit,
-    "slick_deque": SlickDeque,
-    "flat_fat": FlatFat,
-    "base_intervals": BaseIntervals,
-    "monoid_tree": MonoidTree,
-    "log_monoid_tree": LogMonoidTree,
-    "fiba": Fiba,
-}
-"""Those that have no way of their own over arrays: the rows go through their kernels one by one."""
-AGGREGATORS = (*dict.fromkeys(rule.aggregator for rule in RULES), *DRIVEN)
 
 
 def windows_of_rows(
@@ -163,35 +141,38 @@ class Run:
             # Among rows of equal time only the last one's window counts; another one may have been too large.
             for valid in outputs[1::2]:
                 valid[:] = True  # as it was before the attempt
-            self._windows(binding, outputs, two_stacks.slide_windows, needs_slots=True)
+            self._windows(binding, outputs, Loop(two_stacks.slide_windows, slots=True))
 
     def _dispatch(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
-        name = self.aggregator
-        if name == "auto":
-            name = choose(self._facts(binding)).aggregator
-            if name == "boundary":
+        if self.aggregator == "auto":
+            entry, _ = choose(self._facts(binding))
+            if entry.name == "boundary":
                 return self._slices(binding, outputs)
-        self._require_suited(name, binding)
+        else:
+            entry = TABLE[self.aggregator]
+        self._require_suited(entry, binding)
+        fast = self._fast_loop(entry.name, binding)
+        if fast is not None:
+            return fast(binding, outputs)
+        if entry.loop is None or (entry.loop.exact and not binding.exact):
+            assert entry.kind is not None
+            return self._row_by_row(entry.kind, binding, outputs)
+        return self._windows(binding, outputs, entry.loop)
+
+    def _fast_loop(self, name: str, binding: Binding) -> Callable[[Binding, tuple[Array, ...]], None] | None:
+        """Return the loop of an aggregator that is made for such windows, or None where there is none."""
+        width, duration = self.span.width, self.span.duration
         if name == "order_statistics":
-            return self._sorted(binding, outputs)
+            return self._sorted
         if name == "boundary":
-            return self._boundary(binding, outputs)
-        if name == "two_stacks" and self.span.width is not None:
-            return self._blocks(binding, outputs, self.span.width)
-        if name == "subtract_on_evict" and not binding.exact:
-            return self._driven(SubtractOnEvict, binding, outputs)
-        if name in DRIVEN:
-            return self._driven(DRIVEN[name], binding, outputs)
-        if name == "subtract_on_evict" and self.span.width is not None:
-            return self._width(binding, outputs, self.span.width)
-        if name == "two_stacks" and self.span.duration is not None:
-            return self._trailing(binding, outputs, self.span.duration)
-        kernels = {
-            "two_stacks": (two_stacks.slide_windows, True),
-            "recalculate": (recalculate.slide_windows, False),
-            "subtract_on_evict": (subtract_on_evict.slide_windows, False),
-        }
-        return self._windows(binding, outputs, *kernels[name])
+            return self._boundary
+        if name == "two_stacks" and width is not None:
+            return partial(self._blocks, width=width)
+        if name == "two_stacks" and duration is not None:
+            return partial(self._trailing, duration=duration)
+        if name == "subtract_on_evict" and binding.exact and width is not None:
+            return partial(self._width, width=width)
+        return None
 
     def _facts(self, binding: Binding) -> Facts:
         span = self.span
@@ -209,24 +190,22 @@ class Run:
         for facts in self.facts(aggregations):
             binding = facts.binding
             auto = self.aggregator == "auto"
-            name = choose(facts).aggregator if auto else self.aggregator
-            self._require_suited(name, binding)
-            compiled = binding.compiled or name == "order_statistics"
+            entry = choose(facts)[0] if auto else TABLE[self.aggregator]
+            self._require_suited(entry, binding)
+            compiled = binding.compiled or entry.name == "order_statistics"
             how = "compiled" if compiled else "as plain Python, because its state is an object"
-            by = name if auto else f"{name}, as was asked for"
+            by = entry.name if auto else f"{entry.name}, as was asked for"
             lines += [", ".join(map(str, binding.aggregations)), f"  runs {how}, by {by}"]
             lines += [explained(facts)] if auto else []
         return "\n".join(lines)
 
-    def _require_suited(self, name: str, binding: Binding) -> None:
+    def _require_suited(self, entry: Entry, binding: Binding) -> None:
         """Refuse an aggregator that cannot run these aggregations."""
-        what = ", ".join(map(str, binding.aggregations))
-        if name == "subtract_on_evict" and not binding.invertible:
-            raise NotInvertibleError(f"subtract_on_evict takes rows out by invert, and {what} has none")
-        if name == "order_statistics" and not (all(p.sorted for p in binding.parts) and self._sortable(binding)):
-            raise UnsupportedOperationError(f"{name} runs exact quantiles of numbers only, not {what}")
-        if name == "slick_deque":
-            half_for(dict(zip(binding.names, binding.aggregations, strict=True)))
+        if entry.kind is not None:
+            entry.kind.require_suited(binding)
+        elif not (all(part.sorted for part in binding.parts) and self._sortable(binding)):
+            what = ", ".join(map(str, binding.aggregations))
+            raise UnsupportedOperationError(f"{entry.name} runs exact quantiles of numbers only, not {what}")
 
     def _inputs(self, binding: Binding) -> tuple[tuple[Array, ...], Array]:
         columns = [self.columns[name] for name in binding.columns]
@@ -236,20 +215,20 @@ class Run:
         values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(columns)]
         return (*values, *masks), times
 
-    def _windows(self, binding: Binding, outputs: tuple[Array, ...], kernel: Any, needs_slots: bool) -> None:
+    def _windows(self, binding: Binding, outputs: tuple[Array, ...], loop: Loop) -> None:
         inputs, times = self._inputs(binding)
         first, last = self.span.rows()
-        module = binding.kernels((kernel,), "slide_windows")
+        module = binding.kernels((loop.kernel,), "slide_windows")
 
         def piece(start: int, stop: int) -> None:
             # The front holds an aggregate for each window that begins in it; pages that none reaches are never touched.
-            room = binding.slots(stop - start if needs_slots else 0)
+            room = binding.slots(stop - start if loop.slots else 0)
             module.slide_windows(room, inputs, times, first, last, start, stop, outputs)
 
         _in_pieces(piece, 0, self.span.count, 1, self.threads)
 
-    def _driven(self, kind: type[RingAggregator | Fiba], binding: Binding, outputs: tuple[Array, ...]) -> None:
-        """Run the windows through an aggregator's own kernels, row by row."""
+    def _row_by_row(self, kind: type[Aggregator], binding: Binding, outputs: tuple[Array, ...]) -> None:
+        """Run the windows through the kernels `push`, `pop` and `total` of an aggregator."""
         inputs, times = self._inputs(binding)
         first, last = self.span.rows()
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregators.table import TABLE
 from muntin.arrays.containers import container_of
-from muntin.arrays.runner import AGGREGATORS, Run
+from muntin.arrays.runner import Run
 from muntin.arrays.spans import spans_by_rows, spans_by_time
 from muntin.columns import Column, read_column, row_count, select
 from muntin.errors import InvalidArgumentError
@@ -124,8 +125,8 @@ def _validate(aggregations: Mapping[str, Aggregation], aggregator: str, threads:
             raise InvalidArgumentError(f"an aggregation is needed, such as agg.max('v'); {name!r} is {each!r}")
     if not aggregations:
         raise InvalidArgumentError("at least one aggregation is needed")
-    if _snake_case(aggregator) not in ("auto", *AGGREGATORS):
-        raise InvalidArgumentError(f"there is no aggregator {aggregator!r}; there are auto, {', '.join(AGGREGATORS)}")
+    if _snake_case(aggregator) not in ("auto", *TABLE):
+        raise InvalidArgumentError(f"there is no aggregator {aggregator!r}; there are auto, {', '.join(TABLE)}")
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise InvalidArgumentError(f"threads is {threads!r}; it must be a positive integer")
 

@@ -222,9 +222,9 @@ def _run_by(alone: Plan, window: Window) -> Iterator[Chosen]:
     for each in _STEPS if step is None else (step,):
         span = Span(count=_MANY // each, longest=longest, overlap=overlap, trailing=False, time_type=alone.time_type)
         for facts in Run(columns, _MANY // each * each, span, "auto", 1).facts(alone.aggregates):
-            rule, names = choose(facts), facts.binding.names
-            chosen = Chosen(names, rule.aggregator, rule.why, _STEPS.get(each, ""))
-            found.setdefault(names, {}).setdefault(rule.aggregator, chosen)
+            (entry, rule), names = choose(facts), facts.binding.names
+            chosen = Chosen(names, entry.name, rule.why, _STEPS.get(each, ""))
+            found.setdefault(names, {}).setdefault(entry.name, chosen)
     for choices in found.values():
         yield from choices.values() if len(choices) > 1 else (replace(each, when="") for each in choices.values())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.streams.buffer.tuples import Tuples
-from muntin.streams.mergers import MERGERS
+from muntin.streams.mergers import merger_names
 from muntin.streams.row_slices.counted import Counted
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
@@ -25,9 +25,10 @@ SINGLE = SlidingRows(Rows(1), Rows(1))
 def register(name: str, strategy: type[Strategy]) -> None:
     """Make a strategy available as `strategy=name`, for streams, `explain` and snapshots of this process.
 
-    It is never chosen unless it is asked for. Refuses a name that another strategy has.
+    It is taken when it is asked for, and never chosen. One that was registered by the same name before is replaced; a
+    built-in one cannot be.
     """
-    if name == "auto" or STRATEGIES.get(name, strategy) is not strategy:
+    if name in ("auto", *CHOSEN_FROM):
         raise InvalidArgumentError(f"the name {name!r} is taken; register {strategy.__name__} by another one")
     STRATEGIES[name] = strategy
 
@@ -41,7 +42,7 @@ class Forced:
 
     def __post_init__(self) -> None:
         """Refuse names that are none."""
-        for name, known in (("strategy", STRATEGIES), ("merge", MERGERS)):
+        for name, known in (("strategy", STRATEGIES), ("merge", merger_names())):
             value = getattr(self, name)
             if value != "auto" and value not in known:
                 raise InvalidArgumentError(f"there is no {name} {value!r}; there are auto, {', '.join(known)}")

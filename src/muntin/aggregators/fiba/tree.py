@@ -230,7 +230,7 @@ class Fiba(Aggregator):
 
     @classmethod
     def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
-        """Return the kernels of this structure and an empty window with room for so many rows in order, for `slide`."""
+        """Return the kernels of this structure and an empty window with room for `rows` rows in order."""
         window = cls.__new__(cls)
         window._binding, window._arity = binding, 4
         nodes = rows // (window._arity - 1) + 64

@@ -36,9 +36,10 @@ from muntin.streams.decisions import NOTHING
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import OBJECT, Array
-from muntin.windows.own import ContextFree
-from muntin.windows.sessions import Session
-from muntin.windows.times import Cumulative, Sliding
+from muntin.windows.context_free import ContextFree
+from muntin.windows.cumulative import Cumulative
+from muntin.windows.session import Session
+from muntin.windows.sliding import Sliding
 from rivals.common import Part, Parted, early_without_rows
 from rivals.fused import Fused
 from rivals.joined import COUNT as ROWS

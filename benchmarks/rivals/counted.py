@@ -12,7 +12,8 @@ from muntin.query.plan import Plan
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
-from muntin.windows.counts import SlidingRows, TrailingRows
+from muntin.windows.sliding_rows import SlidingRows
+from muntin.windows.trailing_rows import TrailingRows
 from rivals.fused import Fused
 from rivals.sequenced import Keyed, kept, runs
 

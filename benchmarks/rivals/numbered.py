@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from muntin.types import Array
-from muntin.windows.own import ContextFree
-from muntin.windows.times import Cumulative, Sliding
+from muntin.windows.context_free import ContextFree
+from muntin.windows.cumulative import Cumulative
+from muntin.windows.sliding import Sliding
 
 
 class Numbered(ABC):

@@ -96,13 +96,16 @@ from muntin.policies import Policy
 from muntin.query.query import ProcessingTime
 from muntin.testing.oracle import recompute
 from muntin.types import INT64, ColumnType
-from muntin.windows.advancing import Delta
-from muntin.windows.counts import SlidingRows, TrailingRows
-from muntin.windows.mixed import RowsEvery
-from muntin.windows.programmed import Programmed
-from muntin.windows.punctuation import Punctuated
-from muntin.windows.sessions import Session
-from muntin.windows.times import Cumulative, Sliding, Trailing
+from muntin.windows.cumulative import Cumulative
+from muntin.windows.delta import Delta
+from muntin.windows.policy import Programmed
+from muntin.windows.punctuated import Punctuated
+from muntin.windows.rows_every import RowsEvery
+from muntin.windows.session import Session
+from muntin.windows.sliding import Sliding
+from muntin.windows.sliding_rows import SlidingRows
+from muntin.windows.trailing import Trailing
+from muntin.windows.trailing_rows import TrailingRows
 
 NEVER = math.inf
 ALL_TIMES = Sliding | Cumulative | Session | Trailing | SlidingRows | TrailingRows | RowsEvery | Punctuated | Programmed

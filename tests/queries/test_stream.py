@@ -15,9 +15,9 @@ from queries.streams import Clock, Stream, answering, asked
 from muntin import agg, window
 from muntin.aggregators.states import close
 from muntin.kernels.cache import uncompiled
-from muntin.windows.programmed import Programmed
-from muntin.windows.punctuation import Punctuated
-from muntin.windows.times import Trailing
+from muntin.windows.policy import Programmed
+from muntin.windows.punctuated import Punctuated
+from muntin.windows.trailing import Trailing
 
 
 def place(result: oracle.Result) -> str:

@@ -25,9 +25,9 @@ from spark.test_batch import drawn, frame_of
 import muntin.spark
 from muntin.kernels.cache import uncompiled
 from muntin.spark import memory
-from muntin.windows.programmed import Programmed
-from muntin.windows.punctuation import Punctuated
-from muntin.windows.times import Trailing
+from muntin.windows.policy import Programmed
+from muntin.windows.punctuated import Punctuated
+from muntin.windows.trailing import Trailing
 
 CASES = int(os.environ.get("MUNTIN_SPARK_CASES", "3"))
 KEYS = ((), ("k",), ("k", "mark"))

@@ -13,10 +13,10 @@ from queries.test_run import answers, as_table, asked, same
 
 from muntin import Query, agg, rows, window
 from muntin.kernels.cache import uncompiled
-from muntin.tables.cuts import Cut
 from muntin.tables.sorted_rows import SortedStream
-from muntin.windows.punctuation import Punctuated
-from muntin.windows.sessions import Session
+from muntin.windows.found import Cut
+from muntin.windows.punctuated import Punctuated
+from muntin.windows.session import Session
 
 BY_TIME_OR_ROWS = st.sampled_from(
     ["sliding", "tumbling", "cumulative", "trailing", "sliding rows", "trailing rows", "rows every"]

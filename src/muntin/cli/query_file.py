@@ -28,27 +28,18 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from muntin import aggregations, windows
+from muntin import aggregations
 from muntin.aggregations.aggregation import Aggregation
 from muntin.cli import toml_lines
 from muntin.errors import MuntinError
 from muntin.query import Query
 from muntin.windows import Window, rows
+from muntin.windows.words import WORDS, Word
 
 _ROWS = re.compile(r"\s*(\d+)\s+rows?\s*", re.IGNORECASE)
 _CALL = re.compile(r"\s*([a-z_][a-z0-9_]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _ARGUMENT = re.compile(r"""\s*(?:([A-Za-z_]\w*)\s*=\s*)?("[^"]*"|'[^']*'|[^,"'\s][^,"']*?)\s*(?:,|$)""")
 _WORDS = {"true": True, "false": False}
-_WINDOWS: dict[str, tuple[Callable[..., Window], tuple[str, ...]]] = {
-    "tumbling": (windows.tumbling, ("offset",)),
-    "sliding": (windows.sliding, ("every", "offset")),
-    "session": (windows.session, ()),
-    "trailing": (windows.trailing, ()),
-    "cumulative": (windows.cumulative, ("every", "offset")),
-    "delta": (windows.delta, ("range", "every", "offset")),
-    "punctuated": (windows.punctuated, ()),
-}
-"""The kinds of windows that a file can name, and the words that go with each."""
 _SETTINGS = tuple(each.name for each in fields(Query) if each.name not in ("windows", "aggregates"))
 
 
@@ -126,23 +117,30 @@ class _File:
         return [self._window(each, ("windows", i)) for i, each in enumerate(found)]
 
     def _window(self, words: Mapping[str, Any], path: toml_lines.Path) -> Window:
-        kinds = [word for word in words if word in _WINDOWS]
+        kinds = [word for word in words if word in WORDS]
         if len(kinds) != 1:
-            unknown = next((word for word in words if word not in ("every", "offset", "range", *_WINDOWS)), None)
+            options = {option for each in WORDS.values() for option in each.options}
+            unknown = next((word for word in words if word not in options and word not in WORDS), None)
             if unknown is not None:
-                raise self._wrong((*path, unknown), f"there is no such kind of window{_hint(unknown, _WINDOWS)}")
-            said = "no kind" if not kinds else f"{len(kinds)} kinds ({', '.join(kinds)})"
-            raise self._wrong(path, f"the window has {said}; give one of {', '.join(_WINDOWS)}")
+                raise self._wrong((*path, unknown), f"there is no such kind of window{_hint(unknown, WORDS)}")
+            count = "no kind" if not kinds else f"{len(kinds)} kinds ({', '.join(kinds)})"
+            raise self._wrong(path, f"the window has {count}; give one of {', '.join(WORDS)}")
         kind = kinds[0]
-        make, others = _WINDOWS[kind]
+        known = WORDS[kind]
         for word in words:
-            if word != kind and word not in others:
-                raise self._wrong((*path, word), f"a {kind} window has no such word{_hint(word, others)}")
-        named = {word: self._length(words[word], (*path, word)) for word in others if word in words}
-        first = words[kind] if kind in ("delta", "punctuated") else self._length(words[kind], (*path, kind))
-        if "every" in others and "every" not in words and kind != "delta":
-            raise self._wrong((*path, kind), 'it needs another word, every, such as every = "1 minute"')
-        return self._made(make, first, named, path, kind)
+            if word != kind and word not in known.options:
+                raise self._wrong((*path, word), f"a {kind} window has no such word{_hint(word, known.options)}")
+        for word, example in known.required.items():
+            if word not in words:
+                raise self._wrong((*path, kind), f'it needs another word, {word}, such as {word} = "{example}"')
+        values = {word: self._argument(known, words[word], word, (*path, word), kind) for word in words}
+        first = values.pop(kind)
+        return self._made(known.make, first, values, path, kind)
+
+    def _argument(self, known: Word, value: Any, word: str, path: toml_lines.Path, kind: str) -> Any:
+        """Return the value of a word as the function that makes the window takes it."""
+        is_length = ("" if word == kind else word) in known.lengths
+        return self._length(value, path) if is_length else value
 
     def _made(self, make: Callable[..., Window], first: Any, named: dict[str, Any], path: Any, kind: str) -> Window:
         try:

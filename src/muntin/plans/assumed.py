@@ -13,13 +13,10 @@ from muntin.query.plan import CLOCK_TYPE, Types
 from muntin.query.query import ProcessingTime, Query
 from muntin.tables.run import as_table
 from muntin.types import INT64, ColumnType, column_type
-from muntin.windows.base import Measure, Rows, sized, unitless
-from muntin.windows.programmed import Programmed
-from muntin.windows.punctuation import Punctuated
+from muntin.windows.lengths import sized, unitless
 
 _LIKELY = (pa.float64(), pa.int64(), pa.bool_(), pa.string(), pa.timestamp("us"))
 """What a column that nothing is known of may hold, the likeliest first."""
-_DURATIONS = ("range", "every", "gap", "offset")
 
 
 def types_of(query: Query, schema: Any) -> tuple[Types, dict[str, str]]:
@@ -47,8 +44,7 @@ def _likely(query: Query) -> tuple[Types, dict[str, str]]:
     time = CLOCK_TYPE if query.time is None else _likely_time(query)
     columns: dict[str, ColumnType] = {}
     for each in query.windows:
-        kind = pa.bool_() if isinstance(each, Punctuated) else pa.float64()
-        columns |= dict.fromkeys(each.columns, column_type(kind))
+        columns |= {name: column_type(kind) for name, kind in each.likely_types().items()}
     for name, aggregation in query.aggregates.items():
         for kind in _LIKELY:
             tried = {column: columns.get(column, column_type(kind)) for column in aggregation.columns}
@@ -79,12 +75,9 @@ def _durations(query: Query) -> Iterator[Any]:
     early = query.emit_early
     yield early.duration if isinstance(early, ProcessingTime) else early
     for each in query.windows:
-        if each.measure in (Measure.TIME, Measure.MULTI):
-            yield from (getattr(each, name, None) for name in _DURATIONS)
-        if isinstance(each, Programmed):
-            yield from each.policy.spans.values()
+        yield from each.durations
 
 
 def _has_unit(duration: Any) -> bool:
     """Say whether a duration is more than a number, so that times must be more than integers."""
-    return duration is not None and not isinstance(duration, Rows) and not unitless(duration)
+    return duration is not None and not unitless(duration)

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from muntin.query.plan import Plan
-from muntin.streams.slices.shapes import Shapes
+from muntin.streams.slices.shapes import fewest
 from muntin.streams.slices.slice_set import SliceSet
 from muntin.types import ColumnType
 from muntin.windows.base import Window
-from muntin.windows.counts import SlidingRows, TrailingRows
-from muntin.windows.own import ContextFree
-from muntin.windows.sessions import Session
-from muntin.windows.times import Cumulative, Sliding, Trailing
+from muntin.windows.shapes import EdgeSource, Gap, KnownEdges, Periodic
 
 _MOST_EDGES = 1_000_000
 _OWN_EDGES = 1_000
@@ -31,30 +28,30 @@ def edges_per_tick(windows: Iterable[Window]) -> float | None:
     >>> edges_per_tick([window.sliding(10, every=4)]), edges_per_tick([window.session(5)])
     (0.5, 0.2)
     """
-    windows = list(windows)
-    timed = [each for each in windows if isinstance(each, Sliding | Cumulative)]
-    own = [each for each in windows if isinstance(each, ContextFree) and each not in timed]
-    gaps = [each.gap for each in windows if isinstance(each, Session)]
-    if len(timed) + len(own) + len(gaps) < len(windows):
+    shapes = [each.time_shape for each in windows]
+    if any(each is None for each in shapes):
         return None
-    often = _of_progressions(Shapes.of(dict(enumerate(timed)))) if timed else 0.0
-    often += sum(_of_own(each) for each in own)
+    often = _of_progressions([each for each in shapes if isinstance(each, Periodic)])
+    often += sum(_of_source(each.source) for each in shapes if isinstance(each, KnownEdges))
+    gaps = [each.gap for each in shapes if isinstance(each, Gap)]
     return min(1.0, often + 1 / min(gaps)) if gaps else often
 
 
-def _of_progressions(shapes: Shapes) -> float:
-    steps = shapes.steps
+def _of_progressions(shapes: Iterable[Periodic]) -> float:
+    steps, phases = fewest(pair for each in shapes for pair in each.progressions)
+    if not len(steps):
+        return 0.0
     period = math.lcm(*steps.tolist())
     span = int(min(period, max(int(steps.min()), _MOST_EDGES / (1 / steps).sum())))
-    edges = [np.arange(phase, span, step) for step, phase in zip(steps.tolist(), shapes.phases.tolist(), strict=True)]
+    edges = [np.arange(phase, span, step) for step, phase in zip(steps.tolist(), phases.tolist(), strict=True)]
     return len(np.unique(np.concatenate(edges))) / span
 
 
-def _of_own(window: ContextFree) -> float:
-    """Walk some edges of a user's own windows, from the epoch on."""
+def _of_source(source: EdgeSource) -> float:
+    """Walk some edges of windows that Python tells, from the epoch on."""
     at, count = 0, 0
     while count < _OWN_EDGES:
-        after = window.next_edge(at)
+        after = source.next_edge(at)
         if after is None:
             return 0.0
         at, count = after, count + 1
@@ -67,24 +64,6 @@ def slices_of_window(window: Window, often: float | None) -> int | None:
     if often is None or not isinstance(length, int):
         return None
     return max(1, round(length * often))
-
-
-def time_held(window: Window, delay: int, lateness: int) -> int | None:
-    """Return for how long a row may be needed; None where only rows tell.
-
-    That is from when its longest window begins until no row may change it: a window is open until the watermark, which
-    is `delay` behind, reaches its end, and then for the lateness.
-    """
-    if isinstance(window, Sliding | Cumulative | Trailing):
-        return int(window.range) + delay + lateness
-    if isinstance(window, Session):
-        return 2 * int(window.gap) + delay + max(1, lateness)
-    return delay + lateness if isinstance(window, SlidingRows | TrailingRows) else None
-
-
-def rows_held(window: Window) -> int:
-    """Return how many of the last rows are needed, whatever their time."""
-    return window.range.count if isinstance(window, SlidingRows | TrailingRows) else 0
 
 
 @dataclass(frozen=True)
@@ -101,7 +80,7 @@ class Slots:
 def slots_of(sets: Iterable[SliceSet], plan: Plan, delay: int) -> Slots | None:
     """Return what the slices of one key take at most, between pushes; None where only rows tell."""
     often = edges_per_tick(plan.windows.values())
-    held = [time_held(each, delay, plan.lateness) for each in plan.windows.values()]
+    held = [each.time_held(delay, plan.lateness) for each in plan.windows.values()]
     if often is None or None in held:
         return None
     slices = math.ceil(max(each for each in held if each is not None) * often) + 1

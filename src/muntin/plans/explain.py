@@ -27,13 +27,8 @@ from muntin.streams.plan import CHOSEN_FROM, Forced, name_of, strategies_for, wh
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
 from muntin.types import ColumnType
-from muntin.windows.advancing import Delta
 from muntin.windows.base import Window
-from muntin.windows.counts import SlidingRows, TrailingRows
-from muntin.windows.mixed import RowsEvery
-from muntin.windows.own import ContextFree
-from muntin.windows.sessions import Session
-from muntin.windows.times import Cumulative, Sliding
+from muntin.windows.shapes import Gap
 
 _MANY = 1000
 """A number of rows where windows have as many as come."""
@@ -139,7 +134,7 @@ class Subject:
         slots = expected.slots_of(strategy.sets, plan, self._delay)
         kept = decide(Facts.of_plan(plan)).kept.answer
         grows = kept != NOTHING or not all(each.binding.fixed for each in strategy.sets)
-        lasts = any(isinstance(each, Session) for each in plan.windows.values())
+        lasts = any(isinstance(each.time_shape, Gap) for each in plan.windows.values())
         return replace(
             store,
             slices_per_second=self._rate(expected.edges_per_tick(plan.windows.values())),
@@ -153,10 +148,10 @@ class Subject:
 
     def _of_rows(self, strategy: Strategy, store: StorePlan, rows_per_second: float | None) -> StorePlan:
         plan = strategy.plan
-        held = [expected.time_held(each, self._delay, plan.lateness) for each in plan.windows.values()]
+        held = [each.time_held(self._delay, plan.lateness) for each in plan.windows.values()]
         times = [each for each in held if each is not None]
         row_time = max(times) / self._ticks if len(times) == len(held) else None
-        row_count = max(expected.rows_held(each) for each in plan.windows.values())
+        row_count = max(each.rows_held for each in plan.windows.values())
         size = expected.row_bytes(plan.types) if isinstance(strategy, Tuples) else None
         rows = None if row_time is None else 0 if not row_time else _times(row_time, rows_per_second)
         return replace(
@@ -216,31 +211,17 @@ def _times(duration: float, rate: float | None) -> float | None:
 
 def _run_by(alone: Plan, window: Window) -> Iterator[Chosen]:
     """Yield what merges the rows of a window in `run`: where that depends on how many rows come, for few and many."""
-    longest, overlap, step = _span(window)
+    density = window.density(_MANY)
     columns = {name: Column(np.zeros(0, kind.physical), None, kind) for name, kind in alone.types.items()}
     found: dict[tuple[str, ...], dict[str, Chosen]] = {}
-    for each in _STEPS if step is None else (step,):
-        span = Span(count=_MANY // each, longest=longest, overlap=overlap, trailing=False, time_type=alone.time_type)
+    for each in _STEPS if density.step is None else (density.step,):
+        span = Span(_MANY // each, density.longest, density.overlap, trailing=False, time_type=alone.time_type)
         for facts in Run(columns, _MANY // each * each, span, "auto", 1).facts(alone.aggregates):
             (entry, rule), names = choose(facts), facts.binding.names
             chosen = Chosen(names, entry.name, rule.why, _STEPS.get(each, ""))
             found.setdefault(names, {}).setdefault(entry.name, chosen)
     for choices in found.values():
         yield from choices.values() if len(choices) > 1 else (replace(each, when="") for each in choices.values())
-
-
-def _span(window: Window) -> tuple[int, float, int | None]:
-    """Return the rows of the longest window, in how many windows a row may be, and the rows from one to the next."""
-    if isinstance(window, TrailingRows):
-        return window.range.count, window.range.count, 1
-    if isinstance(window, SlidingRows):
-        return window.range.count, math.ceil(window.range.count / window.every.count), min(window.every.count, _MANY)
-    if window.each_row:
-        return _MANY, _MANY, 1
-    if isinstance(window, Sliding | Cumulative | Delta):
-        return _MANY, math.ceil(window.range / window.every), None
-    overlaps = isinstance(window, ContextFree | RowsEvery)
-    return _MANY, 2.0 if overlaps else 1.0, None
 
 
 def _run(query: Query) -> str:

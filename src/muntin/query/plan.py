@@ -19,6 +19,7 @@ from muntin.errors import ColumnTypeError
 from muntin.query.query import Query
 from muntin.types import INT64, ColumnType, column_type
 from muntin.windows.base import ROW_BOUNDS, VALUE_BOUNDS, Window
+from muntin.windows.buffered import Terms
 
 CLOCK_TYPE = column_type(pa.timestamp("us"))
 """The type of the times of rows that get the clock's."""
@@ -80,6 +81,11 @@ class Plan:
     """Whether it was promised that rows come in the order of their times."""
     merge: str = "auto"
     """What merges slices into windows (see mergers.py)."""
+
+    @property
+    def terms(self) -> Terms:
+        """What each window must know of the query."""
+        return Terms(self.time_type, self.types, self.lateness, self.emit_empty)
 
     @cached_property
     def answer_schema(self) -> pa.Schema:

@@ -14,8 +14,8 @@ import pyarrow as pa
 from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import InvalidArgumentError
-from muntin.windows import KINDS
-from muntin.windows.base import Window, any_sign, positive, sized
+from muntin.windows.base import Window
+from muntin.windows.lengths import any_sign, positive, sized
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -93,11 +93,8 @@ class Query:
         for each in windows:
             if not isinstance(each, Window):
                 raise InvalidArgumentError(f"a window is made by window.tumbling and its like; got {each!r}")
-            if not isinstance(each, KINDS):
-                raise InvalidArgumentError(
-                    f"{type(each).__name__} is a window of no known kind; derive it from window.ContextFree, if its "
-                    "edges depend on no row, or from window.ContextAware"
-                )
+            if type(each).find is Window.find:
+                raise each.no_kind()
         if not self.aggregates:
             raise InvalidArgumentError("a query needs at least one aggregate, such as {'n': agg.count()}")
         for name, aggregation in self.aggregates.items():

@@ -17,12 +17,8 @@ from muntin.spark.streaming import require_columns
 from muntin.spark.survey import LongKey, column
 from muntin.spark.task import ARRIVAL, PIECE, Task
 from muntin.streams.driven import ToldStream
-from muntin.tables.cuts import CUTTABLE
 from muntin.types import ColumnType
 from muntin.windows.base import Window
-from muntin.windows.own import ContextAware
-from muntin.windows.sessions import Session
-from muntin.windows.times import Cumulative, Sliding, Trailing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -66,7 +62,7 @@ class Settled:
     @property
     def asks_for_arrival(self) -> bool:
         """Whether some window is told rows in the order in which they came."""
-        return any(isinstance(each, ContextAware) for each in self.windows)
+        return any(each.arrival_matters for each in self.windows)
 
     @property
     def ticks(self) -> Column:
@@ -97,7 +93,7 @@ class Settled:
 
 
 def _order_matters(query: Query, windows: list[Window], sample: ToldStream) -> bool:
-    if not all(isinstance(each, Sliding | Cumulative | Trailing | Session) for each in windows):
+    if any(each.ties_matter for each in windows):
         return True
     binding = bind(query.aggregates, sample.column_types, time=sample.time_type)
     uses_time = any(part.uses_time for part in binding.parts)
@@ -152,7 +148,7 @@ def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> str:
         return f"path native: {why}\n  rows are aggregated into slices, and slices into windows, by Spark alone"
     lines = [f"path python: {why}", f"  rows are sorted by {', '.join([*query.key, str(query.time)])}, by Spark"]
     lines += ["  and by arrival among equal times, which matters here"] if settled.ordered else []
-    held = [repr(each) for each in settled.windows if not isinstance(each, CUTTABLE)]
+    held = [repr(each) for each in settled.windows if not each.cuttable]
     whole = _whole(settled)
     lines += [f"  {each} needs all rows of a key at once: a task holds a key in memory" for each in held]
     if whole:
@@ -174,7 +170,7 @@ def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, .
 
 def _whole(settled: Settled) -> list[str]:
     """Return why keys are not cut, however long they are."""
-    reasons = [f"{each!r} cannot be cut by time" for each in settled.windows if survey.reach([each]) is None]
+    reasons = [f"{each!r} cannot be cut by time" for each in settled.windows if survey.lookback([each]) is None]
     if settled.query.emit_empty:
         reasons.append("windows without rows are asked for")
     floats = [name for name in settled.query.key if pa.types.is_floating(settled.rows.field(name).type)]
@@ -185,7 +181,7 @@ def _long_keys(settled: Settled, pieces: int | None) -> list[LongKey]:
     if pieces is not None and (isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1):
         raise InvalidArgumentError(f"pieces is {pieces!r}; give how many a long key may be cut into")
     slots = settled.frame.sparkSession.sparkContext.defaultParallelism
-    back = survey.reach(settled.windows)
+    back = survey.lookback(settled.windows)
     if back is None or _whole(settled) or (slots if pieces is None else pieces) == 1:
         return []
     return survey.long_keys(settled.frame, settled.query, settled.ticks, back, slots, pieces)

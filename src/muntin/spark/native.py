@@ -18,7 +18,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.spark.schemas import spark_schema
 from muntin.spark.survey import column
 from muntin.windows.base import Window
-from muntin.windows.times import Sliding
+from muntin.windows.shapes import SLIDING, Periodic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,7 +32,7 @@ def refused(settled: Settled) -> str | None:
     """Return why Spark's own operators cannot answer a query; None where they can."""
     query = settled.query
     for definition in settled.windows:
-        if type(definition) is not Sliding:
+        if _sliding(definition) is None:
             return f"{definition!r} is neither tumbling nor sliding by time"
     for name, each in query.aggregates.items():
         how = _known(each)
@@ -81,8 +81,15 @@ def slices_of(window: Window) -> int:
     >>> slices_of(window.sliding(60, every=20)), slices_of(window.sliding(50, every=20))
     (3, 5)
     """
-    assert isinstance(window, Sliding)
-    return int(window.range // math.gcd(window.range, window.every))
+    shape = _sliding(window)
+    assert shape is not None
+    return shape.length // math.gcd(shape.length, shape.every)
+
+
+def _sliding(window: Window) -> Periodic | None:
+    """Return the shape of windows that Spark has, too; None of others."""
+    shape = window.time_shape
+    return shape if isinstance(shape, Periodic) and shape.branch == SLIDING else None
 
 
 def is_faster(settled: Settled) -> bool:
@@ -92,18 +99,19 @@ def is_faster(settled: Settled) -> bool:
 
 def native(settled: Settled) -> DataFrame:
     """Return the answers as a DataFrame. Each row is looked at once for each window definition."""
-    parts = [_window(settled, i, each) for i, each in enumerate(settled.windows) if isinstance(each, Sliding)]
+    shapes = [_sliding(each) for each in settled.windows]
+    parts = [_window(settled, i, each) for i, each in enumerate(shapes) if each is not None]
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.unionByName(part)
     return whole
 
 
-def _window(settled: Settled, window_id: int, each: Sliding) -> DataFrame:
+def _window(settled: Settled, window_id: int, each: Periodic) -> DataFrame:
     from pyspark.sql import functions as F
 
     query, frame = settled.query, settled.frame
-    step = math.gcd(each.range, each.every)
+    step = math.gcd(each.length, each.every)
     keys = [f"key {i}" for i in range(len(query.key))]
     read = {name: f"value {i}" for i, name in enumerate(query.columns)}
     rows = frame.select(
@@ -119,16 +127,16 @@ def _window(settled: Settled, window_id: int, each: Sliding) -> DataFrame:
     slices = rows.groupBy(*_named(keys), "slice").agg(*(first for _, _, first in partials))
     # The windows that hold a slice begin at the multiples of `every` from here on.
     last = _floor(F.col("slice"), each.every, each.offset)
-    starts = F.sequence(last - (each.range - step) // each.every * each.every, last, F.lit(each.every))
-    if each.range != step:
-        held = slices.withColumn("start", F.explode(F.filter(starts, lambda t: t + each.range > F.col("slice"))))
+    starts = F.sequence(last - (each.length - step) // each.every * each.every, last, F.lit(each.every))
+    if each.length != step:
+        held = slices.withColumn("start", F.explode(F.filter(starts, lambda t: t + each.length > F.col("slice"))))
         merged = held.groupBy(*_named(keys), "start").agg(
             *(getattr(F, how)(F.col(f"`{alias}`")).alias(alias) for alias, how, _ in partials)
         )
     else:
         merged = slices.withColumnRenamed("slice", "start")
     bounds = F.struct(
-        settled.as_time(F.col("start")).alias("start"), settled.as_time(F.col("start") + each.range).alias("end")
+        settled.as_time(F.col("start")).alias("start"), settled.as_time(F.col("start") + each.length).alias("end")
     )
     return merged.select(
         *(F.col(f"`{alias}`").alias(name) for name, alias in zip(query.key, keys, strict=True)),

@@ -14,13 +14,10 @@ import numpy as np
 
 from muntin.query.query import Query
 from muntin.spark.task import Piece
-from muntin.tables.cuts import Cut
 from muntin.types import Array
 from muntin.windows.base import Window
-from muntin.windows.counts import SlidingRows, TrailingRows
-from muntin.windows.mixed import RowsEvery
-from muntin.windows.sessions import Session
-from muntin.windows.times import Cumulative, Sliding, Trailing
+from muntin.windows.found import Cut
+from muntin.windows.shapes import Lookback
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,37 +36,19 @@ _WORTH = 2
 """A piece has at least so many times the rows that it repeats."""
 
 
-@dataclass(frozen=True)
-class Reach:
-    """How far back from a cut the windows after it may reach."""
-
-    time: int = 0
-    rows: int = 0
-    """As many rows as this before the time."""
-    gap: int | None = None
-    """Cuts are only made where no row comes for longer than this."""
-
-
-def reach(windows: Sequence[Window]) -> Reach | None:
+def lookback(windows: Sequence[Window]) -> Lookback | None:
     """Return how far back windows reach; None where that is not known without the rows.
 
     >>> from muntin import rows, window
-    >>> reach([window.trailing(60), window.sliding(rows(10), every=5)])
-    Reach(time=60, rows=10, gap=None)
+    >>> lookback([window.trailing(60), window.sliding(rows(10), every=5)])
+    Lookback(time=60, rows=10, gap=None)
     """
-    time, rows, gap = 0, 0, None
-    for each in windows:
-        if isinstance(each, Sliding | Cumulative | Trailing):
-            time = max(time, each.range)
-        elif isinstance(each, RowsEvery):
-            time, rows = max(time, each.every), max(rows, each.range.count)
-        elif isinstance(each, SlidingRows | TrailingRows):
-            rows = max(rows, each.range.count)
-        elif isinstance(each, Session):
-            gap = max(gap or 0, each.gap)
-        else:
-            return None
-    return Reach(time, rows, gap)
+    each = [window.lookback for window in windows]
+    known = [one for one in each if one is not None]
+    if len(known) < len(each):
+        return None
+    gaps = [one.gap for one in known if one.gap is not None]
+    return Lookback(max(one.time for one in known), max(one.rows for one in known), max(gaps, default=None))
 
 
 @dataclass(frozen=True)
@@ -93,7 +72,7 @@ class LongKey:
     pieces: tuple[Piece, ...]
 
 
-def cut(key: tuple[Any, ...], stretches: Stretches, back: Reach, most: int) -> LongKey | None:
+def cut(key: tuple[Any, ...], stretches: Stretches, back: Lookback, most: int) -> LongKey | None:
     """Cut a key into about equal pieces, `most` of them at most; None where there is no place for a cut. O(n log n)."""
     before = np.concatenate(([0], np.cumsum(stretches.count)))
     places: list[int] = []
@@ -129,7 +108,7 @@ def _place(stretches: Stretches, wanted: int, gap: int | None) -> int | None:
     return int(free[at]) if at < len(free) else None
 
 
-def _start(stretches: Stretches, before: Array, place: int, back: Reach) -> int:
+def _start(stretches: Stretches, before: Array, place: int, back: Lookback) -> int:
     """Return the stretch from which on the piece that begins at a place needs rows."""
     time = int(stretches.first[place]) - back.time
     start = int(np.searchsorted(stretches.last, time, "left"))
@@ -158,7 +137,7 @@ class Seen:
 
 
 def long_keys(
-    frame: DataFrame, query: Query, ticks: Column, back: Reach, slots: int, forced: int | None
+    frame: DataFrame, query: Query, ticks: Column, back: Lookback, slots: int, forced: int | None
 ) -> list[LongKey]:
     """Return the keys that had better be cut: of all keys a sample is counted, of the long ones sometimes every row."""
     if forced is None and _size(frame) < _SMALL:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from muntin.query.query import Query
 from muntin.spark.worker import settle
 from muntin.tables.answers import cast
-from muntin.tables.cuts import Cut
 from muntin.tables.sorted_rows import SortedStream
+from muntin.windows.found import Cut
 
 PIECE = "muntin_piece"
 """The column that holds the number of the piece that a row is in, where long keys are cut into pieces."""

@@ -11,15 +11,13 @@ from muntin.streams.mergers import merger_names
 from muntin.streams.row_slices.counted import Counted
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
-from muntin.windows.base import Rows, Window
-from muntin.windows.counts import SlidingRows
+from muntin.windows.base import Window
+from muntin.windows.shapes import SINGLE_ROWS
 
 STRATEGIES: dict[str, type[Strategy]] = {"slices": Slices, "counted": Counted, "tuples": Tuples}
 """What can be forced, by name. `register` adds to it."""
 CHOSEN_FROM = ("slices", "counted", "tuples")
 """What is chosen from when nothing is forced, the better ones first. The last one answers everything."""
-SINGLE = SlidingRows(Rows(1), Rows(1))
-"""Windows of one row each, which judge late rows otherwise than longer ones: these number them apart."""
 
 
 def register(name: str, strategy: type[Strategy]) -> None:
@@ -56,7 +54,7 @@ def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
     groups: dict[tuple[str, bool], dict[int, Window]] = {}
     for i, each in plan.windows.items():
         name = chosen_for(replace(plan, windows={i: each}), forced.strategy)
-        groups.setdefault((name, each == SINGLE), {})[i] = each
+        groups.setdefault((name, each.row_shape == SINGLE_ROWS), {})[i] = each
     if plan.windows and forced.strategy not in ("auto", *(name for name, _ in groups)):
         raise UnsupportedOperationError(
             f"the strategy {forced.strategy!r} can answer none of these windows: {why_not(forced.strategy, plan)}"

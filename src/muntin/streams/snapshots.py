@@ -18,8 +18,6 @@ from muntin.streams.plan import STRATEGIES, name_of
 from muntin.streams.strategy import Strategy
 from muntin.tables.answers import as_bytes, from_bytes
 from muntin.types import Array
-from muntin.windows.base import Window
-from muntin.windows.programmed import Programmed
 
 if TYPE_CHECKING:
     from muntin.streams.stream import Stream
@@ -29,7 +27,7 @@ KIND = "stream"
 
 def facts(query: Query) -> dict[str, str]:
     """Return what a query asks, as text: what a snapshot must agree with."""
-    words = {f"window {i}": _window_text(each) for i, each in enumerate(query.windows)}
+    words = {f"window {i}": each.fingerprint for i, each in enumerate(query.windows)}
     words |= {
         f"aggregate {name}": f"{each.identity} over {', '.join(each.columns)} ({each.fingerprint})"
         for name, each in query.aggregates.items()
@@ -41,14 +39,6 @@ def facts(query: Query) -> dict[str, str]:
         **words,
         **{name: repr(getattr(query, name)) for name in options},
     }
-
-
-def _window_text(window: Window) -> str:
-    if isinstance(window, Programmed):
-        return f"{window!r} ({window.policy.fingerprint})"
-    if type(window).__module__.startswith("muntin."):
-        return repr(window)
-    return f"{type(window).__qualname__} {vars(window)!r}"
 
 
 def fingerprint(asked: dict[str, str]) -> str:

@@ -28,7 +28,6 @@ from muntin.tables.answers import Answers, AnswerTables
 from muntin.tables.run import as_table, reach_of, require_order, require_room, time_column
 from muntin.types import INT64, Array, ColumnType, assignable, column_type
 from muntin.windows.base import Window
-from muntin.windows.sessions import Session
 
 _FEW_KEYS = 64
 
@@ -455,8 +454,7 @@ class _Settled:
         held_from = self._strategy_for(plan, window_id, window)
         if held_from == BEFORE_TIME:
             return None
-        # A session that begins within its gap after rows that it has not seen would have been longer.
-        return held_from + (int(window.gap) if isinstance(window, Session) else 0)
+        return held_from + window.lead_in
 
     def _strategy_for(self, plan: Plan, window_id: int, window: Window) -> int:
         """Give a window to a strategy that can take it on, or to one of its own, which begins with the next row."""

@@ -18,12 +18,9 @@ from muntin.keys.table import key_numbers
 from muntin.query.plan import Plan, resolve, time_type
 from muntin.query.query import Query
 from muntin.tables.answers import Answers, AnswerTables, TakeKeys
-from muntin.tables.finite import Found, SortedRows, find
 from muntin.types import Array
-from muntin.windows.base import Measure, Window
-
-_LENGTHS = ("range", "every", "gap")
-"""What windows call their lengths in time."""
+from muntin.windows.base import Window
+from muntin.windows.found import Found, SortedRows
 
 
 def run(query: Query, table: Any) -> pa.Table:
@@ -49,7 +46,7 @@ def run(query: Query, table: Any) -> pa.Table:
         partial=query.partial,
         emit_empty=query.emit_empty,
     )
-    found = [answers(plan, i, find(each, rows), rows) for i, each in plan.windows.items()]
+    found = [answers(plan, i, each.find(rows), rows) for i, each in plan.windows.items()]
     return AnswerTables(plan).table(found, keys_of(query.key, sorted_data, rows))
 
 
@@ -82,8 +79,7 @@ def as_table(table: Any) -> pa.Table:
 
 def reach_of(windows: Iterable[Window]) -> int:
     """Return how far from a row's time a window of it can begin or end, at most."""
-    lengths = [getattr(each, part, 0) for each in windows if each.measure is not Measure.DELTA for part in _LENGTHS]
-    return 2 * max((length for length in lengths if isinstance(length, int)), default=0)
+    return max((each.reach for each in windows), default=0)
 
 
 def require_room(time: Column, name: str, reach: int) -> None:
@@ -132,7 +128,7 @@ def answers(plan: Plan, window_id: int, found: Found, rows: SortedRows) -> Answe
     raw = windows_of_rows(data, times, rows.time_type, found.first, found.last, plan.aggregates)
     count = len(found.first)
     return Answers(
-        keys=found.keys if found.keys is not None else np.searchsorted(rows.ends, _first_rows(found), "right"),
+        keys=found.keys_among(rows),
         window_ids=np.full(count, window_id, np.int64),
         start=found.start,
         end=found.end,
@@ -142,10 +138,6 @@ def answers(plan: Plan, window_id: int, found: Found, rows: SortedRows) -> Answe
         rows=found.rows,
         values=found.values,
     )
-
-
-def _first_rows(found: Found) -> Array:
-    return found.first if found.members is None else found.members[found.first]
 
 
 def keys_of(names: Sequence[str], table: pa.Table, rows: SortedRows) -> TakeKeys:

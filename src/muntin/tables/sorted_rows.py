@@ -17,10 +17,9 @@ from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.tables import cuts
 from muntin.tables.answers import AnswerTables
-from muntin.tables.cuts import CUTTABLE, Cut
-from muntin.tables.finite import SortedRows
 from muntin.tables.run import answers, keys_of, reach_of, require_room, time_column
 from muntin.types import Array
+from muntin.windows.found import Cut, SortedRows
 
 _BYTES = 32 << 20
 _ROWS = 1 << 19
@@ -94,12 +93,12 @@ class SortedStream:
         windows = list(self._plan(table.schema).windows.values())
         since = self._since or Cut(int(rows.times[0]), 0)
         cut = Cut(int(rows.times[-1]), since.offset + len(rows.times), since.offset)
-        if cut.time < since.time or not all(isinstance(each, CUTTABLE) for each in windows):
+        if cut.time < since.time or not all(each.cuttable for each in windows):
             self._keep(table)
             return None
         out = self._answered(table, rows, cut)
         # At least one row stays, needed or not: it tells whether the next ones are of the same key.
-        kept = min(len(rows.times) - 1, *(cuts.needed(each, rows, cut) for each in windows))
+        kept = min(len(rows.times) - 1, *(each.first_needed(rows, cut) for each in windows))
         self._since = replace(cut, offset=cut.offset + kept)
         self._keep(table.slice(kept))
         return out

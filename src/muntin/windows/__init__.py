@@ -15,16 +15,21 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.errors import InvalidArgumentError
-from muntin.policies import Policy
-from muntin.windows.advancing import Delta
-from muntin.windows.base import Context, Measure, Rows, Window, rows
-from muntin.windows.counts import SlidingRows, TrailingRows
-from muntin.windows.mixed import RowsEvery
-from muntin.windows.own import ContextAware, ContextFree, Edges
-from muntin.windows.programmed import Programmed
-from muntin.windows.punctuation import Punctuated
-from muntin.windows.sessions import Session
-from muntin.windows.times import Cumulative, Sliding, Trailing
+from muntin.windows.base import Context, Measure, Window
+from muntin.windows.context_aware import ContextAware, Edges
+from muntin.windows.context_free import ContextFree
+from muntin.windows.cumulative import cumulative
+from muntin.windows.delta import delta
+from muntin.windows.lengths import Rows, rows
+from muntin.windows.policy import policy
+from muntin.windows.punctuated import punctuated
+from muntin.windows.rows_every import RowsEvery
+from muntin.windows.session import session
+from muntin.windows.sliding import Sliding
+from muntin.windows.sliding_rows import SlidingRows
+from muntin.windows.trailing import Trailing
+from muntin.windows.trailing_rows import TrailingRows
+from muntin.windows.words import word
 
 __all__ = [
     "Context",
@@ -44,21 +49,8 @@ __all__ = [
     "tumbling",
 ]
 
-# Every window is of one of these; what finds and keeps windows has an answer for each.
-KINDS = (
-    ContextAware,
-    ContextFree,
-    Delta,
-    Programmed,
-    Punctuated,
-    RowsEvery,
-    Session,
-    SlidingRows,
-    Trailing,
-    TrailingRows,
-)
 
-
+@word(lengths=("offset",))
 def tumbling(range: Any, *, offset: Any = 0) -> Sliding | SlidingRows:
     """Return windows one after the other: [0, range), [range, 2 * range), ... from the epoch, or from the first row.
 
@@ -76,6 +68,7 @@ def tumbling(range: Any, *, offset: Any = 0) -> Sliding | SlidingRows:
     return Sliding(range, range, offset)
 
 
+@word(lengths=("every", "offset"), required={"every": "1 minute"})
 def sliding(range: Any, *, every: Any, offset: Any = 0) -> Sliding | SlidingRows | RowsEvery:
     """Return windows of a length that overlap, one every `every`: by time, by rows, or rows by time.
 
@@ -103,6 +96,7 @@ def sliding(range: Any, *, every: Any, offset: Any = 0) -> Sliding | SlidingRows
     return Sliding(range, every, offset)
 
 
+@word()
 def trailing(range: Any) -> Trailing | TrailingRows:
     """Return one window for each row that ends with it: (t - range, t], or the last so many rows.
 
@@ -113,58 +107,6 @@ def trailing(range: Any) -> Trailing | TrailingRows:
     (window.trailing('1 hour'), window.trailing(rows(1000)))
     """
     return TrailingRows(range) if isinstance(range, Rows) else Trailing(range)
-
-
-def session(gap: Any) -> Session:
-    """Return windows of rows that follow each other by at most the gap: [first row, last row + gap).
-
-    >>> from muntin import window
-    >>> window.session("5 minutes").context
-    <Context.FORWARD_FREE: 'forward context free'>
-    """
-    return Session(gap)
-
-
-def cumulative(range: Any, *, every: Any, offset: Any = 0) -> Cumulative:
-    """Return windows that grow: of "1 day" every "1 hour", [0 h, 1 h), [0 h, 2 h), ... [0 h, 24 h), [24 h, 25 h), ...
-
-    >>> from muntin import window
-    >>> window.cumulative("1 day", every="1 hour")
-    window.cumulative('1 day', every='1 hour')
-    """
-    return Cumulative(range, every, offset)
-
-
-def delta(column: str, range: float, *, every: float | None = None, offset: float = 0) -> Delta:
-    """Return windows by the values of a column that advances: [k * every, k * every + range) for integers k.
-
-    Without `every` they follow one another. Rows where the column is null or NaN are in none.
-
-    >>> from muntin import window
-    >>> window.delta("odometer", 100.0, every=10.0)
-    window.delta('odometer', 100.0, every=10.0)
-    """
-    return Delta(column, range, range if every is None else every, offset)
-
-
-def punctuated(column: str) -> Punctuated:
-    """Return windows that end with each row in which a boolean column is true. That row is the last of its window.
-
-    >>> from muntin import window
-    >>> window.punctuated("is_marker").measure
-    <Measure.PUNCTUATION: 'punctuation'>
-    """
-    return Punctuated(column)
-
-
-def policy(policy: Policy) -> Programmed:
-    """Return one window for each row, of which a slide policy says how far back it goes.
-
-    >>> from muntin import policies, window
-    >>> window.policy(policies.sum_at_most("v", 10))
-    window.policy(<policy sum_at_most>)
-    """
-    return Programmed(policy)
 
 
 def _no_offset(offset: Any, name: str) -> None:

@@ -1,19 +1,22 @@
-"""What every window says of itself: the facts from which a planner chooses how to cut and merge slices."""
+"""What every kind of window tells of itself, to whoever cuts, keeps, merges or explains windows.
+
+A kind is one file of this folder: its words, which rows are in which window, and what a stream must keep for it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
 
-from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError
-from muntin.types import INT64, ColumnType, column_type
+from muntin.types import Array, ColumnType
+from muntin.windows.buffered import BufferedWindows, Terms
+from muntin.windows.found import Cut, Found, SortedRows
+from muntin.windows.shapes import Density, Lookback, RowShape, TimeShape
 
 ROW_BOUNDS = ("from_row", "to_row")
 """The fields of windows by rows: the number of the first row, and of the row after the last."""
@@ -47,7 +50,11 @@ class Window(ABC):
     """A window definition: where windows begin and end, whatever is computed of them.
 
     Those built in are immutable, and equal when they were made with the same words. Durations stay as they were
-    written until `resolve`.
+    written until `resolve`; all geometry below is of resolved windows, whose times are integers in the unit of the time
+    column.
+
+    A kind tells at least `find` and `buffered`. The rest has defaults that are right for any window, and slow: a kind
+    that tells more is answered from less.
     """
 
     context: ClassVar[Context]
@@ -60,8 +67,14 @@ class Window(ABC):
     """Whether a row out of order may bring an edge between rows that had none: those rows must be kept."""
     each_row: ClassVar[bool] = False
     """Whether there is one window for each row, which ends with it."""
+    ties_matter: ClassVar[bool] = True
+    """Whether the order of rows of equal time decides which window they are in."""
+    arrival_matters: ClassVar[bool] = False
+    """Whether rows must be seen in the order in which they came."""
     columns: tuple[str, ...] = ()
     """The columns that it reads besides the time."""
+
+    # ------------------------------------------------------------ words
 
     def resolve(self, time: ColumnType) -> Self:
         """Return the same window with every duration an integer in the unit of the time column.
@@ -70,88 +83,104 @@ class Window(ABC):
         """
         return self
 
-    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
-        """Return the fields that its windows have in answers besides `start` and `end`, with their types. O(1).
+    @property
+    def durations(self) -> tuple[Any, ...]:
+        """The durations as they were written."""
+        return ()
 
-        `types` are those of the columns that the query reads.
-        """
-        return {}
+    def likely_types(self) -> Mapping[str, pa.DataType]:
+        """Return what its columns hold in all likelihood, for an `explain` without a schema."""
+        return dict.fromkeys(self.columns, pa.float64())
 
+    @property
+    def fingerprint(self) -> str:
+        """What a snapshot knows it by: two windows that answer differently have different ones."""
+        if type(self).__module__.startswith("muntin."):
+            return repr(self)
+        return f"{type(self).__qualname__} {vars(self)!r}"
 
-@dataclass(frozen=True)
-class Rows:
-    """A length in rows, where a duration could stand too. Made by `rows`."""
-
-    count: int
-
-    def __post_init__(self) -> None:
-        """Refuse what is no number of rows."""
-        if isinstance(self.count, bool) or not isinstance(self.count, int | np.integer):
-            raise InvalidArgumentError(f"rows({self.count!r}): give a positive integer")
-        if self.count < 1:
-            raise InvalidArgumentError(f"rows({self.count!r}): a window needs at least one row")
-        object.__setattr__(self, "count", int(self.count))
-
-    def __repr__(self) -> str:
-        """Show it as it is written."""
-        return f"rows({self.count})"
-
-
-def rows(n: int) -> Rows:
-    """Return a length of n rows, for windows that count.
-
-    >>> from muntin import rows, window
-    >>> window.tumbling(rows(100))
-    window.tumbling(rows(100))
-    """
-    return Rows(n)
-
-
-_FINEST = column_type(pa.timestamp("ns"))
-
-
-def sized(value: Any, what: str) -> int:
-    """Return a duration whose unit may be unknown as an integer: as it is, or in nanoseconds.
-
-    >>> sized(5, "range"), sized("1 microsecond", "range")
-    (5, 1000)
-    """
-    if isinstance(value, Rows):
-        raise InvalidArgumentError(f"{what} is {value!r}; give a duration like '10 minutes', a timedelta or an integer")
-    return in_unit_of(value, INT64 if unitless(value) else _FINEST, what)
-
-
-def unitless(value: Any) -> bool:
-    """Say whether a duration is an integer, in a unit that only the time column tells."""
-    return isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64)
-
-
-def positive(value: Any, what: str) -> Any:
-    """Return a duration as it is written, refused unless it is positive.
-
-    >>> positive("10 minutes", "range")
-    '10 minutes'
-    """
-    if sized(value, what) <= 0:
-        raise InvalidArgumentError(f"{what} is {value!r}; it must be positive")
-    return int(value) if unitless(value) else value
-
-
-def any_sign(value: Any, what: str) -> Any:
-    """Return a duration as it is written, refused if it is none."""
-    sized(value, what)
-    return int(value) if unitless(value) else value
-
-
-def steps_fit(range: Any, every: Any, what: str, *, whole: bool = False) -> None:
-    """Refuse a step that is longer than the range, or with `whole` does not divide it, once both units are known."""
-    if unitless(range) != unitless(every):
-        return
-    length, step = sized(range, f"{what}: range"), sized(every, f"{what}: every")
-    if step > length:
-        raise InvalidArgumentError(
-            f"{what}: every is {every!r}, longer than the range {range!r}, so that rows between would be in no window; "
-            f"give an every of at most {range!r}"
+    def no_kind(self) -> InvalidArgumentError:
+        """Return the error of a class that does not tell what every kind must."""
+        return InvalidArgumentError(
+            f"{type(self).__name__} is a window of no known kind; derive it from window.ContextFree, if its edges "
+            "depend on no row, or from window.ContextAware"
         )
-    if whole and length % step:
-        raise InvalidArgumentError(f"{what}: every is {every!r}; give one that divides the range, {range!r}")
+
+    # ------------------------------------------------------------ finite tables
+
+    def find(self, rows: SortedRows) -> Found:
+        """Return all windows among the rows of a sorted table."""
+        raise self.no_kind()
+
+    @property
+    def reach(self) -> int:
+        """How far from a row's time a window of it can begin or end, at most."""
+        return 0
+
+    # ------------------------------------------------------------ rows in pieces
+
+    cuttable: ClassVar[bool] = False
+    """Whether the rows of a key can be answered piece by piece: then the next three tell how."""
+
+    def first_needed(self, rows: SortedRows, cut: Cut) -> int:
+        """Return the first of one key's rows that windows which were not final at the cut may hold. O(log n)."""
+        return 0
+
+    def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which windows hold no row from the cut on. O(windows)."""
+        return ~found.all
+
+    def unanswered(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which windows were not final at an earlier cut: of most kinds the rows hold no others. O(windows)."""
+        return found.all
+
+    @property
+    def lookback(self) -> Lookback | None:
+        """How far back from a cut windows reach; None where only the rows can tell."""
+        return None
+
+    # ------------------------------------------------------------ streams
+
+    @property
+    def time_shape(self) -> TimeShape | None:
+        """Its shape for slices by time; None where these cannot answer it."""
+        return None
+
+    @property
+    def row_shape(self) -> RowShape | None:
+        """Its shape for slices by rows; None where these cannot answer it."""
+        return None
+
+    def buffered(self, terms: Terms) -> BufferedWindows:
+        """Return what answers it from rows that are kept."""
+        raise self.no_kind()
+
+    @property
+    def lead_in(self) -> int:
+        """For how long after the first row that was kept a window may lack rows that were not."""
+        return 0
+
+    # ------------------------------------------------------------ expectations
+
+    def time_held(self, delay: int, lateness: int) -> int | None:
+        """Return for how long a row may be needed; None where only rows tell.
+
+        That is from when its longest window begins until no row may change it: a window is open until the watermark,
+        which is `delay` behind, reaches its end, and then for the lateness.
+        """
+        return None
+
+    @property
+    def rows_held(self) -> int:
+        """How many of the last rows are needed, whatever their time."""
+        return 0
+
+    def density(self, many: int) -> Density:
+        """Return what is expected of its windows where as many rows as `many` come."""
+        return Density(many, many, 1) if self.each_row else Density(many, 1.0)
+
+    # ------------------------------------------------------------ answers
+
+    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
+        """Return the fields that its windows have besides start and end, and their types."""
+        return {}

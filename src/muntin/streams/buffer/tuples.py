@@ -20,30 +20,29 @@ from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.query.plan import Plan
-from muntin.streams.buffer.buffer import Rows
-from muntin.streams.buffer.kinds import Kind, Moment, Windows, kind_of
 from muntin.streams.buffer.said import Said, compare
 from muntin.streams.decisions import ROWS
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import Array
-from muntin.windows.advancing import Delta
 from muntin.windows.base import Window
+from muntin.windows.buffered import BufferedWindows, Moment, Windows
+from muntin.windows.held_rows import HeldRows
 
 
 class Tuples(Strategy):
     """A buffer of rows, sorted by key and time.
 
     A push takes O(n log n) for the n rows that are kept of the keys that it touches, and for each definition a pass
-    over them. Rows are let go when no window that may still change needs them.
+    over them. HeldRows are let go when no window that may still change needs them.
     """
 
     keeps = ROWS
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self._rows = Rows.none(plan.types)
-        self._parts = [_Part(window_id, kind_of(each, plan), plan) for window_id, each in plan.windows.items()]
+        self._rows = HeldRows.none(plan.types)
+        self._parts = [_Part(window_id, each.buffered(plan.terms), plan) for window_id, each in plan.windows.items()]
         self._watermark = BEFORE_TIME
         self._fresh = 0  # the number of the first row since windows were last looked at
         self._arrived = 0
@@ -66,7 +65,7 @@ class Tuples(Strategy):
         self._fresh = min(self._fresh, batch.arrived) if self._fresh < self._arrived else batch.arrived
         order = np.argsort(batch.times, kind="stable")
         numbers = batch.arrived + np.arange(len(order), dtype=np.int64)
-        new = Rows(batch.keys, batch.times, numbers, batch.columns).take(order)
+        new = HeldRows(batch.keys, batch.times, numbers, batch.columns).take(order)
         new = replace(new, numbers=numbers)
         taken = np.zeros(len(new), np.bool_)
         by_part = []
@@ -106,7 +105,7 @@ class Tuples(Strategy):
         self._watermark, self._fresh = watermark, self._arrived
         return answers
 
-    def _let_go(self, rows: Rows, needed: Array) -> None:
+    def _let_go(self, rows: HeldRows, needed: Array) -> None:
         """Keep of the rows of some keys those from the first that is needed on."""
         begins = np.concatenate(([0], rows.ends[:-1])).astype(np.int64) if len(rows.ends) else rows.ends
         if not (needed > begins).any():
@@ -133,7 +132,7 @@ class Tuples(Strategy):
 
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
         """Answer one more definition, from the rows that are kept. O(n log n) for n rows."""
-        part = _Part(window_id, kind_of(definition, plan), plan)
+        part = _Part(window_id, definition.buffered(plan.terms), plan)
         part.begin(self._rows, self._watermark)
         self._parts = [*self._parts, part]
         self.plan = plan
@@ -208,7 +207,7 @@ def _under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
-def _lower_to(needed: Array, rows: Rows, view: Rows, first: Array) -> None:
+def _lower_to(needed: Array, rows: HeldRows, view: HeldRows, first: Array) -> None:
     """Lower the first row needed of each key to that of a definition, which sees some of the rows."""
     if view is rows:
         np.minimum(needed, first, out=needed)
@@ -222,7 +221,7 @@ def _lower_to(needed: Array, rows: Rows, view: Rows, first: Array) -> None:
 class _Part:
     """One definition: what it has refused, and what was said of its windows."""
 
-    def __init__(self, window_id: int, kind: Kind, plan: Plan) -> None:
+    def __init__(self, window_id: int, kind: BufferedWindows, plan: Plan) -> None:
         self.window_id = window_id
         self.kind = kind
         self.plan = plan
@@ -231,7 +230,7 @@ class _Part:
 
         self._pending = self.said.key, self.said.due
 
-    def begin(self, rows: Rows, watermark: int) -> None:
+    def begin(self, rows: HeldRows, watermark: int) -> None:
         """Begin with rows that came before: they are taken, and what is settled by now is not looked at."""
         self.kind.takes(rows.take(np.argsort(rows.numbers)), rows.take(slice(0, 0)), BEFORE_TIME)
         self.kind.note(rows)
@@ -244,24 +243,24 @@ class _Part:
         if len(numbers):
             self.refused = np.union1d(self.refused, numbers)
 
-    def forget(self, rows: Rows, first: Array) -> None:
+    def forget(self, rows: HeldRows, first: Array) -> None:
         """Refuse the rows that are not needed, if they must be out of sight: others may keep them."""
         if self.kind.forgets and len(rows):
             lengths = np.diff(rows.ends, prepend=0)
             self.refuse(rows.numbers[np.arange(len(rows)) < np.repeat(first, lengths)])
 
-    def takes_part(self, rows: Rows) -> Array:
+    def takes_part(self, rows: HeldRows) -> Array:
         """Return which rows are the definition's."""
         return ~np.isin(rows.numbers, self.refused) if len(self.refused) else np.ones(len(rows), np.bool_)
 
-    def view(self, rows: Rows) -> Rows:
+    def view(self, rows: HeldRows) -> HeldRows:
         """Return the rows of the definition: themselves, where it has refused none."""
         mine = self.takes_part(rows) if len(self.refused) else None
         return rows if mine is None or mine.all() else rows.take(np.flatnonzero(mine))
 
     # ------------------------------------------------------------ windows
 
-    def emit(self, rows: Rows, active: Array, moment: Moment, early: bool) -> tuple[list[Answers], Array]:
+    def emit(self, rows: HeldRows, active: Array, moment: Moment, early: bool) -> tuple[list[Answers], Array]:
         """Return what is to be said of the windows of some keys, and the first row that each key still needs."""
         windows = self.kind.windows(rows, active, moment)
         alive = np.flatnonzero(~windows.settled)
@@ -284,7 +283,7 @@ class _Part:
         self._pending = windows.key[~settled], windows.due[~settled]
         return answers, self.kind.needed(rows, windows, settled, moment.watermark)
 
-    def _described(self, windows: Windows, rows: Rows, which: Array) -> Said:
+    def _described(self, windows: Windows, rows: HeldRows, which: Array) -> Said:
         found = windows.found
         numbers = rows.numbers if found.members is None else rows.numbers[found.members]
         total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(_mixed(numbers), dtype=np.uint64)))
@@ -312,7 +311,7 @@ class _Part:
         """Forget what is settled; what was retracted, when a window of that name could not come back."""
         self.said = said.take(np.flatnonzero(~self.kind.settled(_last_chance(said), watermark)))
 
-    def wakes(self, rows: Rows, active: Array, first: Array, watermark: int) -> Array:
+    def wakes(self, rows: HeldRows, active: Array, first: Array, watermark: int) -> Array:
         """Return for each key that is active when it is to be looked at again."""
         wake = self.kind.wakes_without_rows(active, watermark)
         key, due = self._pending
@@ -326,7 +325,7 @@ class _Part:
 
     # ------------------------------------------------------------ answers
 
-    def _aggregated(self, windows: Windows, rows: Rows, which: Array, now: Said, revision: Array) -> Answers:
+    def _aggregated(self, windows: Windows, rows: HeldRows, which: Array, now: Said, revision: Array) -> Answers:
         found = windows.found
         first, last = found.first[which], found.last[which]
         data: Mapping[str, Column] = rows.columns
@@ -345,7 +344,7 @@ class _Part:
     def _answers(self, said: Said, aggregates: Mapping[str, Any], revision: Array, retracted: Array) -> Answers:
         ids = np.full(len(said), self.window_id, np.int64)
         bounds = (said.low, said.high)
-        by_rows = self.kind.definition.measure.value in ("rows", "multi-measure")
+        fields = self.kind.definition.bounds(self.plan.types)
         return Answers(
             said.key,
             ids,
@@ -354,8 +353,8 @@ class _Part:
             aggregates,
             revision,
             retracted,
-            rows=bounds if by_rows else None,
-            values=bounds if isinstance(self.kind.definition, Delta) else None,
+            rows=bounds if "from_row" in fields else None,
+            values=bounds if "from_value" in fields else None,
         )
 
     # ------------------------------------------------------------ state
@@ -377,7 +376,7 @@ class _Part:
         self.said = Said.load(_under("said.", state))
         self.kind.load(_under("kind.", state))
 
-    def check(self, rows: Rows) -> None:
+    def check(self, rows: HeldRows) -> None:
         if not np.isin(self.refused, rows.numbers).all():
             raise InvariantError(f"window {self.window_id} has refused a row that nobody has")
 

@@ -32,6 +32,7 @@ from muntin.streams.slices.slice_set import inputs_of, longer, more_states
 from muntin.streams.slices.slicer import position
 from muntin.streams.tree import TREE
 from muntin.types import Array
+from muntin.windows.base import Window
 
 LEAVING = {"invert": LEAVE_INVERTED, "beaten": LEAVE_BEATEN, "anew": LEAVE_ANEW}
 """How a row leaves a slice."""
@@ -76,9 +77,10 @@ class RowShapes:
     phases: Array
 
     @classmethod
-    def of(cls, windows: Mapping[int, Any]) -> RowShapes:
-        """Read definitions."""
-        pairs = [(each.range.count, each.every.count) for each in windows.values()]
+    def of(cls, windows: Mapping[int, Window]) -> RowShapes:
+        """Read the shapes of definitions, all of which have one."""
+        shapes = [each.row_shape for each in windows.values()]
+        pairs = [(each.length, each.every) for each in shapes if each is not None]
         begins = [(every, 0) for _, every in pairs]
         steps, phases = fewest([*begins, *((every, length % every) for length, every in pairs)])
         return cls(ints(windows), ints(n for n, _ in pairs), ints(n for _, n in pairs), steps, phases)

@@ -23,7 +23,7 @@ from muntin.streams.sorted_runs.runs import keeps_runs
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
-from muntin.windows.counts import SlidingRows
+from muntin.windows.shapes import SINGLE_ROWS
 
 _CHANGED = -1
 """What stands on record for the last row of a window whose rows have changed since it was emitted."""
@@ -48,9 +48,9 @@ class Counted(Replayed):
     def can(cls, plan: Plan) -> str | None:
         """Return why slices in row numbers cannot answer a plan, or None if they can."""
         for each in plan.windows.values():
-            if not isinstance(each, SlidingRows):
+            if each.row_shape is None:
                 return f"{each!r} is neither tumbling nor sliding by rows"
-        singles = [each.range.count == 1 for each in plan.windows.values() if isinstance(each, SlidingRows)]
+        singles = [each.row_shape == SINGLE_ROWS for each in plan.windows.values()]
         if any(singles) and not all(singles):
             return "a window of one row refuses late rows that longer ones take in its midst"
         for name, aggregation in plan.aggregates.items():

@@ -11,9 +11,6 @@ from typing import Any
 from muntin.kernels.vocabulary import Ints, index, inlined, kernel
 from muntin.streams.slices.slicer import position
 
-SLIDING, CUMULATIVE, OWN = 0, 1, 2
-"""The kinds of windows by time, as `shapes` has them."""
-
 
 @inlined
 def next_end(time: int, length: int, every: int, offset: int) -> int:

@@ -1,30 +1,27 @@
-"""The definitions of a plan as arrays, for the kernels: windows by time first, a user's own last, then sessions."""
+"""The shapes of all windows by time of a plan as arrays, for the kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME
-from muntin.streams.slices.due import CUMULATIVE, OWN, SLIDING
-from muntin.streams.slices.own_edges import Own
+from muntin.streams.slices import known_edges
 from muntin.types import Array
-from muntin.windows.own import ContextFree
-from muntin.windows.sessions import Session
-from muntin.windows.times import Cumulative, Sliding
+from muntin.windows.base import Window
+from muntin.windows.shapes import KNOWN, SLIDING, Gap, KnownEdges, Periodic
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """The definitions of a plan as arrays: windows by time first, a user's own last, then sessions."""
+    """The shapes of a plan as arrays: periodic ones first, then those with known edges, and those with a gap last."""
 
     ids: Array
     kinds: Array
     lengths: Array
-    """How long windows are; of a user's own, the how many-th definition of that kind it is."""
+    """How long windows are; where edges are known, the place of the definition in `own`."""
     everys: Array
     offsets: Array
     sinces: Array
@@ -36,28 +33,29 @@ class Shapes:
     """The smallest gap of a session, which no slice may span; -1 where there is none. It stays when that one goes."""
     steps: Array
     phases: Array
-    own: Own
+    own: known_edges.KnownEdges
 
     @classmethod
-    def of(cls, windows: Mapping[int, Any]) -> Shapes:
-        """Read resolved definitions."""
-        timed = {i: each for i, each in windows.items() if isinstance(each, Sliding | Cumulative)}
-        sessions = {i: each for i, each in windows.items() if isinstance(each, Session)}
-        own = {i: each for i, each in windows.items() if isinstance(each, ContextFree) and i not in timed}
-        steps, phases = _progressions(timed.values())
+    def of(cls, windows: Mapping[int, Window]) -> Shapes:
+        """Read the shapes of resolved definitions, all of which have one."""
+        shapes = {i: each.time_shape for i, each in windows.items()}
+        periodic = {i: each for i, each in shapes.items() if isinstance(each, Periodic)}
+        known = {i: each for i, each in shapes.items() if isinstance(each, KnownEdges)}
+        gaps = {i: each.gap for i, each in shapes.items() if isinstance(each, Gap)}
+        steps, phases = fewest(pair for each in periodic.values() for pair in each.progressions)
         return cls(
-            ids=ints([*timed, *own, *sessions]),
-            kinds=ints(_kind(each) for each in (*timed.values(), *own.values())),
-            lengths=ints([*(each.range for each in timed.values()), *range(len(own))]),
-            everys=ints([*(each.every for each in timed.values()), *(0 for _ in own)]),
-            offsets=ints([*(each.offset for each in timed.values()), *(0 for _ in own)]),
-            sinces=np.full(len(timed) + len(own), BEFORE_TIME),
-            floors=np.full(len(timed) + len(own), BEFORE_TIME),
-            gaps=ints(each.gap for each in sessions.values()),
-            gap=min((each.gap for each in sessions.values()), default=-1),
+            ids=ints([*periodic, *known, *gaps]),
+            kinds=ints([*(each.branch for each in periodic.values()), *(KNOWN for _ in known)]),
+            lengths=ints([*(each.length for each in periodic.values()), *range(len(known))]),
+            everys=ints([*(each.every for each in periodic.values()), *(0 for _ in known)]),
+            offsets=ints([*(each.offset for each in periodic.values()), *(0 for _ in known)]),
+            sinces=np.full(len(periodic) + len(known), BEFORE_TIME),
+            floors=np.full(len(periodic) + len(known), BEFORE_TIME),
+            gaps=ints(gaps.values()),
+            gap=min(gaps.values(), default=-1),
             steps=steps,
             phases=phases,
-            own=Own(list(own.values())),
+            own=known_edges.KnownEdges([each.source for each in known.values()]),
         )
 
     @property
@@ -70,7 +68,7 @@ class Shapes:
         """Whether some definition has a window for every time: a user's own may have none."""
         return len(self.ids) > len(self.own.each)
 
-    def changed_to(self, windows: Mapping[int, Any], since: int, floor: int) -> Shapes:
+    def changed_to(self, windows: Mapping[int, Window], since: int, floor: int) -> Shapes:
         """Return the shapes of other definitions: those that stay as they are, a new one from some times on."""
         new = Shapes.of(windows)
         known = {int(i): (int(a), int(b)) for i, a, b in zip(self.ids, self.sinces, self.floors, strict=False)}
@@ -109,7 +107,7 @@ class Shapes:
             return END_OF_TIME
         settled = watermark - lateness
         first = min((each.first_needed(settled) for each in self.own.each), default=END_OF_TIME)
-        by_rule = self.kinds != OWN
+        by_rule = self.kinds != KNOWN
         if by_rule.any():
             kinds, lengths, everys, offsets = (each[by_rule] for each in self.timed[:4])
             ends = settled + everys - (settled - offsets - lengths) % everys
@@ -118,25 +116,9 @@ class Shapes:
         return first
 
 
-def _kind(definition: Any) -> int:
-    if isinstance(definition, Sliding):
-        return SLIDING
-    return CUMULATIVE if isinstance(definition, Cumulative) else OWN
-
-
 def ints(values: Iterable[int]) -> Array:
     """Return numbers as an array."""
     return np.array(list(values), np.int64)
-
-
-def _progressions(windows: Iterable[Any]) -> tuple[Array, Array]:
-    """Return all times at which windows begin or end as progressions (step, phase); none is part of another."""
-    pairs = set()
-    for each in windows:
-        pairs.add((each.every, each.offset % each.every))
-        if isinstance(each, Sliding):
-            pairs.add((each.every, (each.offset + each.range) % each.every))
-    return fewest(pairs)
 
 
 def fewest(pairs: Iterable[tuple[int, int]]) -> tuple[Array, Array]:

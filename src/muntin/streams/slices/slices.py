@@ -32,9 +32,7 @@ from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
-from muntin.windows.own import ContextFree
-from muntin.windows.sessions import Session
-from muntin.windows.times import Cumulative, Sliding
+from muntin.windows.shapes import Periodic
 
 MANY_SLICES = 64
 """Windows of more slices than this are answered from a tree: with fewer, keeping it up costs more than it saves."""
@@ -82,10 +80,10 @@ class Slices(Replayed):
     def can(cls, plan: Plan) -> str | None:
         """Return why slices cannot answer a plan, or None if they can."""
         for each in plan.windows.values():
-            if not isinstance(each, ContextFree | Session):
+            if each.time_shape is None:
                 split = decide(Facts.of([each], [], ordered=plan.ordered)).split
                 return f"{each!r} is not by time" if split.answer == WHOLE else f"{each!r}: {split.why}"
-            if plan.emit_empty and isinstance(each, Sliding | Cumulative):
+            if plan.emit_empty and isinstance(each.time_shape, Periodic):
                 return "windows without rows have no slices"
         return None
 
@@ -316,7 +314,7 @@ class Slices(Replayed):
         Where its edges are those of others, all that is held is of use; else what comes after the slices of now.
         """
         timed = len(self.shapes.kinds) > len(self.shapes.own.each)
-        if not isinstance(definition, Sliding | Cumulative) or not timed or plan.emit_empty:
+        if not isinstance(definition.time_shape, Periodic) or not timed or plan.emit_empty:
             raise UnsupportedOperationError(f"slices that are there were not cut for {definition!r}")
         lead = self.sets[0]
         since = BEFORE_TIME

@@ -15,13 +15,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME
-from muntin.query.plan import Plan
-from muntin.streams.buffer.buffer import Rows
-from muntin.tables.finite import Found, SortedRows
-from muntin.types import Array
+from muntin.types import Array, ColumnType
+from muntin.windows.found import Found, SortedRows
+from muntin.windows.held_rows import HeldRows
 
 Late = Callable[[int], bool]
 """Takes a late row of one key, by its place among the new rows, or refuses it."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a query says of all its windows, with the types of the columns known."""
+
+    time_type: ColumnType
+    types: Mapping[str, ColumnType]
+    lateness: int = 0
+    """For how long after it was due a window may change, in the unit of the times."""
+    emit_empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,22 +67,22 @@ class Windows:
         return found.first if found.members is None else found.members[found.first]
 
 
-class Kind(ABC):
+class BufferedWindows(ABC):
     """One definition over a buffer. This one is for windows that hold every row and end after it."""
 
     forgets: ClassVar[bool] = False
     """Whether rows that it does not need must be out of its sight, though others need them."""
 
-    def __init__(self, definition: Any, plan: Plan) -> None:
+    def __init__(self, definition: Any, terms: Terms) -> None:
         self.definition = definition
-        self.plan = plan
-        self.lateness = plan.lateness
-        self.slack = plan.lateness
+        self.terms = terms
+        self.lateness = terms.lateness
+        self.slack = terms.lateness
         """For how long after it was due a window may change."""
 
     # ------------------------------------------------------------ rows
 
-    def takes(self, new: Rows, held: Rows, watermark: int) -> Array:
+    def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
         """Return which of the new rows, in the order of time, are taken; `held` are those that were."""
         taken = self.punctual(new, watermark)
         slow = np.flatnonzero(~taken)
@@ -85,32 +95,32 @@ class Kind(ABC):
                     taken[row] = late(int(row))
         return taken
 
-    def punctual(self, new: Rows, watermark: int) -> Array:
+    def punctual(self, new: HeldRows, watermark: int) -> Array:
         """Return which rows are taken without asking."""
         return (new.times >= watermark) | (new.times > less(watermark, self.lateness))
 
-    def late(self, key: int, held: Rows, new: Rows, watermark: int) -> Late:
+    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
         """Return what takes or refuses the late rows of a key, in the order of time."""
         raise AssertionError(f"{type(self).__name__} judges all rows at once, in `takes`")
 
-    def note(self, taken: Rows) -> None:
+    def note(self, taken: HeldRows) -> None:
         """Note something of rows that were taken."""
 
     # ------------------------------------------------------------ windows
 
     @abstractmethod
-    def windows(self, rows: Rows, active: Array, moment: Moment) -> Windows:
+    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
         """Return the windows of the sorted rows of the keys that are active."""
 
-    def sorted_rows(self, rows: Rows) -> SortedRows:
+    def sorted_rows(self, rows: HeldRows) -> SortedRows:
         """Return the rows as `find` takes them."""
-        return SortedRows(rows.times, rows.ends, rows.numbers, rows.columns, self.plan.time_type, partial=True)
+        return SortedRows(rows.times, rows.ends, rows.numbers, rows.columns, self.terms.time_type, partial=True)
 
     def settled(self, due: Array, watermark: int) -> Array:
         """Return which windows never change again at a watermark."""
         return due <= less(watermark, self.slack) if watermark < END_OF_TIME else np.ones(len(due), np.bool_)
 
-    def needed(self, rows: Rows, windows: Windows, settled: Array, watermark: int) -> Array:
+    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
         """Return for each key that has rows the first that is still needed."""
         first = rows.ends.copy()
         alive = ~settled & (windows.found.first < windows.found.last)
@@ -119,7 +129,7 @@ class Kind(ABC):
             np.minimum.at(first, key, windows.first_rows[alive])
         return first
 
-    def wakes(self, rows: Rows, first: Array, watermark: int) -> Array:
+    def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:
         """Return for each key that has rows when some can be let go though no window settles; END_OF_TIME: never."""
         return np.full(len(rows.ends), END_OF_TIME)
 
@@ -152,7 +162,7 @@ def less(watermark: int, span: int) -> int:
     return max(BEFORE_TIME, watermark - span)
 
 
-def keys_of(rows: Rows, first: Array) -> Array:
+def keys_of(rows: HeldRows, first: Array) -> Array:
     """Return the keys of the rows at these places."""
     return rows.keys[first] if len(first) else first
 
@@ -162,7 +172,7 @@ def zeros(count: int) -> Array:
     return np.zeros(count, np.int64)
 
 
-def peers(rows: Rows) -> Array:
+def peers(rows: HeldRows) -> Array:
     """Return for each row how many rows of its key and time are before it."""
     if not len(rows):
         return rows.keys
@@ -204,6 +214,22 @@ class ByKey:
             self.values = np.concatenate((self.values, more))
 
 
-def begins_of(rows: Rows) -> Array:
+def begins_of(rows: HeldRows) -> Array:
     """Return for each key that has rows the place of its first."""
     return np.concatenate(([0], rows.ends)).astype(np.int64)[: len(rows.ends)]
+
+
+def newer(rows: HeldRows, watermark: int, memory: int) -> Array:
+    """Return for each key its first row that is not older than so much."""
+    old = rows.times <= less(watermark, memory)
+    total = np.concatenate(([0], np.cumsum(old)))
+    begins = begins_of(rows)
+    return begins + total[rows.ends] - total[begins]
+
+
+def when_older(rows: HeldRows, first: Array, watermark: int, memory: int) -> Array:
+    """Return for each key when its first row that is kept is older than so much."""
+    if not len(rows):
+        return rows.ends
+    when = rows.times[np.minimum(first, rows.ends - 1)] + memory
+    return np.where((first < rows.ends) & (when > watermark), when, END_OF_TIME)

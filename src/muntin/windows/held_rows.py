@@ -13,8 +13,8 @@ from muntin.types import Array, ColumnType
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows with their keys, times, numbers in the order in which they were taken, and columns."""
+class HeldRows:
+    """HeldRows with their keys, times, numbers in the order in which they were taken, and columns."""
 
     keys: Array
     times: Array
@@ -22,7 +22,7 @@ class Rows:
     columns: Mapping[str, Column]
 
     @classmethod
-    def none(cls, types: Mapping[str, ColumnType]) -> Rows:
+    def none(cls, types: Mapping[str, ColumnType]) -> HeldRows:
         """Return no rows."""
         empty = {name: Column(np.zeros(0, kind.physical), None, kind) for name, kind in types.items()}
         nothing = np.zeros(0, np.int64)
@@ -32,24 +32,24 @@ class Rows:
         """Return how many rows there are."""
         return len(self.keys)
 
-    def take(self, which: Array | slice) -> Rows:
+    def take(self, which: Array | slice) -> HeldRows:
         """Return some of the rows, by their places or by a mask. O(rows taken), or O(n) for a mask."""
         columns = {name: column.take(which) for name, column in self.columns.items()}
-        return Rows(self.keys[which], self.times[which], self.numbers[which], columns)
+        return HeldRows(self.keys[which], self.times[which], self.numbers[which], columns)
 
-    def sorted(self) -> Rows:
+    def sorted(self) -> HeldRows:
         """Return the rows by key and time; those of equal time stay in their order. O(n log n), O(n) if they are."""
         if _ascends(self.keys, self.times):
             return self
         return self.take(np.lexsort((self.times, self.keys)))
 
-    def with_rows(self, new: Rows) -> Rows:
+    def with_rows(self, new: HeldRows) -> HeldRows:
         """Return these sorted rows and new ones, which come after those of the same key and time."""
         if not len(self) or not len(new):
             return (new if len(new) else self).sorted()
         columns = {name: _joined(column, new.columns[name]) for name, column in self.columns.items()}
         keys, times, numbers = (np.concatenate(pair) for pair in zip(self._places, new._places, strict=True))
-        return Rows(keys, times, numbers, columns).sorted()
+        return HeldRows(keys, times, numbers, columns).sorted()
 
     @property
     def _places(self) -> tuple[Array, Array, Array]:
@@ -84,7 +84,7 @@ class Rows:
             state[f"valid.{name}"] = np.zeros(0, np.bool_) if column.valid is None else column.valid
         return state
 
-    def load(self, state: Mapping[str, Array]) -> Rows:
+    def load(self, state: Mapping[str, Array]) -> HeldRows:
         """Return the rows that `save` returned, with the types of these."""
         columns = {}
         for name, column in self.columns.items():

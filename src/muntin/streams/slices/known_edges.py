@@ -1,4 +1,4 @@
-"""A user's own windows with known edges, as arrays for the kernels, which cannot ask Python where the next edge is.
+"""Windows whose edges Python tells, as arrays for the kernels, which cannot ask where the next edge is.
 
 Only what is near rows is known: the intervals between edges that rows are in, and the windows that hold these. A row
 beyond extends it edge by edge, or, if it is far, begins anew at its own time: a slice may begin where no edge is, as
@@ -15,7 +15,7 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.types import Array
-from muntin.windows.own import ContextFree
+from muntin.windows.shapes import EdgeSource
 
 _STEPS = 64
 """So many edges are looked at to come from one interval with rows to the next."""
@@ -23,7 +23,7 @@ _FEW = 64
 """So many intervals, or windows, are not worth forgetting."""
 
 
-class OwnEdges:
+class DefinitionEdges:
     """What is known of one definition.
 
     >>> from muntin import window
@@ -32,14 +32,14 @@ class OwnEdges:
     ...         return t - t % 5 + 5
     ...     def ended(self, previous, watermark):
     ...         return [(end - 5, end) for end in range(self.next_edge(previous), watermark + 1, 5)]
-    >>> known = OwnEdges(Fives())
+    >>> known = DefinitionEdges(Fives())
     >>> known.cover(np.array([12, 17, 99]))
     True
     >>> known.lows.tolist(), known.highs.tolist(), known.starts.tolist()
     ([12, 15, 95], [15, 20, 100], [10, 15, 20, 95, 100])
     """
 
-    def __init__(self, definition: ContextFree) -> None:
+    def __init__(self, definition: EdgeSource) -> None:
         self.definition = definition
         self.lows, self.highs = np.zeros(0, np.int64), np.zeros(0, np.int64)
         """The intervals, ascending: no edge lies within one."""
@@ -164,13 +164,13 @@ class OwnEdges:
         self._know_windows(lows.tolist(), highs.tolist())
 
 
-class Own:
+class KnownEdges:
     """What is known of all such definitions of a plan, side by side."""
 
-    def __init__(self, definitions: Sequence[ContextFree]) -> None:
-        self.each = tuple(OwnEdges(definition) for definition in definitions)
+    def __init__(self, definitions: Sequence[EdgeSource]) -> None:
+        self.each = tuple(DefinitionEdges(definition) for definition in definitions)
 
-    def of(self, definition: ContextFree) -> OwnEdges | None:
+    def of(self, definition: EdgeSource) -> DefinitionEdges | None:
         """Return what is known of a definition, if it is one of these."""
         return next((each for each in self.each if each.definition is definition), None)
 

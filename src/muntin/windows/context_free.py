@@ -1,0 +1,118 @@
+"""Windows whose edges are known without looking at a row: a user's own subclass tells them, and so do ours."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from muntin.durations import BEFORE_TIME
+from muntin.types import Array
+from muntin.windows.base import Context, Measure, Window
+from muntin.windows.buffered import BufferedWindows, Moment, Terms, Windows, keys_of, less, zeros
+from muntin.windows.found import Found, SortedRows, between_times
+from muntin.windows.held_rows import HeldRows
+from muntin.windows.shapes import Density, KnownEdges, TimeShape
+
+
+class ContextFree(Window):
+    """Windows by time whose edges are known without looking at a row.
+
+    Times are integers in the unit of the time column. A window is [start, end).
+
+    >>> from muntin import window
+    >>> class Doubling(window.ContextFree):
+    ...     '''[1, 2), [2, 4), [4, 8), ...'''
+    ...     def next_edge(self, t):
+    ...         return 1 << t.bit_length() if t > 0 else 1
+    ...     def ended(self, previous, watermark):
+    ...         end = max(2, self.next_edge(previous))
+    ...         while end <= watermark:
+    ...             yield end // 2, end
+    ...             end *= 2
+    >>> Doubling().next_edge(5), list(Doubling().ended(2, 8))
+    (8, [(2, 4), (4, 8)])
+    """
+
+    context: ClassVar[Context] = Context.FREE
+    measure: ClassVar[Measure] = Measure.TIME
+    edges_known: ClassVar[bool] = True
+    splits: ClassVar[bool] = False
+    ties_matter: ClassVar[bool] = False
+
+    @abstractmethod
+    def next_edge(self, t: int) -> int | None:
+        """Return the first time after t at which a window begins or ends; None where there is none any more."""
+
+    @abstractmethod
+    def ended(self, previous: int, watermark: int) -> Iterable[tuple[int, int]]:
+        """Return the windows (start, end) whose end is in (previous, watermark], by their ends.
+
+        Of two windows the one that ends later does not begin earlier.
+        """
+
+    # ------------------------------------------------------------ finite tables
+
+    def find(self, rows: SortedRows) -> Found:
+        """Return all windows that hold a row. A few calls of `next_edge` and `ended` for each edge of each key."""
+        spans = []
+        for key, (begin, end) in enumerate(zip(rows.begins, rows.ends, strict=True)):
+            spans += [(key, *span) for span in self._spans(int(rows.times[begin]), int(rows.times[end - 1]))]
+        return between_times(spans, rows)
+
+    def _spans(self, oldest: int, youngest: int) -> list[tuple[int, int]]:
+        """Return the windows that end after the oldest row and begin by the youngest."""
+        spans: list[tuple[int, int]] = []
+        previous, edge = oldest, self.next_edge(oldest)
+        while edge is not None:
+            ended = list(self.ended(previous, edge))
+            if any(start > youngest for start, _ in ended):
+                break
+            spans += ended
+            previous, edge = edge, self.next_edge(edge)
+        return spans
+
+    # ------------------------------------------------------------ streams
+
+    @property
+    def time_shape(self) -> TimeShape:
+        """Its edges, to be asked for."""
+        return KnownEdges(self)
+
+    def buffered(self, terms: Terms) -> BufferedWindows:
+        """Return what answers it from rows that are kept."""
+        return BufferedContextFree(self, terms)
+
+    def density(self, many: int) -> Density:
+        """Return what is expected of its windows where as many rows as `many` come."""
+        return Density(many, 2.0)
+
+
+class BufferedContextFree(BufferedWindows):
+    """Windows whose edges are known, over rows that are kept. A row may be in none of them."""
+
+    definition: ContextFree
+
+    def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
+        times, inverse = np.unique(new.times, return_inverse=True)
+        ends = np.array([self._last_end(int(t)) for t in times], np.int64)[inverse]
+        return np.where(new.times >= watermark, ends > new.times, ends > less(watermark, self.lateness))
+
+    def _last_end(self, t: int) -> int:
+        """Return the end of the last window that holds a time; the least integer where none does."""
+        last, previous, edge = BEFORE_TIME, t, self.definition.next_edge(t)
+        while edge is not None:
+            for start, end in self.definition.ended(previous, edge):
+                if start > t:
+                    return last
+                last = max(last, end) if t < end else last
+            previous, edge = edge, self.definition.next_edge(edge)
+        return last
+
+    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
+        found = self.definition.find(self.sorted_rows(rows))
+        settled = self.settled(found.end, moment.before)
+        name = (found.start, found.end, zeros(len(found.first)))
+        return Windows(found, keys_of(rows, found.first), found.end, settled, name)

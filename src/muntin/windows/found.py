@@ -1,0 +1,176 @@
+"""The windows of sorted rows: which rows are in which window, and where rows are cut to be answered in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from muntin.columns import Column, boxed
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.generate import standalone
+from muntin.types import Array, ColumnType
+from muntin.windows.kernels import FINDING
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """The rows of a table: those of a key together, in the order of their times, and of arrival among equal ones."""
+
+    times: Array
+    ends: Array
+    """The row after the last one of each key."""
+    arrival: Array
+    """The number of each row in the order of arrival."""
+    columns: Mapping[str, Column]
+    time_type: ColumnType
+    partial: bool = False
+    emit_empty: bool = False
+    judged: Array | None = None
+    """For each key how many of its first rows are what a policy has left, and is not asked about again."""
+    horizon: int | None = None
+    """Up to where windows without rows go; None for the greatest time of these rows."""
+
+    def after(self, skipped: int) -> SortedRows:
+        """Return the rows but for some of the first key's. O(keys), nothing is copied but where keys end."""
+        if not skipped:
+            return self
+        return replace(
+            self,
+            times=self.times[skipped:],
+            ends=self.ends - skipped,
+            arrival=self.arrival[skipped:],
+            columns={name: column.take(slice(skipped, None)) for name, column in self.columns.items()},
+        )
+
+    @property
+    def begins(self) -> Array:
+        """The first row of each key."""
+        return np.concatenate(([0], self.ends)).astype(np.int64)[: len(self.ends)]
+
+    @property
+    def keys(self) -> Array:
+        """The number of each row's key."""
+        return np.repeat(np.arange(len(self.ends)), self.ends - self.begins)
+
+    def between(self, key: Array, start: Array, end: Array) -> tuple[Array, Array]:
+        """Return the first row of each window [start, end) of a key, and the row after its last. Keys ascend."""
+        first, last = np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)
+        for part, low, high in self.of_each_key(key):
+            first[part] = low + np.searchsorted(self.times[low:high], start[part], "left")
+            last[part] = low + np.searchsorted(self.times[low:high], end[part], "left")
+        return first, last
+
+    def of_each_key(self, key: Array) -> Iterator[tuple[slice, int, int]]:
+        """Yield for each key its windows, whose keys ascend, and its rows [low, high)."""
+        stops = np.searchsorted(key, np.arange(len(self.ends)), "right")
+        starts = np.concatenate(([0], stops[:-1])) if len(stops) else stops
+        for start, stop, low, high in zip(starts, stops, self.begins, self.ends, strict=True):
+            if start < stop:
+                yield slice(int(start), int(stop)), int(low), int(high)
+
+
+@dataclass(frozen=True)
+class Found:
+    """All windows of one definition."""
+
+    first: Array
+    last: Array
+    """The first row of each window, and the row after its last."""
+    start: Array
+    end: Array
+    """Its beginning and its end, in the unit of the time column."""
+    rows: tuple[Array, Array] | None = None
+    """from_row and to_row, for windows by rows."""
+    values: tuple[Array, Array] | None = None
+    """from_value and to_value, for windows by a column that advances."""
+    members: Array | None = None
+    """The rows that `first` and `last` count, where a window's rows are not neighbours."""
+    keys: Array | None = None
+    """The number of each window's key, where windows may be empty, or it is known without a search."""
+
+    @property
+    def all(self) -> Array:
+        """A mask that picks every window."""
+        return np.ones(len(self.first), np.bool_)
+
+    @property
+    def first_rows(self) -> Array:
+        """The first row of each window, also where its rows are not neighbours."""
+        return self.first if self.members is None else self.members[self.first]
+
+    def keys_among(self, rows: SortedRows) -> Array:
+        """Return the number of each window's key. O(log keys) a window, unless it is known."""
+        return self.keys if self.keys is not None else np.searchsorted(rows.ends, self.first_rows, "right")
+
+    def take(self, chosen: slice | Array) -> Found:
+        """Return some of the windows."""
+        return Found(
+            self.first[chosen],
+            self.last[chosen],
+            self.start[chosen],
+            self.end[chosen],
+            None if self.rows is None else (self.rows[0][chosen], self.rows[1][chosen]),
+            None if self.values is None else (self.values[0][chosen], self.values[1][chosen]),
+            self.members,
+            None if self.keys is None else self.keys[chosen],
+        )
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A place between two rows of a key."""
+
+    time: int
+    """No row before it is later than this, and none after it is earlier."""
+    row: int
+    """How many rows of the key lie before it."""
+    offset: int = 0
+    """How many rows of the key lie before the first one at hand."""
+
+
+@cache
+def finding() -> Any:
+    """Return the kernels that find windows, compiled once for all queries."""
+    return kernel_cache.load(standalone(*FINDING), compiled=True)
+
+
+def filled(kernel: Callable[..., int], arguments: tuple[Any, ...], arrays: int, start: Any = np.int64) -> list[Array]:
+    """Call a kernel to count windows, and again to write them; from the third array on they are of the type `start`."""
+    kinds = [np.int64, np.int64, start, start][:arrays]
+    count = int(kernel(*arguments, *(np.zeros(0, kind) for kind in kinds)))
+    out = [np.zeros(count, kind) for kind in kinds]
+    if count:
+        kernel(*arguments, *out)
+    return out
+
+
+def between_rows(rows: SortedRows, first: Array, last: Array, *, numbered: bool) -> Found:
+    """Return windows that are not by time: they begin and end with rows, and `numbered` ones say with which."""
+    key = np.searchsorted(rows.ends, first, "right")
+    begins = rows.begins[key] if len(key) else key
+    numbers = (first - begins, last - begins) if numbered else None
+    return Found(first, last, rows.times[first], rows.times[last - 1], numbers)
+
+
+def between_times(spans: list[tuple[int, int, int]], rows: SortedRows) -> Found:
+    """Return the windows (key, start, end) that hold a row."""
+    key, start, end = (np.array([span[i] for span in spans], np.int64) for i in range(3))
+    first, last = rows.between(key, start, end)
+    held = first < last
+    return Found(first[held], last[held], start[held], end[held])
+
+
+def python_values(columns: Mapping[str, Column], names: tuple[str, ...], count: int) -> list[tuple[Any, ...]]:
+    """Return the values of some columns, row by row, as a user's function gets them: None where they are null."""
+    chosen = []
+    for name in names:
+        values = boxed(columns[name]).copy()
+        valid = columns[name].valid
+        if valid is not None:
+            values[~valid] = None
+        chosen.append(values)
+    return list(zip(*chosen, strict=True)) if chosen else [()] * count

@@ -1,0 +1,97 @@
+"""Lengths of windows as users write them: durations, and numbers of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.durations import in_unit_of
+from muntin.errors import InvalidArgumentError
+from muntin.types import INT64, column_type
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A length in rows, where a duration could stand too. Made by `rows`."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number of rows."""
+        if isinstance(self.count, bool) or not isinstance(self.count, int | np.integer):
+            raise InvalidArgumentError(f"rows({self.count!r}): give a positive integer")
+        if self.count < 1:
+            raise InvalidArgumentError(f"rows({self.count!r}): a window needs at least one row")
+        object.__setattr__(self, "count", int(self.count))
+
+    def __repr__(self) -> str:
+        """Show it as it is written."""
+        return f"rows({self.count})"
+
+
+def rows(n: int) -> Rows:
+    """Return a length of n rows, for windows that count.
+
+    >>> from muntin import rows, window
+    >>> window.tumbling(rows(100))
+    window.tumbling(rows(100))
+    """
+    return Rows(n)
+
+
+_FINEST = column_type(pa.timestamp("ns"))
+
+
+def sized(value: Any, what: str) -> int:
+    """Return a duration whose unit may be unknown as an integer: as it is, or in nanoseconds.
+
+    >>> sized(5, "range"), sized("1 microsecond", "range")
+    (5, 1000)
+    """
+    if isinstance(value, Rows):
+        raise InvalidArgumentError(f"{what} is {value!r}; give a duration like '10 minutes', a timedelta or an integer")
+    return in_unit_of(value, INT64 if unitless(value) else _FINEST, what)
+
+
+def unitless(value: Any) -> bool:
+    """Say whether a duration is an integer, in a unit that only the time column tells."""
+    return isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64)
+
+
+def positive(value: Any, what: str) -> Any:
+    """Return a duration as it is written, refused unless it is positive.
+
+    >>> positive("10 minutes", "range")
+    '10 minutes'
+    """
+    if sized(value, what) <= 0:
+        raise InvalidArgumentError(f"{what} is {value!r}; it must be positive")
+    return int(value) if unitless(value) else value
+
+
+def any_sign(value: Any, what: str) -> Any:
+    """Return a duration as it is written, refused if it is none."""
+    sized(value, what)
+    return int(value) if unitless(value) else value
+
+
+def steps_fit(range: Any, every: Any, what: str, *, whole: bool = False) -> None:
+    """Refuse a step that is longer than the range, or with `whole` does not divide it, once both units are known."""
+    if unitless(range) != unitless(every):
+        return
+    length, step = sized(range, f"{what}: range"), sized(every, f"{what}: every")
+    if step > length:
+        raise InvalidArgumentError(
+            f"{what}: every is {every!r}, longer than the range {range!r}, so that rows between would be in no window; "
+            f"give an every of at most {range!r}"
+        )
+    if whole and length % step:
+        raise InvalidArgumentError(f"{what}: every is {every!r}; give one that divides the range, {range!r}")
+
+
+def shown_offset(offset: Any) -> str:
+    """Return an offset as an argument is written; nothing where there is none."""
+    return "" if offset == 0 else f", offset={offset!r}"

@@ -1,0 +1,73 @@
+"""What windows by rows share over rows that are kept: the rows of a key before those that are kept count, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.types import Array
+from muntin.windows.base import ROW_BOUNDS
+from muntin.windows.buffered import BufferedWindows, ByKey, Terms, Windows, begins_of
+from muntin.windows.held_rows import HeldRows
+
+ROW_FIELDS: Mapping[str, pa.DataType] = dict.fromkeys(ROW_BOUNDS, pa.int64())
+"""What windows by rows have besides start and end."""
+
+
+class BufferedRowNumbers(BufferedWindows):
+    """Windows that number the rows of a key."""
+
+    def __init__(self, definition: Any, terms: Terms) -> None:
+        super().__init__(definition, terms)
+        self.gone = ByKey()
+        """How many rows of each key were let go."""
+
+    def dropped(self, keys: Array, counts: Array) -> None:
+        self.gone[keys] = self.gone[keys] + counts
+
+    def held_keys(self) -> Array:
+        return self.gone.said()
+
+    def save(self) -> dict[str, Array]:
+        return {"gone": self.gone.values.copy()}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.gone.values = state["gone"].copy()
+
+
+class BufferedFixedNumbers(BufferedRowNumbers):
+    """Windows of fixed row numbers. A late row moves others on, but never those of windows that are settled."""
+
+    unit = 1
+    """The rows from one window to the next."""
+
+    def __init__(self, definition: Any, terms: Terms) -> None:
+        super().__init__(definition, terms)
+        self.done = ByKey()
+        """How many windows of each key are settled."""
+
+    def settle(self, windows: Windows, settled: Array, watermark: int) -> None:
+        if settled.any():
+            key = windows.key[settled]
+            most = self.done[key]
+            np.maximum.at(self.done.values, key, np.maximum(most, windows.name[0][settled] // self.unit + 1))
+
+    def save(self) -> dict[str, Array]:
+        return {**super().save(), "done": self.done.values.copy()}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        super().load(state)
+        self.done.values = state["done"].copy()
+
+    def held_keys(self) -> Array:
+        return np.union1d(super().held_keys(), self.done.said())
+
+
+def from_row(number: Array, rows: HeldRows) -> Array:
+    """Return the place of a row of each key, by its number among those that are kept."""
+    begins = begins_of(rows)
+    places: Array = begins + np.clip(number, 0, rows.ends - begins)
+    return places

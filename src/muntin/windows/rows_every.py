@@ -1,0 +1,145 @@
+"""Windows of two measures: they end by time and hold a number of rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.durations import in_unit_of
+from muntin.types import Array, ColumnType
+from muntin.windows.base import Context, Measure, Window
+from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, begins_of, keys_of, zeros
+from muntin.windows.found import Cut, Found, SortedRows, between_rows, filled, finding
+from muntin.windows.held_rows import HeldRows
+from muntin.windows.lengths import Rows, any_sign, positive, shown_offset
+from muntin.windows.numbered import ROW_FIELDS, BufferedRowNumbers, from_row
+from muntin.windows.shapes import Density, Lookback
+
+
+@dataclass(frozen=True, repr=False)
+class RowsEvery(Window):
+    """The last `range` rows before each multiple of `every`, plus `offset`. Made by `sliding`.
+
+    A multiple that no row has come for since the one before gives no new window. In the first windows there may be
+    fewer rows.
+    """
+
+    context: ClassVar[Context] = Context.FORWARD_AWARE  # which row begins a window is known when it ends
+    measure: ClassVar[Measure] = Measure.MULTI
+    cuttable: ClassVar[bool] = True
+
+    range: Rows
+    every: Any
+    offset: Any = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a duration that means nothing."""
+        object.__setattr__(self, "every", positive(self.every, "window.sliding: every"))
+        object.__setattr__(self, "offset", any_sign(self.offset, "window.sliding: offset"))
+
+    def resolve(self, time: ColumnType) -> Self:
+        """Return it in the unit of the time column; of the offsets that mean the same, the least from 0 on. O(1)."""
+        every = in_unit_of(self.every, time, "every")
+        return type(self)(self.range, every, in_unit_of(self.offset, time, "offset") % every)
+
+    @property
+    def durations(self) -> tuple[Any, ...]:
+        """The durations as they were written."""
+        return self.every, self.offset
+
+    def __repr__(self) -> str:
+        """Show it as it is written."""
+        return f"window.sliding({self.range!r}, every={self.every!r}{shown_offset(self.offset)})"
+
+    def next_edge(self, times: Any) -> Any:
+        """Return the first multiple after each time: by then the window that ends with it is known. O(1) each."""
+        return times - (times - self.offset) % self.every + self.every
+
+    @property
+    def reach(self) -> int:
+        """How far from a row's time a window of it can begin or end, at most."""
+        return 2 * cast("int", self.every)
+
+    # ------------------------------------------------------------ finite tables
+
+    def find(self, rows: SortedRows) -> Found:
+        """Return all windows. O(n)."""
+        shape = (self.range.count, self.every, self.offset)
+        first, last = filled(finding().windows_of_last_rows, (rows.times, rows.ends, *shape), 2)
+        return between_rows(rows, first, last, numbered=True)
+
+    def first_needed(self, rows: SortedRows, cut: Cut) -> int:
+        """Return the first of one key's rows that windows which were not final at the cut may hold. O(log n)."""
+        edge = int(self.next_edge(cut.time)) - self.every
+        return max(0, int(np.searchsorted(rows.times, edge, "left")) - self.range.count + 1)
+
+    def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which windows hold no row from the cut on. O(windows)."""
+        return np.asarray(self.next_edge(found.end) <= cut.time)
+
+    def unanswered(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which windows were not final at an earlier cut. O(windows)."""
+        return np.asarray(self.next_edge(found.end) > cut.time)
+
+    @property
+    def lookback(self) -> Lookback:
+        """A window reaches back by its rows from where it ends."""
+        return Lookback(time=self.every, rows=self.range.count)
+
+    # ------------------------------------------------------------ streams
+
+    def buffered(self, terms: Terms) -> BufferedWindows:
+        """Return what answers it from rows that are kept."""
+        return BufferedRowsEvery(self, terms)
+
+    def density(self, many: int) -> Density:
+        """Return what is expected of its windows where as many rows as `many` come."""
+        return Density(many, 2.0)
+
+    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
+        """Return the fields that its windows have besides start and end, and their types."""
+        return ROW_FIELDS
+
+
+class BufferedRowsEvery(BufferedRowNumbers):
+    """The last `range` rows at each multiple of a duration, over rows that are kept."""
+
+    definition: RowsEvery
+
+    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
+        times = held.times.tolist()
+
+        def takes(row: int) -> bool:
+            t = int(new.times[row])
+            at = bisect_right(times, t)
+            edges = (self.definition.next_edge(each) for each in (t, *times[at:]))
+            edge = next((each for each in edges if each + self.lateness > watermark), None)
+            if edge is None or at <= bisect_left(times, edge) - self.definition.range.count:
+                return False  # there is no open window after it, or the first has enough rows that are later
+            times.insert(at, t)
+            return True
+
+        return takes
+
+    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
+        found = self.definition.find(self.sorted_rows(rows))
+        assert found.rows is not None
+        key = keys_of(rows, found.first)
+        to_row = found.rows[1] + self.gone[key]
+        bounds = (np.maximum(0, to_row - self.definition.range.count), to_row)
+        found = Found(found.first, found.last, found.start, found.end, bounds)
+        due = self.definition.next_edge(found.end)
+        return Windows(found, key, due, self.settled(due, moment.before), (*bounds, zeros(len(key))))
+
+    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
+        """Keep as many rows before the first open window as one may hold, and one more."""
+        begins = begins_of(rows)
+        due = self.definition.next_edge(rows.times)
+        closed = np.concatenate(([0], np.cumsum(self.settled(due, watermark))))
+        count = closed[rows.ends] - closed[begins]
+        return from_row(count - self.definition.range.count, rows)

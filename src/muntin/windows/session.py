@@ -1,0 +1,168 @@
+"""Session windows: they last for as long as rows follow each other closely."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+
+from muntin.durations import END_OF_TIME, in_unit_of
+from muntin.types import Array, ColumnType
+from muntin.windows.base import Context, Measure, Window
+from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, keys_of, less, zeros
+from muntin.windows.found import Cut, Found, SortedRows, filled, finding
+from muntin.windows.held_rows import HeldRows
+from muntin.windows.lengths import positive
+from muntin.windows.shapes import Gap, Lookback
+from muntin.windows.words import word
+
+
+@dataclass(frozen=True, repr=False)
+class Session(Window):
+    """Windows [first row, last row + gap), as Spark's `session_window` makes them. Made by `session`.
+
+    A row at the very end of a session, a whole gap after its last row, still belongs to it and prolongs it.
+    """
+
+    context: ClassVar[Context] = Context.FORWARD_FREE
+    measure: ClassVar[Measure] = Measure.TIME
+    splits: ClassVar[bool] = False  # a row can only make sessions longer, or one of several
+    ties_matter: ClassVar[bool] = False
+    cuttable: ClassVar[bool] = True
+
+    gap: Any
+
+    def __post_init__(self) -> None:
+        """Refuse a duration that means nothing."""
+        object.__setattr__(self, "gap", positive(self.gap, "window.session: gap"))
+
+    def resolve(self, time: ColumnType) -> Self:
+        """Return it in the unit of the time column. O(1)."""
+        return type(self)(in_unit_of(self.gap, time, "gap"))
+
+    @property
+    def durations(self) -> tuple[Any, ...]:
+        """The durations as they were written."""
+        return (self.gap,)
+
+    def __repr__(self) -> str:
+        """Show it as it is written."""
+        return f"window.session({self.gap!r})"
+
+    @property
+    def reach(self) -> int:
+        """How far from a row's time a window of it can begin or end, at most."""
+        return 2 * cast("int", self.gap)
+
+    # ------------------------------------------------------------ finite tables
+
+    def find(self, rows: SortedRows) -> Found:
+        """Return all sessions. O(n)."""
+        first, last = filled(finding().session_windows, (rows.times, rows.ends, self.gap), 2)
+        return Found(first, last, rows.times[first], rows.times[last - 1] + self.gap)
+
+    def first_needed(self, rows: SortedRows, cut: Cut) -> int:
+        """Return the first of one key's rows that sessions which were not final at the cut may hold. O(n)."""
+        found = self.find(rows)
+        open_ones = np.flatnonzero(found.end >= cut.time)
+        return int(found.first[open_ones[0]]) if len(open_ones) else len(rows.times)
+
+    def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which sessions hold no row from the cut on: a row of just their end would be in them. O(windows)."""
+        return np.asarray(found.end < cut.time)
+
+    @property
+    def lookback(self) -> Lookback:
+        """A session reaches back to where no row came for longer than its gap."""
+        return Lookback(gap=self.gap)
+
+    # ------------------------------------------------------------ streams
+
+    @property
+    def time_shape(self) -> Gap:
+        """Its gap."""
+        return Gap(self.gap)
+
+    @property
+    def lead_in(self) -> int:
+        """A session that begins within its gap after rows that were not kept would have been longer."""
+        return int(self.gap)
+
+    def buffered(self, terms: Terms) -> BufferedWindows:
+        """Return what answers it from rows that are kept."""
+        return BufferedSession(self, terms)
+
+    def time_held(self, delay: int, lateness: int) -> int:
+        """Return for how long a row may be needed."""
+        return 2 * int(self.gap) + delay + max(1, lateness)
+
+
+@word()
+def session(gap: Any) -> Session:
+    """Return windows of rows that follow each other by at most the gap: [first row, last row + gap).
+
+    >>> from muntin import window
+    >>> window.session("5 minutes").context
+    <Context.FORWARD_FREE: 'forward context free'>
+    """
+    return Session(gap)
+
+
+class BufferedSession(BufferedWindows):
+    """Sessions over rows that are kept. A settled one must be known while a row could join it.
+
+    So the last settled one before a session that is not settled stays, and where there is none, until a row that could
+    reach it would itself be too late: then the key begins again.
+    """
+
+    forgets: ClassVar[bool] = True
+    definition: Session
+
+    def __init__(self, definition: Session, terms: Terms) -> None:
+        super().__init__(definition, terms)
+        self.slack = max(1, terms.lateness)  # a row may come at the very end of a session
+        self.memory = 2 * definition.gap + self.slack
+
+    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
+        times = held.times.tolist()
+        gap = self.definition.gap
+
+        def takes(row: int) -> bool:
+            t = int(new.times[row])
+            at = bisect_right(times, t)
+            last, after = t, at
+            while after < len(times) and times[after] <= last + gap:
+                last, after = times[after], after + 1
+            if last + gap + self.lateness <= watermark:
+                return False
+            joins_left = at > 0 and t <= times[at - 1] + gap
+            inside = joins_left and at < len(times) and times[at] <= times[at - 1] + gap
+            if joins_left and not inside and times[at - 1] + gap + self.slack <= watermark:
+                return False
+            times.insert(at, t)
+            return True
+
+        return takes
+
+    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
+        found = self.definition.find(self.sorted_rows(rows))
+        name = (found.start, found.end, zeros(len(found.first)))
+        settled = self.settled(found.end, moment.before)
+        return Windows(found, keys_of(rows, found.first), found.end, settled, name)
+
+    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
+        if not len(rows):
+            return rows.ends
+        begins = np.searchsorted(windows.key, rows.present)
+        ends = np.searchsorted(windows.key, rows.present, "right")
+        total = np.concatenate(([0], np.cumsum(settled)))
+        kept = windows.first_rows[begins + np.maximum(total[ends] - total[begins] - 1, 0)]
+        return np.where(rows.times[rows.ends - 1] > less(watermark, self.memory), kept, rows.ends)
+
+    def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:
+        if not len(rows):
+            return rows.ends
+        when = rows.times[rows.ends - 1] + self.memory
+        return np.where((first < rows.ends) & (when > watermark), when, END_OF_TIME)

@@ -1,0 +1,95 @@
+"""Shapes: what slices need to know of a window, as data. Kernels see shapes, never a kind of window.
+
+A window by time has one of three shapes. `Periodic` edges are arithmetic progressions, `KnownEdges` are asked of Python
+and looked up, and with a `Gap` rows make the edges. Windows by rows have a `RowShape`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+SLIDING, CUMULATIVE, KNOWN = 0, 1, 2
+"""The branches of the kernels that find windows by time."""
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """Windows that end at `offset + length + k * every`, for all integers k."""
+
+    branch: int
+    """SLIDING: each is `length` long; CUMULATIVE: each begins at the last multiple of `length`, plus `offset`."""
+    length: int
+    every: int
+    offset: int
+
+    @property
+    def progressions(self) -> tuple[tuple[int, int], ...]:
+        """The times at which windows begin or end: phase + k * step, as pairs (step, phase)."""
+        begins = (self.every, self.offset % self.every)
+        if self.branch == CUMULATIVE:
+            return (begins,)
+        return begins, (self.every, (self.offset + self.length) % self.every)
+
+
+class EdgeSource(Protocol):
+    """Tells edges and windows, one by one."""
+
+    def next_edge(self, t: int) -> int | None:
+        """Return the first time after t at which a window begins or ends."""
+
+    def ended(self, previous: int, watermark: int) -> Iterable[tuple[int, int]]:
+        """Return the windows that end in (previous, watermark]."""
+
+
+@dataclass(frozen=True)
+class KnownEdges:
+    """Windows whose edges a function of Python tells."""
+
+    source: EdgeSource
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Windows of rows that follow each other by at most `gap`, and end that long after their last row."""
+
+    gap: int
+
+
+TimeShape = Periodic | KnownEdges | Gap
+
+
+@dataclass(frozen=True)
+class RowShape:
+    """Windows of the rows [k * every, k * every + length), for k from 0 on."""
+
+    length: int
+    every: int
+
+
+SINGLE_ROWS = RowShape(1, 1)
+"""Windows of one row each. They judge late rows otherwise than longer ones, which take some in their midst."""
+
+
+@dataclass(frozen=True)
+class Lookback:
+    """How far back from a time the windows that are open then may reach."""
+
+    time: int = 0
+    rows: int = 0
+    """As many rows as this before the time."""
+    gap: int | None = None
+    """Where no row comes for longer than this, no window reaches back at all."""
+
+
+@dataclass(frozen=True)
+class Density:
+    """What is expected of windows before a row has come, for the choice of an aggregator."""
+
+    longest: int
+    """The rows of the longest window."""
+    overlap: float
+    """In how many windows a row may be."""
+    step: int | None = None
+    """The rows from one window to the next; None where that depends on how often rows come."""

@@ -1,0 +1,125 @@
+"""Windows that trail each row by rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.types import Array, ColumnType
+from muntin.windows.base import Context, Measure, Window
+from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, zeros
+from muntin.windows.found import Cut, Found, SortedRows
+from muntin.windows.held_rows import HeldRows
+from muntin.windows.lengths import Rows
+from muntin.windows.numbered import ROW_FIELDS, BufferedFixedNumbers, from_row
+from muntin.windows.shapes import Density, Lookback
+
+
+@dataclass(frozen=True, repr=False)
+class TrailingRows(Window):
+    """One window for each row: the last `range` rows up to it, or as many as there are. Made by `trailing`."""
+
+    context: ClassVar[Context] = Context.FREE
+    measure: ClassVar[Measure] = Measure.ROWS
+    edges_known: ClassVar[bool] = True
+    each_row: ClassVar[bool] = True
+    cuttable: ClassVar[bool] = True
+
+    range: Rows
+
+    def __repr__(self) -> str:
+        """Show it as it is written."""
+        return f"window.trailing({self.range!r})"
+
+    # ------------------------------------------------------------ finite tables
+
+    def find(self, rows: SortedRows) -> Found:
+        """Return the window of each row. O(n)."""
+        # A window ends with each row, so that no key need be searched for.
+        last = np.arange(len(rows.times), dtype=np.int64) + 1
+        begins = np.repeat(rows.begins, rows.ends - rows.begins)
+        number = last - begins
+        from_row = np.maximum(0, number - self.range.count)
+        first = begins + from_row
+        return Found(first, last, rows.times[first], rows.times, (from_row, number), keys=rows.keys)
+
+    def first_needed(self, rows: SortedRows, cut: Cut) -> int:
+        """Return the first of one key's rows that windows which were not final at the cut may hold. O(1)."""
+        return max(0, cut.row - self.range.count + 1 - cut.offset)
+
+    def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which windows hold no row from the cut on: all. O(windows)."""
+        return found.all
+
+    def unanswered(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which windows were not final at an earlier cut. O(windows)."""
+        assert found.rows is not None
+        return np.asarray(found.rows[1] > cut.row)
+
+    @property
+    def lookback(self) -> Lookback:
+        """A window reaches back by its rows."""
+        return Lookback(rows=self.range.count)
+
+    # ------------------------------------------------------------ streams
+
+    def buffered(self, terms: Terms) -> BufferedWindows:
+        """Return what answers it from rows that are kept."""
+        return BufferedTrailingRows(self, terms)
+
+    def time_held(self, delay: int, lateness: int) -> int:
+        """Return for how long a row may be needed."""
+        return delay + lateness
+
+    @property
+    def rows_held(self) -> int:
+        """How many of the last rows are needed, whatever their time."""
+        return self.range.count
+
+    def density(self, many: int) -> Density:
+        """Return what is expected of its windows."""
+        return Density(self.range.count, self.range.count, 1)
+
+    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
+        """Return the fields that its windows have besides start and end, and their types."""
+        return ROW_FIELDS
+
+
+class BufferedTrailingRows(BufferedFixedNumbers):
+    """The last `range` rows, at each row, over rows that are kept."""
+
+    definition: TrailingRows
+
+    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
+        times = held.times.tolist()
+        gone = int(self.gone[np.array([key])][0])
+
+        def takes(row: int) -> bool:
+            t = int(new.times[row])
+            done = gone + bisect_right(times, watermark - self.lateness)
+            at, total = gone + bisect_right(times, t), gone + len(times)
+            if at >= total or done >= total or at + self.definition.range.count - 1 < done:
+                return False
+            insort(times, t)
+            return True
+
+        return takes
+
+    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
+        found = self.definition.find(self.sorted_rows(rows))
+        assert found.rows is not None
+        gone = self.gone[rows.keys]
+        to_row = found.rows[1] + gone
+        bounds = (np.maximum(0, to_row - self.definition.range.count), to_row)
+        found = Found(found.first, found.last, found.start, found.end, bounds)
+        number = to_row - 1
+        settled = number < self.done[rows.keys]
+        return Windows(found, rows.keys, found.end, settled, (number, zeros(len(rows)), zeros(len(rows))))
+
+    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
+        return from_row(self.done[rows.present] - self.definition.range.count - self.gone[rows.present], rows)

@@ -1,0 +1,49 @@
+"""The words by which a file of settings names a kind of window, and what goes with each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+_Make = TypeVar("_Make", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Word:
+    """How a kind of window is written in a file: `NAME = first`, and options beside it."""
+
+    make: Callable[..., Any]
+    lengths: frozenset[str]
+    """Which of the first argument ("") and the options are lengths: durations, or numbers of rows."""
+    options: tuple[str, ...]
+    required: Mapping[str, str]
+    """The options that cannot be left out, each with an example."""
+
+
+WORDS: dict[str, Word] = {}
+"""Each kind of window that a file can name, by its word."""
+
+
+def word(
+    *,
+    first_is_length: bool = True,
+    lengths: tuple[str, ...] = (),
+    plain: tuple[str, ...] = (),
+    required: Mapping[str, str] | None = None,
+) -> Callable[[_Make], _Make]:
+    """Let files name windows by the function that makes them.
+
+    `lengths` and `plain` are the options that it takes, `required` those that cannot be left out, each with
+    an example. The first argument is a length unless `first_is_length` is false.
+
+    >>> sorted(WORDS)[:2]
+    ['cumulative', 'delta']
+    """
+
+    def decorate(make: _Make) -> _Make:
+        own = ("",) if first_is_length else ()
+        WORDS[make.__name__] = Word(make, frozenset((*own, *lengths)), (*lengths, *plain), required or {})
+        return make
+
+    return decorate

@@ -36,10 +36,10 @@ from muntin.streams.decisions import NOTHING
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import OBJECT, Array
-from muntin.windows.context_free import ContextFree
-from muntin.windows.cumulative import Cumulative
-from muntin.windows.session import Session
-from muntin.windows.sliding import Sliding
+from muntin.windows.kinds.context_free import ContextFree
+from muntin.windows.kinds.cumulative import Cumulative
+from muntin.windows.kinds.session import Session
+from muntin.windows.kinds.sliding import Sliding
 from rivals.common import Part, Parted, early_without_rows
 from rivals.fused import Fused
 from rivals.joined import COUNT as ROWS

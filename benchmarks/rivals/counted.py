@@ -12,8 +12,8 @@ from muntin.query.plan import Plan
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
-from muntin.windows.sliding_rows import SlidingRows
-from muntin.windows.trailing_rows import TrailingRows
+from muntin.windows.kinds.sliding_rows import SlidingRows
+from muntin.windows.kinds.trailing_rows import TrailingRows
 from rivals.fused import Fused
 from rivals.sequenced import Keyed, kept, runs
 

@@ -18,7 +18,7 @@ from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, emit, kernel, load, store
 from muntin.query.plan import Plan
 from muntin.types import Array
-from muntin.windows.context_free import ContextFree
+from muntin.windows.kinds.context_free import ContextFree
 from rivals.fused import Fused
 from rivals.in_order import InOrder, Slices, earliest
 from rivals.leaves import Leaves

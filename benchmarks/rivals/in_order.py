@@ -16,7 +16,7 @@ from muntin.streams.decisions import NOTHING
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import Array
-from muntin.windows.context_free import ContextFree
+from muntin.windows.kinds.context_free import ContextFree
 from rivals.common import early_without_rows
 from rivals.fused import Fused
 from rivals.sequenced import Sequenced

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from muntin.types import Array
-from muntin.windows.context_free import ContextFree
-from muntin.windows.cumulative import Cumulative
-from muntin.windows.sliding import Sliding
+from muntin.windows.kinds.context_free import ContextFree
+from muntin.windows.kinds.cumulative import Cumulative
+from muntin.windows.kinds.sliding import Sliding
 
 
 class Numbered(ABC):

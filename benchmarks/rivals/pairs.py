@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from muntin.query.plan import Plan
-from muntin.windows.context_free import ContextFree
-from muntin.windows.sliding import Sliding
+from muntin.windows.kinds.context_free import ContextFree
+from muntin.windows.kinds.sliding import Sliding
 from rivals.fused import Fused
 from rivals.in_order import InOrder, Slices
 

@@ -12,7 +12,7 @@ from muntin.query.plan import Plan
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
-from muntin.windows.context_free import ContextFree
+from muntin.windows.kinds.context_free import ContextFree
 from rivals.fused import Fused
 from rivals.leaves import Leaves, leaf_kernels
 from rivals.spanned import Candidates, Spanned

@@ -15,7 +15,7 @@ import numpy as np
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
 from muntin.types import Array
-from muntin.windows.context_free import ContextFree
+from muntin.windows.kinds.context_free import ContextFree
 from rivals.numbered import banks
 
 

@@ -11,7 +11,7 @@ from muntin.query.plan import Plan
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
-from muntin.windows.trailing import Trailing
+from muntin.windows.kinds.trailing import Trailing
 from rivals.fused import Fused
 from rivals.sequenced import Keyed, kept, runs
 

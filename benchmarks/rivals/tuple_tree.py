@@ -17,11 +17,11 @@ from muntin.streams.decisions import ROWS
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
-from muntin.windows.context_free import ContextFree
-from muntin.windows.session import Session
-from muntin.windows.sliding_rows import SlidingRows
-from muntin.windows.trailing import Trailing
-from muntin.windows.trailing_rows import TrailingRows
+from muntin.windows.kinds.context_free import ContextFree
+from muntin.windows.kinds.session import Session
+from muntin.windows.kinds.sliding_rows import SlidingRows
+from muntin.windows.kinds.trailing import Trailing
+from muntin.windows.kinds.trailing_rows import TrailingRows
 from rivals.common import Part, Parted, early_without_rows
 from rivals.counted import Counted
 from rivals.fused import Fused

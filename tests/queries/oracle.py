@@ -96,16 +96,16 @@ from muntin.policies import Policy
 from muntin.query.query import ProcessingTime
 from muntin.testing.oracle import recompute
 from muntin.types import INT64, ColumnType
-from muntin.windows.cumulative import Cumulative
-from muntin.windows.delta import Delta
-from muntin.windows.policy import Programmed
-from muntin.windows.punctuated import Punctuated
-from muntin.windows.rows_every import RowsEvery
-from muntin.windows.session import Session
-from muntin.windows.sliding import Sliding
-from muntin.windows.sliding_rows import SlidingRows
-from muntin.windows.trailing import Trailing
-from muntin.windows.trailing_rows import TrailingRows
+from muntin.windows.kinds.cumulative import Cumulative
+from muntin.windows.kinds.delta import Delta
+from muntin.windows.kinds.policy import Programmed
+from muntin.windows.kinds.punctuated import Punctuated
+from muntin.windows.kinds.rows_every import RowsEvery
+from muntin.windows.kinds.session import Session
+from muntin.windows.kinds.sliding import Sliding
+from muntin.windows.kinds.sliding_rows import SlidingRows
+from muntin.windows.kinds.trailing import Trailing
+from muntin.windows.kinds.trailing_rows import TrailingRows
 
 NEVER = math.inf
 ALL_TIMES = Sliding | Cumulative | Session | Trailing | SlidingRows | TrailingRows | RowsEvery | Punctuated | Programmed

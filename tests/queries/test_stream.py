@@ -15,9 +15,9 @@ from queries.streams import Clock, Stream, answering, asked
 from muntin import agg, window
 from muntin.aggregators.states import close
 from muntin.kernels.cache import uncompiled
-from muntin.windows.policy import Programmed
-from muntin.windows.punctuated import Punctuated
-from muntin.windows.trailing import Trailing
+from muntin.windows.kinds.policy import Programmed
+from muntin.windows.kinds.punctuated import Punctuated
+from muntin.windows.kinds.trailing import Trailing
 
 
 def place(result: oracle.Result) -> str:

@@ -25,9 +25,9 @@ from spark.test_batch import drawn, frame_of
 import muntin.spark
 from muntin.kernels.cache import uncompiled
 from muntin.spark import memory
-from muntin.windows.policy import Programmed
-from muntin.windows.punctuated import Punctuated
-from muntin.windows.trailing import Trailing
+from muntin.windows.kinds.policy import Programmed
+from muntin.windows.kinds.punctuated import Punctuated
+from muntin.windows.kinds.trailing import Trailing
 
 CASES = int(os.environ.get("MUNTIN_SPARK_CASES", "3"))
 KEYS = ((), ("k",), ("k", "mark"))

@@ -15,8 +15,8 @@ from muntin import Query, agg, rows, window
 from muntin.kernels.cache import uncompiled
 from muntin.tables.sorted_rows import SortedStream
 from muntin.windows.found import Cut
-from muntin.windows.punctuated import Punctuated
-from muntin.windows.session import Session
+from muntin.windows.kinds.punctuated import Punctuated
+from muntin.windows.kinds.session import Session
 
 BY_TIME_OR_ROWS = st.sampled_from(
     ["sliding", "tumbling", "cumulative", "trailing", "sliding rows", "trailing rows", "rows every"]

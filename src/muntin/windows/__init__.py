@@ -16,19 +16,19 @@ from typing import Any
 
 from muntin.errors import InvalidArgumentError
 from muntin.windows.base import Context, Measure, Window
-from muntin.windows.context_aware import ContextAware, Edges
-from muntin.windows.context_free import ContextFree
-from muntin.windows.cumulative import cumulative
-from muntin.windows.delta import delta
+from muntin.windows.kinds.context_aware import ContextAware, Edges
+from muntin.windows.kinds.context_free import ContextFree
+from muntin.windows.kinds.cumulative import cumulative
+from muntin.windows.kinds.delta import delta
+from muntin.windows.kinds.policy import policy
+from muntin.windows.kinds.punctuated import punctuated
+from muntin.windows.kinds.rows_every import RowsEvery
+from muntin.windows.kinds.session import session
+from muntin.windows.kinds.sliding import Sliding
+from muntin.windows.kinds.sliding_rows import SlidingRows
+from muntin.windows.kinds.trailing import Trailing
+from muntin.windows.kinds.trailing_rows import TrailingRows
 from muntin.windows.lengths import Rows, rows
-from muntin.windows.policy import policy
-from muntin.windows.punctuated import punctuated
-from muntin.windows.rows_every import RowsEvery
-from muntin.windows.session import session
-from muntin.windows.sliding import Sliding
-from muntin.windows.sliding_rows import SlidingRows
-from muntin.windows.trailing import Trailing
-from muntin.windows.trailing_rows import TrailingRows
 from muntin.windows.words import word
 
 __all__ = [

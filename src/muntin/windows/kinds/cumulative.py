@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 from muntin.windows.found import Found, SortedRows, filled, finding
+from muntin.windows.kinds.periodic import PeriodicWindow
 from muntin.windows.lengths import any_sign, positive, shown_offset, steps_fit
-from muntin.windows.periodic import PeriodicWindow
 from muntin.windows.shapes import CUMULATIVE
 from muntin.windows.words import word
 

@@ -15,8 +15,8 @@ from muntin.windows.base import Context, Measure, Window
 from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, zeros
 from muntin.windows.found import Cut, Found, SortedRows
 from muntin.windows.held_rows import HeldRows
+from muntin.windows.kinds.numbered import ROW_FIELDS, BufferedFixedNumbers, from_row
 from muntin.windows.lengths import Rows
-from muntin.windows.numbered import ROW_FIELDS, BufferedFixedNumbers, from_row
 from muntin.windows.shapes import Density, Lookback
 
 

@@ -16,8 +16,8 @@ from muntin.windows.base import Context, Measure, Window
 from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, begins_of, keys_of, zeros
 from muntin.windows.found import Cut, Found, SortedRows, between_rows, filled, finding
 from muntin.windows.held_rows import HeldRows
+from muntin.windows.kinds.numbered import ROW_FIELDS, BufferedRowNumbers, from_row
 from muntin.windows.lengths import Rows, any_sign, positive, shown_offset
-from muntin.windows.numbered import ROW_FIELDS, BufferedRowNumbers, from_row
 from muntin.windows.shapes import Density, Lookback
 
 

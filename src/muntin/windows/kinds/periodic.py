@@ -12,9 +12,9 @@ import numpy as np
 from muntin.durations import BEFORE_TIME, END_OF_TIME, in_unit_of
 from muntin.types import Array, ColumnType
 from muntin.windows.buffered import BufferedWindows, ByKey, Moment, Terms, Windows, less, zeros
-from muntin.windows.context_free import BufferedContextFree, ContextFree
 from muntin.windows.found import Cut, Found, SortedRows
 from muntin.windows.held_rows import HeldRows
+from muntin.windows.kinds.context_free import BufferedContextFree, ContextFree
 from muntin.windows.shapes import Density, Lookback, Periodic
 
 

@@ -45,7 +45,7 @@ class Minutes:
         self.keys, self.minute = keys, length
         self.stream: Any = asked.stream(merge=merge)
         self.stream.push(rows(0, length, keys))
-        self.slices = self.stream._settled.strategies[0].sets[0]
+        self.slices = self.stream._state.resolved.strategies[0].sets[0]
 
     def due(self) -> Any:
         """Push one more minute; return the windows that end with it."""

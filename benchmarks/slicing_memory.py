@@ -36,12 +36,12 @@ def held(strategy: str, slices: int, tuples: int, *, late: bool = True) -> tuple
     ticks = np.arange(2 * tuples, dtype=np.int64) * (slices * SECOND) // tuples
     for table in sensor.pushes(ticks, max(1, tuples // 10)):
         stream.push(table)
-    return stream, int(stream.metrics()["bytes"] or 0) - stream._settled.keys.nbytes
+    return stream, int(stream.metrics()["bytes"] or 0) - stream._state.resolved.keys.nbytes
 
 
 def run(quick: bool) -> Iterator[Figure]:  # noqa: ARG001  # it is quick
     """Yield the bytes a slice, and whether they depend on the tuples."""
-    state = held("slices", 10, 100)[0]._settled.strategies[0].sets[0].states.itemsize
+    state = held("slices", 10, 100)[0]._state.resolved.strategies[0].sets[0].states.itemsize
     by_slices = {n: [held(s, m, TUPLES)[1] for m in MANY_SLICES] for n, s in STRATEGIES.items()}
     by_tuples = {n: [held(s, SLICES, m)[1] for m in MANY_TUPLES] for n, s in STRATEGIES.items()}
     at = MANY_SLICES.index(SLICES)

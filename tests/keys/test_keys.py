@@ -112,9 +112,9 @@ class Model:
         self.agree()
 
     def undo(self, columns: list[Any], rows: int) -> None:
-        before, saved = self.table.mark(), self.table.save()
+        restore, saved = self.table.restore_point(), self.table.save()
         self.table.numbers(columns, rows)
-        self.table.forget_since(before)
+        restore()
         after = self.table.save()
         assert all(np.array_equal(saved[name], after[name]) for name in saved)
         self.agree()
@@ -292,12 +292,12 @@ def test_refusals() -> None:
     for number in (-1, 3):
         with pytest.raises(InvalidArgumentError, match=f"{number} is not the number"):
             table.release(np.array([0, number]))
-    before = table.mark()
+    restore = table.restore_point()
     table.release(np.array([1, 1]))
     with pytest.raises(InvalidArgumentError, match="1 is not the number"):
         table.take(np.array([0, 1]))
     with pytest.raises(InvalidArgumentError, match="released since"):
-        table.forget_since(before)
+        restore()
     assert len(table) == 2
     table.check()
 

@@ -345,7 +345,7 @@ def test_a_running_stream() -> None:
     assert plan.now == stream.metrics()
     assert plan.keys == 2
     assert [dict(store.now or {}) for store in plan.stores] == [
-        each.metrics() for each in stream._require_settled().strategies
+        each.metrics() for each in stream._state.resolved.strategies
     ]
     assert "was added while rows came" in str(plan)
     assert f"kept {stream.metrics()['kept']}" in str(plan)

@@ -307,7 +307,10 @@ def test_early_results_by_the_clock() -> None:
 
 
 def everything() -> Query:
-    """A query of every kind of window, for the golden file."""
+    """A query of every kind of window, for the golden files.
+
+    A new one is written by `python -m queries.test_stream_contract`, in tests/; the old one is kept, to be refused.
+    """
     windows = [
         window.sliding("10 seconds", every="5 seconds"),
         window.cumulative("20 seconds", every="5 seconds"),
@@ -352,6 +355,11 @@ def test_the_golden_snapshot_is_read_as_ever() -> None:
     assert restored.metrics()["rows"] == 36
 
 
+def test_a_snapshot_of_an_older_version_is_refused() -> None:
+    with pytest.raises(SnapshotError, match="has version 1, and this version of muntin reads version 2; let the one"):
+        everything().stream((GOLDEN / "stream-1.snapshot").read_bytes())
+
+
 def test_snapshots_of_other_queries_are_refused() -> None:
     query = Query(window.tumbling(10), COUNT, key="k", time="t")
     stream = query.stream()
@@ -393,3 +401,10 @@ def test_a_stream_without_rows_has_a_snapshot_too() -> None:
     assert again.watermark == 15
     assert again.push({"t": [3, 18]}).num_rows == 0
     assert again.late["t"].to_pylist() == [3]
+
+
+if __name__ == "__main__":
+    golden = everything().stream()
+    golden.push(some_rows(0))
+    golden.push(some_rows(15))
+    (GOLDEN / "stream.snapshot").write_bytes(golden.snapshot())

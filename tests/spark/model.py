@@ -26,7 +26,7 @@ from muntin.spark.pack import Packer
 from muntin.spark.processor import Processor
 from muntin.spark.schemas import known_to_spark
 from muntin.spark.unpack import Unpacker
-from muntin.streams.driven import ToldStream
+from muntin.streams.driven import DrivenStream
 from muntin.types import column_type
 
 PER_TICK = {"s": 1_000_000, "ms": 1000, "us": 1}
@@ -144,7 +144,7 @@ class Machine(streams.Stream):
         self.packer = Packer(
             schema, tuple(query.key), query.time, self.clock, labels(buckets), cut, rows=2, wakes=wakes
         )
-        answers = known_to_spark(ToldStream(asked, schema).schema)
+        answers = known_to_spark(DrivenStream(asked, schema).schema)
         rows = pa.struct(list(known_to_spark(schema)))
         self.unpacker = Unpacker(answers.append(pa.field("late", rows)), late=True)
         self.store = store or Store()

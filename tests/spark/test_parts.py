@@ -23,7 +23,7 @@ from muntin.spark.clock import Clock
 from muntin.spark.memory import Memory
 from muntin.spark.pack import Packer
 from muntin.spark.state import BucketState
-from muntin.streams.driven import ToldStream
+from muntin.streams.driven import DrivenStream
 
 
 def test_importing_muntin_does_not_import_pyspark() -> None:
@@ -195,7 +195,7 @@ def test_chunks_are_neither_small_nor_large() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    stream = ToldStream(Query(window.tumbling(10), {"n": agg.count()}, time="t"), pa.schema({"t": pa.int64()}))
+    stream = DrivenStream(Query(window.tumbling(10), {"n": agg.count()}, time="t"), pa.schema({"t": pa.int64()}))
     memory = Memory(limit=10)
     memory.keep("a", stream, 6)
     memory.keep("b", stream, 6)

@@ -9,7 +9,7 @@ import pytest
 from muntin import Query, agg, window
 from muntin.spark import chunks
 from muntin.streams import snapshots
-from muntin.streams.driven import ToldStream
+from muntin.streams.driven import DrivenStream
 from muntin.streams.slices.generations import by_key, by_time
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.float64()})
@@ -21,10 +21,10 @@ QUERIES = {
 }
 
 
-def fed(query: Query, keys: int, count: int) -> ToldStream:
+def fed(query: Query, keys: int, count: int) -> DrivenStream:
     """Return a stream that holds what came of random rows."""
     chance = np.random.default_rng(count)
-    stream = ToldStream(query, SCHEMA)
+    stream = DrivenStream(query, SCHEMA)
     times = np.sort(chance.integers(0, 40, count))
     values = np.round(chance.standard_normal(count), 2)
     stream.take(pa.table({"k": chance.integers(0, keys, count), "t": times, "v": values}, schema=SCHEMA))
@@ -33,7 +33,7 @@ def fed(query: Query, keys: int, count: int) -> ToldStream:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_there_and_back(name: str) -> None:
-    before = snapshots.state_of(fed(QUERIES[name], 7, 300)).arrays
+    before = snapshots.save(fed(QUERIES[name], 7, 300)._state).arrays
     after = by_key(by_time(before))
     assert set(after) == set(before)
     for each, array in before.items():
@@ -46,9 +46,9 @@ def test_both_layouts_are_read(name: str) -> None:
     """A state with its slices by key, as it was once written, goes on just as well."""
     query = QUERIES[name]
     answers = []
-    for saved in (fed(query, 7, 300).save(), snapshots.state_of(fed(query, 7, 300))):
-        stream = ToldStream.load(query, SCHEMA, saved)
-        stream.tell(100)
+    for saved in (fed(query, 7, 300).save(), snapshots.save(fed(query, 7, 300)._state)):
+        stream = DrivenStream.load(query, SCHEMA, saved)
+        stream.set_watermark(100)
         answers.append(stream.emit())
     assert answers[0].num_rows > 0
     assert answers[0].equals(answers[1])
@@ -57,12 +57,12 @@ def test_both_layouts_are_read(name: str) -> None:
 def test_only_what_is_new_is_written() -> None:
     """All keys get rows in every batch; of two minutes of slices that are kept, five seconds are new."""
     query = Query(window.sliding(120, every=1), {"n": agg.sum("v"), "m": agg.max("v")}, key="k", time="t", watermark=1)
-    stream, keys, step = ToldStream(query, SCHEMA), 2000, 5
+    stream, keys, step = DrivenStream(query, SCHEMA), 2000, 5
     known: set[bytes] = set()
     written = []
     for begin in range(0, 200, step):
         if begin:
-            stream.tell(begin - 1)
+            stream.set_watermark(begin - 1)
             stream.emit()
         times = np.repeat(np.arange(begin, begin + step), keys)
         numbers = np.tile(np.arange(keys), step)

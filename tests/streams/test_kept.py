@@ -92,9 +92,9 @@ def play(query: oracle.Query, steps: list[Any], make: Any, restarts: Any = froze
 def undo_of(driver: Driver, rows: list[Any]) -> None:
     """Push rows, and take that back."""
     before = {**vars(driver), "keys": list(driver.keys), "late": list(driver.late)}
-    back = driver.strategy.undo()
+    restore = driver.strategy.restore_point()
     driver.push(rows)
-    back()
+    restore()
     driver.__dict__.update(before)
     driver.strategy.check()
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 from muntin.aggregations.aggregation import Aggregation
@@ -13,26 +12,9 @@ from muntin.aggregators.monoid_tree import MonoidTree
 from muntin.aggregators.ring import RingAggregator
 from muntin.errors import ColumnError, InvalidArgumentError
 from muntin.policies import Policy
+from muntin.restoring import RestorePoint, all_or_nothing
 
 _LENGTH = struct.Struct("<Q")
-
-
-@contextlib.contextmanager
-def _undone_on_error(tree: MonoidTree) -> Iterator[None]:
-    """Take back what is inserted here if an error comes after it.
-
-    There was room for the new rows beside all old ones, so that those which the policy has let go are still there.
-    """
-    types, time_type, arrays = tree._types, tree._time_type, tree._window
-    before = [array.copy() for array in arrays[2:]]
-    try:
-        yield
-    except BaseException:
-        tree._types, tree._time_type, tree._window = types, time_type, arrays
-        for array, saved in zip(arrays[2:], before, strict=True):
-            array[:] = saved
-        tree._rebind()
-        raise
 
 
 class Enforced:
@@ -63,11 +45,28 @@ class Enforced:
         if missing:
             raise ColumnError(f"{policy!r} looks at the column {missing[0]!r}, which {window!r} does not have")
 
+    def restore_point(self) -> RestorePoint:
+        """Return a callback that takes back what was inserted into the tree alone. O(1).
+
+        There was room for the new rows beside all old ones, so that those which the policy has let go are still there.
+        """
+        tree = self._judge
+        types, time_type, arrays = tree._types, tree._time_type, tree._window
+        before = [array.copy() for array in arrays[2:]]
+
+        def restore() -> None:
+            tree._types, tree._time_type, tree._window = types, time_type, arrays
+            for array, saved in zip(arrays[2:], before, strict=True):
+                array[:] = saved
+            tree._rebind()
+
+        return restore
+
     def insert(self, t: Any, v: Any = None) -> None:
         """Insert a value at a time, and let go what must. A refused one changes nothing."""
         row = dict(zip(self._columns, self._window._row(v), strict=True))
         values = tuple(row[name] for name in self._judged)
-        with _undone_on_error(self._judge):
+        with all_or_nothing(self):
             self._judge.insert(t, values[0] if len(values) == 1 else values)
             self._window.insert(t, v)
         self._let_go()
@@ -75,7 +74,7 @@ class Enforced:
     def bulk_insert(self, ts: Any, vs: Any = None) -> None:
         """Insert many values, and let go what must. The window is that of single inserts. All or none is inserted."""
         columns = self._by_name(vs)
-        with _undone_on_error(self._judge):
+        with all_or_nothing(self):
             self._judge.bulk_insert(ts, columns)
             self._window.bulk_insert(ts, columns)
         self._let_go()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,12 @@ import pyarrow as pa
 from muntin.errors import ColumnTypeError, InvalidArgumentError, InvariantError, SnapshotError
 from muntin.keys import encoding
 from muntin.memory import room
+from muntin.restoring import RestorePoint, all_or_nothing
 from muntin.types import Array
 
 _LEAST_KEYS = 64
 _LEAST_BYTES = 1024
 _FREE, _CAPACITY, _LIVE, _END = range(4)  # the tallies, see kernels/keying.py
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What a table was at some moment: enough to forget the keys that have come since."""
-
-    tallies: tuple[int, ...]
-    epoch: int
 
 
 class KeyTable:
@@ -88,12 +80,8 @@ class KeyTable:
             if rows > len(self._same) or not len(self):
                 self._same = np.full(rows, self._lookup((), 1)[0])
             return self._same[:rows]
-        before = self.mark()
-        try:
+        with all_or_nothing(self):  # there may be no memory, or an interrupt
             return self._lookup(columns, rows)
-        except BaseException:  # no memory, or an interrupt
-            self.forget_since(before)
-            raise
 
     def take(self, numbers: Array) -> list[pa.Array]:
         """Return the keys of these numbers, a column of each type. O(bytes of the keys).
@@ -114,7 +102,7 @@ class KeyTable:
         return encoding.rows_to_arrow(self._arena, starts, self.types)
 
     def release(self, numbers: Array) -> None:
-        """Forget keys; their numbers may be given to others. Marks are void afterwards. Amortised O(1) a key.
+        """Forget keys; their numbers may be given to others. Restore points are void afterwards. Amortised O(1) a key.
 
         >>> table = KeyTable([pa.int64()])
         >>> table.release(table.numbers([pa.array([7, 8])], 2)[:1])
@@ -133,28 +121,29 @@ class KeyTable:
         if 8 * self.capacity < len(self._used) > _LEAST_KEYS:
             self._make_room(max(_LEAST_KEYS, 2 * self.capacity))
 
-    def mark(self) -> Mark:
-        """Return what `forget_since` needs to undo what comes now. O(1)."""
-        return Mark(tuple(self._tallies.tolist()), self._epoch)
-
-    def forget_since(self, mark: Mark) -> None:
-        """Forget the keys that were new since the mark, as if they had never come. Expected O(1) a key.
+    def restore_point(self) -> RestorePoint:
+        """Return a callback that forgets the keys that are new since now. O(1), then expected O(1) a key.
 
         >>> table = KeyTable([pa.int64()])
-        >>> before = table.mark()
+        >>> restore = table.restore_point()
         >>> table.numbers([pa.array([7, 8])], 2), len(table)
         (array([0, 1]), 2)
-        >>> table.forget_since(before)
+        >>> restore()
         >>> len(table), table.capacity
         (0, 0)
         """
-        if mark.epoch != self._epoch:
-            raise InvalidArgumentError("keys were released since this mark, so nothing before that can be undone")
-        # What was taken from the free numbers still stands there, above those that are left.
-        again = self._free[self._tallies[_FREE] : mark.tallies[_FREE]]
-        again = again[again < mark.tallies[_CAPACITY]]
-        self._forget(np.concatenate((again, np.arange(mark.tallies[_CAPACITY], self.capacity))))
-        self._tallies[:] = mark.tallies
+        tallies, epoch = self._tallies.copy(), self._epoch
+
+        def restore() -> None:
+            if epoch != self._epoch:
+                raise InvalidArgumentError("keys were released since this restore point, which is void")
+            # What was taken from the free numbers still stands there, above those that are left.
+            again = self._free[self._tallies[_FREE] : tallies[_FREE]]
+            again = again[again < tallies[_CAPACITY]]
+            self._forget(np.concatenate((again, np.arange(tallies[_CAPACITY], self.capacity))))
+            self._tallies[:] = tallies
+
+        return restore
 
     # ------------------------------------------------------------ state as arrays
 
@@ -212,9 +201,9 @@ class KeyTable:
                 len(used) + np.count_nonzero(free < self.capacity) == self.capacity
             ),
         }
-        before = self.mark()
+        restore = self.restore_point()
         facts["a key is not found under its number"] = np.array_equal(self._lookup(self.take(used), len(used)), used)
-        self.forget_since(before)
+        restore()
         for message, holds in facts.items():
             if not holds:
                 raise InvariantError(f"the table of keys is broken: {message}")

@@ -16,6 +16,7 @@ from muntin.arrays.results import arrow_types
 from muntin.columns import pick, type_of_values
 from muntin.durations import in_unit_of
 from muntin.errors import ColumnTypeError
+from muntin.keys.encoding import require_key_type
 from muntin.query.query import Query
 from muntin.types import INT64, ColumnType, column_type
 from muntin.windows.base import ROW_BOUNDS, VALUE_BOUNDS, Window
@@ -37,7 +38,7 @@ class Types:
 
     @classmethod
     def of(cls, query: Query, schema: pa.Schema) -> Types:
-        """Return the types that a schema gives the columns of a query; refuse a column that is not there. O(columns).
+        """Return the types that a schema gives the columns of a query; refuse a column that is not there.
 
         >>> from muntin import Query, agg, window
         >>> query = Query(window.tumbling("1 hour"), {"high": agg.max("v")}, key="k")
@@ -48,6 +49,8 @@ class Types:
         kinds = dict(zip(schema.names, schema.types, strict=True))
         columns = {name: type_of_values(pick(kinds, name, schema.names)) for name in query.columns}
         keys = {name: pick(kinds, name, schema.names) for name in query.key}
+        for kind in keys.values():
+            require_key_type(kind)
         if query.time is None:
             return cls(columns, keys, CLOCK_TYPE)
         return cls(columns, keys, time_type(type_of_values(pick(kinds, query.time, schema.names)), query.time))

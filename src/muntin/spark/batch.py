@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from muntin.aggregations.binding import bind
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.spark import native, survey
 from muntin.spark.own import send_by_value
@@ -16,7 +17,6 @@ from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.streaming import require_columns
 from muntin.spark.survey import LongKey, column
 from muntin.spark.task import ARRIVAL, PIECE, Task
-from muntin.streams.driven import ToldStream
 from muntin.types import ColumnType
 from muntin.windows.base import Window
 
@@ -52,12 +52,12 @@ class Settled:
         require_columns(query, schema)
         used = dict.fromkeys((*query.key, query.time, *query.columns))
         schema = pa.schema([schema.field(name) for name in used])
-        # Nothing is late in what is finite: those durations need not fit its times.
-        sample = ToldStream(replace(query, watermark=0, allowed_lateness=0, emit_early=None), schema)
-        windows = [each.resolve(sample.time_type) for each in query.windows]
+        plan = resolve(query, schema, finite=True)
+        windows = list(plan.windows.values())
         chosen = frame.select(*(column(frame, name) for name in used))
-        ordered = _order_matters(query, windows, sample)
-        return cls(query, chosen, schema, known_to_spark(sample.schema), sample.time_type, windows, ordered)
+        return cls(
+            query, chosen, schema, known_to_spark(plan.answer_schema), plan.time_type, windows, _order_matters(plan)
+        )
 
     @property
     def asks_for_arrival(self) -> bool:
@@ -92,12 +92,12 @@ class Settled:
         )
 
 
-def _order_matters(query: Query, windows: list[Window], sample: ToldStream) -> bool:
-    if any(each.ties_matter for each in windows):
+def _order_matters(plan: Plan) -> bool:
+    if any(each.ties_matter for each in plan.windows.values()):
         return True
-    binding = bind(query.aggregates, sample.column_types, time=sample.time_type)
+    binding = bind(plan.aggregates, plan.types, time=plan.time_type)
     uses_time = any(part.uses_time for part in binding.parts)
-    every = query.aggregates.values()
+    every = plan.aggregates.values()
     return uses_time or not all(each.commutative and each.kind != "holistic" for each in every)
 
 

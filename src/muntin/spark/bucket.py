@@ -17,7 +17,7 @@ from muntin.spark.memory import MEMORY
 from muntin.spark.pack import as_binary, from_binary
 from muntin.spark.state import BucketState, Header, facts_of
 from muntin.streams import snapshots
-from muntin.streams.driven import ToldStream
+from muntin.streams.driven import DrivenStream
 
 COUNTS = ("rows", "late", "dropped", "windows", "revisions", "retractions", "keys", "slices", "bytes", "written")
 """What a call counts: rows that came, that were behind the watermark and that no window took; windows that were
@@ -65,9 +65,9 @@ class Bucket:
         now = self.job.clock.ticks(watermark)
         tables = []
         if now is not None:
-            stream.tell(now)
+            stream.set_watermark(now)
             tables.append(stream.emit())  # what was due before these rows came
-        early = stream.is_early()
+        early = stream.begin_early()
         before = stream.metrics()
         tables += [stream.emit() for _ in self._take(stream, packed) if stream.watermark is not None]
         if early:
@@ -77,7 +77,7 @@ class Bucket:
         answers = pa.concat_tables(tables) if tables else stream.schema.empty_table()
         yield {**self._packed(answers, late), **self._counts(stream, before, answers), "written": written}
 
-    def _take(self, stream: ToldStream, packed: Iterable[tuple[bytes, bool]]) -> Iterator[None]:
+    def _take(self, stream: DrivenStream, packed: Iterable[tuple[bytes, bool]]) -> Iterator[None]:
         """Take what has come, slices together and rows together; stop after each."""
         rows: list[pa.Table] = []
         slices: list[pa.Table] = []
@@ -91,10 +91,10 @@ class Bucket:
             stream.take(pa.concat_tables(rows))
             yield
 
-    def _stream(self, header: Header | None, now: int) -> ToldStream:
+    def _stream(self, header: Header | None, now: int) -> DrivenStream:
         job = self.job
         if header is None:
-            return ToldStream(job.query, job.schema, now)
+            return DrivenStream(job.query, job.schema, now)
         # Also of a stream that is at hand: its worker may have outlived the query that it was made for.
         added = require_compatible(facts_of(header), snapshots.facts(job.query))
         windows = job.query.windows
@@ -102,13 +102,13 @@ class Bucket:
         stream = MEMORY.take(header.stamp)
         if stream is None:
             older = replace(job.query, windows=windows[:known]) if added else job.query
-            stream = ToldStream.load(older, job.schema, self.state.read(header), now)
+            stream = DrivenStream.load(older, job.schema, self.state.read(header), now)
         stream.now = now
         for window in windows[known:]:
             stream.add(window)
         return stream
 
-    def _keep(self, stream: ToldStream, old: Header | None, watermark: int) -> int:
+    def _keep(self, stream: DrivenStream, old: Header | None, watermark: int) -> int:
         """Write the state, and be called again as soon as the watermark has moved; return the bytes written."""
         if old is not None and old.timer >= 0:
             self.handle.deleteTimer(old.timer)
@@ -128,7 +128,7 @@ class Bucket:
             "late_rows": as_binary(late) if late.num_rows and self.job.late else None,
         }
 
-    def _counts(self, stream: ToldStream, before: dict[str, Any], answers: pa.Table) -> dict[str, int]:
+    def _counts(self, stream: DrivenStream, before: dict[str, Any], answers: pa.Table) -> dict[str, int]:
         after: dict[str, Any] = stream.metrics()
         counts = {name: after[name] - before[name] for name in ("rows", "late", "dropped")}
         counts |= {name: after[name] for name in ("keys", "slices", "bytes")}

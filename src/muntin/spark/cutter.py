@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from muntin.columns import select
 from muntin.durations import BEFORE_TIME
+from muntin.query.plan import resolve
 from muntin.query.query import Query
 from muntin.spark.buckets import Keyed
-from muntin.streams.driven import ToldStream
+from muntin.streams.driven import mergeable_slices
+from muntin.streams.plan import Forced, strategies_for
 from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Batch
@@ -38,7 +40,7 @@ class Cutter:
     @classmethod
     def of(cls, query: Query, schema: pa.Schema) -> Cutter | None:
         """Return a cutter for a query, or None where slices of rows elsewhere cannot be put together."""
-        slices = ToldStream(query, schema).slices
+        slices = mergeable_slices(strategies_for(resolve(query, schema), Forced()))
         if not slices or len(slices) != 1 or slices[0].shapes.own.each:
             return None
         return cls(query, slices[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from muntin.streams.driven import ToldStream
+from muntin.streams.driven import DrivenStream
 
 _BYTES = 256 << 20
 
@@ -18,16 +18,16 @@ class Memory:
 
     def __init__(self, limit: int = _BYTES) -> None:
         self.limit = limit
-        self._streams: OrderedDict[str, tuple[ToldStream, int]] = OrderedDict()
+        self._streams: OrderedDict[str, tuple[DrivenStream, int]] = OrderedDict()
         self._used = 0
 
-    def take(self, stamp: str) -> ToldStream | None:
+    def take(self, stamp: str) -> DrivenStream | None:
         """Return the stream in a state, if it is at hand, and forget it: it will be in another one soon."""
         stream, size = self._streams.pop(stamp, (None, 0))
         self._used -= size
         return stream
 
-    def keep(self, stamp: str, stream: ToldStream, size: int) -> None:
+    def keep(self, stamp: str, stream: DrivenStream, size: int) -> None:
         """Keep a stream; those that were not used for longest go, where there are too many."""
         self._streams[stamp] = stream, size
         self._used += size

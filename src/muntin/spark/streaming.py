@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from muntin.errors import ColumnError, InvalidArgumentError
+from muntin.query.plan import resolve
 from muntin.query.query import ProcessingTime, Query
+from muntin.query.timing import Timing
 from muntin.spark import buckets as spread
 from muntin.spark import needs
 from muntin.spark.bucket import COUNTS, RESULT_DDL, Job
@@ -20,7 +22,6 @@ from muntin.spark.pack import PACKED_DDL, Packer
 from muntin.spark.progress import OBSERVED
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.unpack import LATE, Unpacker
-from muntin.streams.driven import ToldStream
 from muntin.types import ColumnType
 
 if TYPE_CHECKING:
@@ -50,12 +51,13 @@ def streaming(query: Query, frame: DataFrame, *, buckets: int | None, late: bool
     if not late:
         used = dict.fromkeys((*query.key, query.time, *query.columns))
         schema = pa.schema([schema.field(name) for name in used])
-    sample = ToldStream(query, schema)
-    time = sample.time_type
+    plan = resolve(query, schema)
+    time = plan.time_type
+    Timing.of(query, time)  # refuses durations that do not fit the times
     require_clock(query, time)
     clock = Clock.of(time, str(query.time))
     job = Job(query, schema, clock, count, late)
-    answers = known_to_spark(sample.schema)
+    answers = known_to_spark(plan.answer_schema)
     if late:
         answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))
     packer = Packer(

@@ -1,8 +1,8 @@
-"""A stream that another engine drives: it is told how far time has come, and never finds out by itself."""
+"""A stream that another engine drives: that engine moves the watermark, the stream never does so by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,113 +11,127 @@ import pyarrow as pa
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot
 from muntin.streams import snapshots
+from muntin.streams.plan import Forced
 from muntin.streams.slices.generations import by_key, by_time
 from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.slices import Slices
-from muntin.streams.stream import Stream
-from muntin.types import ColumnType
+from muntin.streams.state import LateRows, StreamState
+from muntin.streams.strategy import Strategy
+from muntin.windows.base import Window
 
 
-class ToldStream(Stream):
-    """A stream in three steps: `tell` how far time has come, `take` rows, `emit` what is due.
+class DrivenStream:
+    """A stream in three steps: `set_watermark`, `take` rows, `emit` what is due.
 
-    Whoever drives it throws it away when a step fails, so that none of them can be undone; that saves a copy of the
-    state for each step.
+    Whoever drives it throws it away when a step fails, so that no step need be taken back; that saves a restore point
+    for each of them.
 
     >>> from muntin import Query, agg, window
     >>> query = Query(window.tumbling(10), {"n": agg.count()}, time="t", watermark=2)
-    >>> stream = ToldStream(query, pa.schema({"t": pa.int64()}))
+    >>> stream = DrivenStream(query, pa.schema({"t": pa.int64()}))
     >>> stream.take(pa.table({"t": [1, 4, 50]}))
     >>> stream.emit().num_rows
     0
-    >>> stream.tell(10)
+    >>> stream.set_watermark(10)
     >>> stream.emit()["n"].to_pylist()
     [2]
     """
 
     def __init__(self, query: Query, schema: pa.Schema, now: int = 0) -> None:
-        self.now = now  # the clock's time, in nanoseconds, which it is told too
-        super().__init__(query, clock=self._read_clock)
-        self._settle(schema.empty_table())
-
-    def _read_clock(self) -> int:
-        return self.now
+        self.now = now
+        """The clock's time in nanoseconds, which the driver sets too."""
+        self._state = StreamState(query, Forced(), lambda: self.now, dict(enumerate(query.windows)))
+        self._core = self._state.resolve(schema)
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of all answers."""
-        return self._require_settled().tables.schema
+        return self._core.tables.schema
 
     @property
-    def time_type(self) -> ColumnType:
-        """The type of the time column."""
-        return self._require_settled().plan.time_type
+    def watermark(self) -> int | None:
+        """The watermark, in the unit of the time column; None before it was first set."""
+        return self._state.watermark
 
-    @property
-    def column_types(self) -> Mapping[str, ColumnType]:
-        """The types of the columns that aggregates and windows read."""
-        return self._require_settled().plan.types
+    def set_watermark(self, watermark: int) -> None:
+        """Move the watermark, which is the greatest time of any row less its delay. O(1)."""
+        progress = self._core.progress
+        progress.see(watermark + progress.delay)
 
-    def tell(self, watermark: int) -> None:
-        """Say that the watermark, which is the greatest time of any row less its delay, is here. O(1)."""
-        progress = self._require_settled().progress
-        progress.reached(watermark + progress.delay)
+    # ------------------------------------------------------------ rows in, windows out
 
     def take(self, data: pa.Table) -> None:
-        """Take rows, judged by the watermark; those that no window takes are in `late`."""
-        settled = self._require_settled()
-        batch, _ = settled.batch(data, self._counts["rows"])
-        watermark = settled.progress.watermark
-        taken = np.zeros(data.num_rows, np.bool_)
-        for each in settled.strategies:
-            taken |= each.take(batch, watermark)
-        self._count(data, batch.times < watermark, ~taken)
+        """Take rows, judged by the watermark; those that no window takes are kept for `take_late`."""
+        self._state.take(data)
 
     @property
     def slices(self) -> list[Slices] | None:
         """What keeps the rows, where that is slices which can be made elsewhere; None otherwise."""
-        kept = self._require_settled().strategies
-        found = [each for each in kept if isinstance(each, Slices) and each.has_partials]
-        return found if len(found) == len(kept) else None
+        return mergeable_slices(self._core.strategies)
 
     def take_slices(self, keys: list[pa.Array], partials: Partials) -> None:
         """Take slices that were made elsewhere, of rows with these keys; rows of no window are counted as dropped."""
-        settled = self._require_settled()
-        numbers = settled.number_keys(keys, len(partials.low))
-        watermark = settled.progress.watermark
+        numbers = self._core.keys.numbers(keys, len(partials.low))
+        watermark = self._core.progress.watermark
         taken = np.zeros(len(numbers), np.bool_)
         for each in self.slices or ():
             # Windows that were added later are kept apart, and have edges of their own.
             low, high = each.shapes.interval(partials.low)
             taken |= each.take_partials(replace(partials, keys=numbers, low=low, high=high), watermark)
-        self._counts["rows"] += int(partials.count.sum())
-        self._counts["late"] += int(partials.count[partials.high <= watermark].sum())
-        self._counts["dropped"] += int(partials.count[~taken].sum())
+        rows = partials.count
+        self._state.count(int(rows.sum()), int(rows[partials.high <= watermark].sum()), int(rows[~taken].sum()))
+
+    def take_late(self) -> pa.Table:
+        """Return the rows that no window took, and forget them."""
+        late = self._state.late
+        self._state.late = LateRows(schema=late.schema)
+        return late.table()
 
     def emit(self, *, early: bool = False) -> pa.Table:
         """Return the windows that are due, or have changed since; `early` adds others that hold rows."""
-        out = self._table(self._emit(early))
-        self._release_keys()
+        out = self._core.table(self._core.emit(early=early))
+        self._core.release_keys()
         return out
 
-    def is_early(self) -> bool:
-        """Say whether early results are wanted now, and note that they are given."""
-        settled = self._require_settled()
-        return self.watermark is not None and settled.progress.is_early()
+    def begin_early(self) -> bool:
+        """Return whether early results are due, and begin the wait for the next ones if they are."""
+        return self.watermark is not None and self._core.progress.begin_early()
+
+    # ------------------------------------------------------------ state
+
+    def add(self, window: Window) -> int:
+        """Answer one more window from now on; return its window_id."""
+        return self._state.add(window)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is kept of any row: a new stream would go on just as well."""
-        return not any(len(each.held_keys()) for each in self._require_settled().strategies)
+        return not any(len(each.held_keys()) for each in self._core.strategies)
+
+    def metrics(self) -> dict[str, int | None]:
+        """Return counts of rows and of state; see `Stream.metrics`."""
+        return self._state.metrics()
+
+    def check(self) -> None:
+        """Raise `InvariantError` where the state contradicts itself."""
+        for each in self._core.strategies:
+            each.check()
 
     def save(self) -> Snapshot:
         """Return the whole state, slices by time: what is new since the last time is then together."""
-        snapshot = snapshots.state_of(self)
+        snapshot = snapshots.save(self._state)
         return replace(snapshot, arrays=by_time(snapshot.arrays))
 
     @classmethod
-    def load(cls, query: Query, schema: pa.Schema, snapshot: Snapshot, now: int = 0) -> ToldStream:
+    def load(cls, query: Query, schema: pa.Schema, snapshot: Snapshot, now: int = 0) -> DrivenStream:
         """Return a stream that goes on from a state that `save` returned, or that has its slices by key."""
         stream = cls(query, schema, now)
-        snapshots.load(stream, replace(snapshot, arrays=by_key(snapshot.arrays)))
+        snapshots.load(stream._state, replace(snapshot, arrays=by_key(snapshot.arrays)))
+        stream._core = stream._state.resolved
         return stream
+
+
+def mergeable_slices(strategies: Sequence[Strategy]) -> list[Slices] | None:
+    """Return strategies as slices that can be made elsewhere and merged here; None where one of them is none."""
+    found = [each for each in strategies if isinstance(each, Slices) and each.has_partials]
+    return found if len(found) == len(strategies) else None

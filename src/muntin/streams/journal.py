@@ -1,7 +1,7 @@
-"""Undoing what failed: a state that was saved once in a while, and what has happened since.
+"""Restore points of large states: a copy that is made once in a while, and the calls since then.
 
-Saving a whole state before each push would cost more than most pushes. So it is saved when as many rows have come as
-it is long; to go back, it is loaded and the pushes since then are taken once more.
+Copying a whole state before each push would cost more than most pushes. So it is copied when as many rows have come as
+it is long; to restore it, the copy is loaded and the calls since then are replayed. See `muntin.restoring`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from muntin.errors import AggregationOverflowError
+from muntin.restoring import RestorePoint
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import Array
@@ -31,7 +32,7 @@ class Kept(Protocol):
 
 
 class Journal:
-    """What was done to something since its state was last saved; nothing until it is first asked to undo."""
+    """The calls that changed a state since it was last copied; nothing until a restore point is first asked for."""
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
@@ -40,29 +41,29 @@ class Journal:
         self._rows = 0
 
     def note(self, rows: int, step: Callable[[], Any]) -> None:
-        """Note what was done, so that it can be done again, and how many rows it took."""
+        """Note a call that succeeded, so that it can be replayed, and how many rows it took."""
         if self._saved is not None:
             self._steps.append(step)
             self._rows += rows
 
-    def undo(self, size: int) -> Callable[[], None]:
-        """Return what brings back the state of now, which is so many slices long."""
+    def restore_point(self, size: int) -> RestorePoint:
+        """Return a callback that restores the current `size` slices. Amortised O(1) a row."""
         if self._saved is None or self._rows > max(_LEAST, size):
             self._saved, self._steps, self._rows = self._kept.save(), [], 0
         saved, count = self._saved, len(self._steps)
 
-        def back() -> None:
+        def restore() -> None:
             assert saved is not None
             self._kept.load(saved)
             for step in self._steps[:count]:
                 step()
             self._saved, self._steps = saved, self._steps[:count]
 
-        return back
+        return restore
 
 
 class Replayed(Strategy):
-    """A strategy that undoes what failed by doing once more what did not."""
+    """A strategy whose state is restored by replaying the calls that succeeded."""
 
     @abstractmethod
     def _take(self, batch: Batch, watermark: int) -> Array:
@@ -90,10 +91,10 @@ class Replayed(Strategy):
         self._journal.note(1, lambda: self._emit(watermark, horizon, early))
         return answers
 
-    def undo(self) -> Callable[[], None]:
-        """Return what brings back the state of now. Amortised O(1) a row."""
+    def restore_point(self) -> RestorePoint:
+        """Return a callback that restores the current state. Amortised O(1) a row."""
         metrics = self.metrics()
-        return self._journal.undo(metrics["slices"] + metrics["kept"])
+        return self._journal.restore_point(metrics["slices"] + metrics["kept"])
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

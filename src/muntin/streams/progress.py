@@ -1,36 +1,28 @@
-"""How far a stream has come: its watermark, by the rows, by what it is told, and by the clock."""
+"""How far a stream has come: its watermark, moved by rows, by whoever drives the stream, and by the clock."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import pyarrow as pa
-
-from muntin.durations import BEFORE_TIME, in_unit_of
-from muntin.errors import InvalidArgumentError
-from muntin.query.query import ProcessingTime, Query
-from muntin.types import ColumnType, column_type
-
-NANOSECONDS = column_type(pa.timestamp("ns"))
+from muntin.durations import BEFORE_TIME
+from muntin.query.timing import Timing
 
 
 class Progress:
     """Event time and processing time of one stream, in the unit of its time column and of its clock."""
 
-    def __init__(self, query: Query, time: ColumnType, clock: Callable[[], int]) -> None:
+    def __init__(self, timing: Timing, clock: Callable[[], int]) -> None:
+        self._timing = timing
         self._clock = clock
-        tick = time if time.family == "integer" else NANOSECONDS
-        self._per_tick = 1 if time.family == "integer" else in_unit_of(_one(time), NANOSECONDS, "a tick")
-        self.delay = in_unit_of(query.watermark, time, "watermark")
-        self._idle_after = _span(query.idle_timeout, tick, "idle_timeout")
-        early = query.emit_early
-        by_clock = isinstance(early, ProcessingTime)
-        self._early_by_clock = _span(early.duration, tick, "emit_early") if by_clock else None
-        self._early_by_rows = None if by_clock else _span(early, time, "emit_early")
         self.watermark = self.seen = self.horizon = BEFORE_TIME
-        self._came = 0  # when the last row came, by the clock
-        self._early = 0 if self._early_by_clock is None else self.now()
-        self._early_is_set = self._early_by_clock is not None
+        self._last_row = 0  # when the last row came, by the clock
+        self._early_is_set = timing.early_by_clock is not None
+        self._early = self.now() if self._early_is_set else 0  # when early results were last emitted
+
+    @property
+    def delay(self) -> int:
+        """How far the watermark is behind the greatest time seen."""
+        return self._timing.delay
 
     def now(self) -> int:
         """Return the clock's time."""
@@ -38,39 +30,41 @@ class Progress:
 
     def time_of_rows(self) -> int:
         """Return the clock's time in the unit of the times, for rows that have none."""
-        return self.now() // self._per_tick
+        return self.now() // self._timing.clock_per_tick
 
-    def reached(self, latest: int) -> None:
-        """Note that rows have come, the latest of this time."""
+    def see(self, latest: int) -> None:
+        """Move on to the latest time of rows that have come."""
         self.seen = max(self.seen, latest)
-        self.told(self.seen - self.delay, self.seen)
-        if self._idle_after is not None:
-            self._came = self.now()
-        if self._early_by_rows is not None and not self._early_is_set:
+        self.set_watermark(self.seen - self.delay, self.seen)
+        if self._timing.idle_after is not None:
+            self._last_row = self.now()
+        if self._timing.early_by_time is not None and not self._early_is_set:
             self._early, self._early_is_set = self.seen, True
 
-    def told(self, watermark: int, horizon: int) -> None:
-        """Move the watermark on, and the greatest time known of."""
+    def set_watermark(self, watermark: int, horizon: int) -> None:
+        """Move the watermark and the greatest time known of; neither goes back."""
         self.watermark = max(self.watermark, watermark)
         self.horizon = max(self.horizon, horizon)
 
-    def is_idle(self) -> bool:
-        """Say whether no row has come for so long that the watermark went on with the clock; it does."""
-        if self._idle_after is None or self.seen == BEFORE_TIME:
+    def follow_clock(self) -> bool:
+        """Move the watermark of an idle stream with the clock; return whether it moved."""
+        timing = self._timing
+        if timing.idle_after is None or self.seen == BEFORE_TIME:
             return False
-        waited = self.now() - self._came
-        watermark = self.seen - self.delay + waited // self._per_tick
-        if waited < self._idle_after or watermark <= self.watermark:
+        waited = self.now() - self._last_row
+        watermark = self.seen - self.delay + waited // timing.clock_per_tick
+        if waited < timing.idle_after or watermark <= self.watermark:
             return False
-        self.told(watermark, watermark)
+        self.set_watermark(watermark, watermark)
         return True
 
-    def is_early(self) -> bool:
-        """Say whether early results are wanted now, and note that they are given."""
-        if self._early_by_clock is not None:
-            at, span = self.now(), self._early_by_clock
-        elif self._early_by_rows is not None and self._early_is_set:
-            at, span = self.seen, self._early_by_rows
+    def begin_early(self) -> bool:
+        """Return whether early results are due, and begin the wait for the next ones if they are."""
+        timing = self._timing
+        if timing.early_by_clock is not None:
+            at, span = self.now(), timing.early_by_clock
+        elif timing.early_by_time is not None and self._early_is_set:
+            at, span = self.seen, timing.early_by_time
         else:
             return False
         if at - self._early < span:
@@ -80,25 +74,14 @@ class Progress:
 
     def save(self) -> dict[str, int]:
         """Return the state as numbers by name."""
-        names = ("watermark", "seen", "horizon", "_came", "_early", "_early_is_set")
+        names = ("watermark", "seen", "horizon", "_last_row", "_early", "_early_is_set")
         return {name.removeprefix("_"): int(getattr(self, name)) for name in names}
 
     def load(self, state: Mapping[str, int]) -> None:
-        """Replace the state."""
+        """Replace the state by one that `save` returned."""
         self.watermark, self.seen, self.horizon = (state[name] for name in ("watermark", "seen", "horizon"))
-        self._came, self._early, self._early_is_set = state["came"], state["early"], bool(state["early_is_set"])
-
-
-def _span(duration: object, unit: ColumnType, what: str) -> int | None:
-    if duration is None:
-        return None
-    span = in_unit_of(duration, unit, what)
-    if span <= 0:
-        raise InvalidArgumentError(f"{what} is {duration!r}; it must be positive")
-    return span
-
-
-def _one(time: ColumnType) -> str:
-    assert time.logical is not None
-    unit = "day" if pa.types.is_date32(time.logical) else getattr(time.logical, "unit", "ms")
-    return f"1 {({'s': 'second', 'ms': 'millisecond', 'us': 'microsecond', 'ns': 'nanosecond'}).get(unit, unit)}"
+        self._last_row, self._early, self._early_is_set = (
+            state["last_row"],
+            state["early"],
+            bool(state["early_is_set"]),
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,15 +14,16 @@ from muntin.errors import SnapshotError
 from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot
-from muntin.streams.plan import STRATEGIES, name_of
+from muntin.streams.core import StreamCore
+from muntin.streams.plan import STRATEGIES
+from muntin.streams.state import LateRows, StreamState
 from muntin.streams.strategy import Strategy
 from muntin.tables.answers import as_bytes, from_bytes
 from muntin.types import Array
 
-if TYPE_CHECKING:
-    from muntin.streams.stream import Stream
-
 KIND = "stream"
+VERSION = 2
+"""Of what a stream's snapshot holds; those of other versions are refused. 1 had no version in its header."""
 
 
 def facts(query: Query) -> dict[str, str]:
@@ -46,90 +47,93 @@ def fingerprint(asked: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
-def save(stream: Stream) -> bytes:
-    """Return a stream as bytes."""
-    return state_of(stream).encode()
-
-
-def state_of(stream: Stream) -> Snapshot:
+def save(state: StreamState) -> Snapshot:
     """Return all that a stream holds."""
-    asked = facts(stream._query)
+    asked = facts(state.query)
     header: dict[str, Any] = {
         "kind": KIND,
+        "version": VERSION,
         "query": asked,
-        "closed": stream._closed,
-        "counts": stream._counts,
-        "told": stream._told,
-        "windows": list(stream._windows),
-        "complete_from": {str(key): value for key, value in stream._complete_from.items()},
-        "settled": None,
+        "closed": state.closed,
+        "counts": state.counts,
+        "first_watermark": state.first_watermark,
+        "windows": list(state.windows),
+        "complete_from": {str(key): value for key, value in state.complete_from.items()},
+        "core": None,
     }
-    arrays = {"late": as_bytes(stream.late)}
+    arrays = {"late": as_bytes(state.late.table())}
     schema: list[tuple[str, pa.DataType | None]] = []
-    settled = stream._settled
-    if settled is not None:
-        header["settled"] = {
-            "strategies": [{"name": name_of(each), "windows": list(each.plan.windows)} for each in settled.strategies],
-            "progress": settled.progress.save(),
-            "columns": list(settled.types.columns),
+    core = state.core
+    if core is not None:
+        types = core.types
+        header["core"] = {
+            "strategies": core.groups(),
+            "progress": core.progress.save(),
+            "columns": list(types.columns),
         }
-        schema = [(f"time {settled.query.time}", settled.plan.time_type.logical)]
-        schema += [(f"column {name}", kind.logical) for name, kind in settled.types.columns.items()]
-        schema += [(f"key {name}", kind) for name, kind in settled.types.keys.items()]
-        arrays |= {f"keys.{name}": array for name, array in settled.keys.save().items()}
-        for i, each in enumerate(settled.strategies):
+        schema = [(f"time {state.query.time}", types.time.logical)]
+        schema += [(f"column {name}", kind.logical) for name, kind in types.columns.items()]
+        schema += [(f"key {name}", kind) for name, kind in types.keys.items()]
+        arrays |= {f"keys.{name}": array for name, array in core.keys.save().items()}
+        for i, each in enumerate(core.strategies):
             arrays |= {f"{i}.{name}": array for name, array in each.save().items()}
     return Snapshot(header, schema, fingerprint(asked), arrays)
 
 
-def restore(stream: Stream, data: bytes) -> None:
-    """Bring a stream that was just made to where one was that was saved."""
-    load(stream, Snapshot.decode(data))
-
-
-def load(stream: Stream, snapshot: Snapshot) -> None:
+def load(state: StreamState, snapshot: Snapshot) -> None:
     """Bring a stream that was just made to where one was whose state this is."""
-    from muntin.streams.stream import _Settled
-
     header = snapshot.header
-    if header.get("kind") != KIND:
-        raise SnapshotError("the snapshot is not of a stream, but of an aggregator; its own class restores it")
-    _require_same(header["query"], facts(stream._query))
-    stream._closed = header["closed"]
-    stream._counts = dict(header["counts"])
-    stream._told = header["told"]
-    stream._windows = {i: stream._query.windows[i] for i in header["windows"]}
-    stream._complete_from = {int(key): value for key, value in header["complete_from"].items()}
+    _require_readable(header)
+    _require_same(header["query"], facts(state.query))
     late = from_bytes(snapshot.arrays["late"])
-    stream._late = [late] if late.num_rows else []
-    stream._late_schema = late.schema if late.num_columns else None
-    if header["settled"] is None:
-        return
-    kinds = dict(snapshot.schema)
-    known = header["settled"]
+    state.closed = header["closed"]
+    state.counts = dict(header["counts"])
+    state.first_watermark = header["first_watermark"]
+    state.windows = {i: state.query.windows[i] for i in header["windows"]}
+    state.complete_from = {int(key): value for key, value in header["complete_from"].items()}
+    state.late = LateRows((late,) if late.num_rows else (), late.schema if late.num_columns else None)
+    if header["core"] is not None:
+        state.core = _core(state, snapshot)
+
+
+def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
+    query, kinds, known = state.query, dict(snapshot.schema), snapshot.header["core"]
     types = Types(
         columns={name: type_of_values(kinds[f"column {name}"]) for name in known["columns"]},
-        keys={name: kinds[f"key {name}"] for name in stream._query.key},
-        time=type_of_values(kinds[f"time {stream._query.time}"]),
+        keys={name: kinds[f"key {name}"] for name in query.key},
+        time=type_of_values(kinds[f"time {query.time}"]),
     )
-    settled = _Settled(stream._query, stream._windows, types, stream._forced, stream._clock)
-    names = [each["name"] for each in known["strategies"]]
-    if stream._forced.strategy not in ("auto", *names):
-        kept = ", ".join(names)
+    core = StreamCore(query, state.windows, types, state.forced, state.clock)
+    _require_strategies([each["name"] for each in known["strategies"]], state.forced.strategy)
+    core.regroup(known["strategies"])
+    core.progress.load(known["progress"])
+    core.keys.load(_under("keys.", snapshot.arrays))
+    for i, each in enumerate(core.strategies):
+        saved = _under(f"{i}.", snapshot.arrays)
+        _require_kept_alike(each, saved)
+        each.load(saved)
+    return core
+
+
+def _require_readable(header: Mapping[str, Any]) -> None:
+    if header.get("kind") != KIND:
+        raise SnapshotError("the snapshot is not of a stream, but of an aggregator; its own class restores it")
+    version = header.get("version", 1)
+    if version != VERSION:
         raise SnapshotError(
-            f"the snapshot was kept by {kept}, not by {stream._forced.strategy}; restore it with strategy='auto'"
+            f"the snapshot of a stream has version {version}, and this version of muntin reads version {VERSION}; let "
+            "the one that wrote it finish the stream, or push its rows again"
+        )
+
+
+def _require_strategies(names: list[str], forced: str) -> None:
+    if forced not in ("auto", *names):
+        raise SnapshotError(
+            f"the snapshot was kept by {', '.join(names)}, not by {forced}; restore it with strategy='auto'"
         )
     unknown = [name for name in names if name not in STRATEGIES]
     if unknown:
         raise SnapshotError(f"the snapshot was kept by {unknown[0]}, which this version of muntin does not know")
-    settled.kept_by(known["strategies"])
-    settled.progress.load(known["progress"])
-    settled.keys.load(_under("keys.", snapshot.arrays))
-    for i, each in enumerate(settled.strategies):
-        saved = _under(f"{i}.", snapshot.arrays)
-        _require_kept_alike(each, saved)
-        each.load(saved)
-    stream._settled = settled
 
 
 def _require_same(saved: dict[str, str], asked: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ into tables; a strategy keeps what its windows need of the rows, and knows nothi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ from muntin.aggregators.choose import Chosen
 from muntin.columns import Column
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
+from muntin.restoring import RestorePoint
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
@@ -83,8 +84,8 @@ class Strategy(ABC):
         """Whether taking rows or answering windows can raise an error, as a user's own functions may."""
         return True
 
-    def undo(self) -> Callable[[], None]:
-        """Return what brings back the state of now, should what comes next fail."""
+    def restore_point(self) -> RestorePoint:
+        """Return a callback that restores the current state."""
         state = self.save()
         return lambda: self.load(state)
 

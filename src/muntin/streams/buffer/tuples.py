@@ -6,7 +6,7 @@ definitions; each remembers which of its rows it refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.query.plan import Plan
+from muntin.restoring import RestorePoint
 from muntin.streams.buffer.said import Said, compare
 from muntin.streams.decisions import ROWS
 from muntin.streams.strategy import Batch, Strategy
@@ -145,15 +146,15 @@ class Tuples(Strategy):
         self.plan = plan
         self._wake_at(np.flatnonzero(self._wake < _NEVER), BEFORE_TIME)
 
-    def undo(self) -> Callable[[], None]:
-        """Return what brings back the state of now, and the definitions."""
+    def restore_point(self) -> RestorePoint:
+        """Return a callback that restores the current rows and definitions."""
         state, parts, plan = self.save(), self._parts, self.plan
 
-        def back() -> None:
+        def restore() -> None:
             self._parts, self.plan = parts, plan
             self.load(state)
 
-        return back
+        return restore
 
     def held_keys(self) -> Array:
         """Return the numbers of the keys of which anything is kept, ascending."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from muntin.arrays.results import to_arrow
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
+from muntin.restoring import RestorePoint
 from muntin.streams.blocks import MERGES, SLICES
 from muntin.streams.decisions import ROWS, WHOLE, Decisions, Facts, decide
 from muntin.streams.journal import Journal, Replayed
@@ -284,22 +285,18 @@ class Slices(Replayed):
             retracted=np.full(count, retracted),
         )
 
-    def undo(self) -> Callable[[], None]:
-        """Return what brings back the state of now, and the definitions. Amortised O(1) a row: see journal.py."""
-        undo, plan, shapes, journal = (
-            self._journal.undo(int(self.sets[0].marks[SLICES])),
-            self.plan,
-            self.shapes,
-            self._journal,
-        )
+    def restore_point(self) -> RestorePoint:
+        """Return a callback that restores the current slices and definitions. Amortised O(1) a row: see journal.py."""
+        restore_slices = self._journal.restore_point(int(self.sets[0].marks[SLICES]))
+        plan, shapes, journal = self.plan, self.shapes, self._journal
 
-        def back() -> None:
+        def restore() -> None:
             self.plan, self.shapes, self._journal = plan, shapes, journal
             for each in self.sets:
                 each.reshape(shapes)
-            undo()
+            restore_slices()
 
-        return back
+        return restore
 
     @property
     def may_fail(self) -> bool:

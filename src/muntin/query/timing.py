@@ -1,0 +1,70 @@
+"""The durations of a query's streams, in the unit of the time column or of the clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from muntin.durations import in_unit_of
+from muntin.errors import InvalidArgumentError
+from muntin.query.query import ProcessingTime, Query
+from muntin.types import ColumnType, column_type
+
+NANOSECONDS = column_type(pa.timestamp("ns"))
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When a stream's watermark moves, and when results are early.
+
+    The clock counts nanoseconds; where times are integers, of which nobody knows the unit, it counts those.
+    """
+
+    delay: int
+    """How far the watermark is behind the greatest time seen."""
+    idle_after: int | None
+    """After how long without rows the watermark follows the clock."""
+    early_by_time: int | None
+    """The event time between early results."""
+    early_by_clock: int | None
+    """The clock's time between early results."""
+    clock_per_tick: int
+    """What the clock counts in one unit of the time column."""
+
+    @classmethod
+    def of(cls, query: Query, time: ColumnType) -> Timing:
+        """Return the durations of a query; refuse those that do not fit the unit of its times. O(1).
+
+        >>> from muntin import Query, agg, window
+        >>> query = Query(window.tumbling("1 hour"), {"n": agg.count()}, watermark="10 seconds", emit_early="1 minute")
+        >>> timing = Timing.of(query, column_type(pa.timestamp("s")))
+        >>> timing.delay, timing.early_by_time, timing.clock_per_tick
+        (10, 60, 1000000000)
+        """
+        by_number = time.family == "integer"
+        clock = time if by_number else NANOSECONDS
+        early = query.emit_early
+        by_clock = isinstance(early, ProcessingTime)
+        return cls(
+            delay=in_unit_of(query.watermark, time, "watermark"),
+            idle_after=_positive(query.idle_timeout, clock, "idle_timeout"),
+            early_by_time=None if by_clock else _positive(early, time, "emit_early"),
+            early_by_clock=_positive(early.duration, clock, "emit_early") if by_clock else None,
+            clock_per_tick=1 if by_number else in_unit_of(_one(time), NANOSECONDS, "a tick"),
+        )
+
+
+def _positive(duration: object, unit: ColumnType, what: str) -> int | None:
+    if duration is None:
+        return None
+    span = in_unit_of(duration, unit, what)
+    if span <= 0:
+        raise InvalidArgumentError(f"{what} is {duration!r}; it must be positive")
+    return span
+
+
+def _one(time: ColumnType) -> str:
+    assert time.logical is not None
+    unit = "day" if pa.types.is_date32(time.logical) else getattr(time.logical, "unit", "ms")
+    return f"1 {({'s': 'second', 'ms': 'millisecond', 'us': 'microsecond', 'ns': 'nanosecond'}).get(unit, unit)}"

@@ -1,0 +1,191 @@
+"""What a stream has once the types of its columns are resolved: keys, strategies, the watermark, tables of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.columns import pick
+from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.keys.table import KeyTable
+from muntin.query.plan import Plan, Types, resolve
+from muntin.query.query import Query
+from muntin.query.timing import Timing
+from muntin.restoring import RestorePoint
+from muntin.streams.plan import STRATEGIES, Forced, chosen_for, name_of, strategies_for
+from muntin.streams.progress import Progress
+from muntin.streams.reading import cast_safely, read_column, read_times
+from muntin.streams.strategy import Batch, Strategy
+from muntin.tables.answers import Answers, AnswerTables
+from muntin.tables.run import reach_of, require_order
+from muntin.types import Array
+from muntin.windows.base import Window
+
+_FEW_KEYS = 64
+
+
+class StreamCore:
+    """The resolved part of a stream: it takes rows, moves the watermark, and answers the windows that are due."""
+
+    def __init__(
+        self,
+        query: Query,
+        windows: Mapping[int, Window],
+        types: Types,
+        forced: Forced,
+        clock: Callable[[], int],
+    ) -> None:
+        self.query = query
+        self.types = types
+        self.forced = forced
+        self.plan = resolve(query, types, windows)
+        self._reach = reach_of(self.plan.windows.values())
+        self.progress = Progress(Timing.of(query, types.time), clock)
+        self.tables = AnswerTables(self.plan)
+        self.keys = KeyTable(list(types.keys.values()))
+        self.strategies: list[Strategy] = strategies_for(self.plan, forced)
+        self._crowd = _FEW_KEYS
+
+    # ------------------------------------------------------------ rows in, windows out
+
+    def read(self, data: pa.Table, arrived: int) -> Batch:
+        """Return a table's rows as strategies take them; refuse what does not fit. `arrived` rows came before."""
+        columns = {name: read_column(data, name, kind) for name, kind in self.types.columns.items()}
+        keys = [cast_safely(pick(data, name, data.column_names), kind, name) for name, kind in self.types.keys.items()]
+        times = self._times(data)
+        if self.query.ordered:
+            require_order(times, self.query.time, after=self.progress.seen)
+        return Batch(self.keys.numbers(keys, data.num_rows), times, columns, arrived)
+
+    def _times(self, data: pa.Table) -> Array:
+        if self.query.time is None:
+            return np.full(data.num_rows, self.progress.time_of_rows(), np.int64)
+        return read_times(data, self.query.time, self.types.time, self._reach)
+
+    def take(self, batch: Batch) -> Array:
+        """Give rows to all strategies; return which of them some window took."""
+        taken = np.zeros(len(batch.times), np.bool_)
+        for each in self.strategies:
+            taken |= each.take(batch, self.progress.watermark)
+        return taken
+
+    def emit(self, *, early: bool = False) -> list[Answers]:
+        """Return the windows that are due at the watermark, or have changed since they were emitted."""
+        return self._emit(self.progress.watermark, early)
+
+    def close(self) -> list[Answers]:
+        """Return all windows that are left."""
+        return self._emit(END_OF_TIME, early=False)
+
+    def _emit(self, watermark: int, early: bool) -> list[Answers]:
+        horizon = self.progress.horizon
+        return [answers for each in self.strategies for answers in each.emit(watermark, horizon, early=early)]
+
+    def table(self, answers: Sequence[Answers]) -> pa.Table:
+        """Return answers as a table."""
+        return self.tables.table(answers, self.keys.take).combine_chunks()
+
+    def release_keys(self) -> None:
+        """Forget keys of which no strategy holds anything, whenever there are twice as many as there were."""
+        if not self.types.keys or len(self.keys) < 2 * self._crowd:
+            return
+        held = np.unique(np.concatenate([each.held_keys() for each in self.strategies]))
+        idle = np.setdiff1d(self.keys.in_use(), held, assume_unique=True)
+        if len(idle):
+            self.keys.release(idle)
+        self._crowd = max(_FEW_KEYS, len(held))
+
+    # ------------------------------------------------------------ windows that come and go
+
+    def add(self, query: Query, window_id: int, window: Window) -> int | None:
+        """Answer one more window; return the time from which on it is complete, None if it has all rows."""
+        missing = [name for name in window.columns if name not in self.types.columns]
+        if missing:
+            raise InvalidArgumentError(
+                f"{window!r} reads the column {missing[0]!r}, which nothing in this stream has read so far"
+            )
+        resolved = window.resolve(self.types.time)
+        plan = _with(self.plan, window_id, resolved)
+        complete_from = self._complete_from(plan, window_id, resolved)
+        self.query = query
+        self._follow(plan)
+        return complete_from
+
+    def _complete_from(self, plan: Plan, window_id: int, window: Window) -> int | None:
+        held_from = self._give(plan, window_id, window)
+        if held_from == BEFORE_TIME:
+            return None
+        return held_from + window.lead_in
+
+    def _give(self, plan: Plan, window_id: int, window: Window) -> int:
+        """Give a window to a strategy that can take it on, or to one of its own, which begins with the next row.
+
+        Returns the time from which on that has all rows.
+        """
+        for each in self.strategies:
+            try:
+                return each.add(window_id, window, _with(each.plan, window_id, window))
+            except UnsupportedOperationError:
+                continue
+        alone = replace(plan, windows={window_id: window})
+        able = chosen_for(alone, self.forced.strategy)  # the one that was asked for, where that can answer it
+        self.strategies = [*self.strategies, *strategies_for(alone, replace(self.forced, strategy=able))]
+        return self.progress.seen if self.progress.seen == BEFORE_TIME else self.progress.seen + 1
+
+    def remove(self, window_id: int) -> None:
+        """Answer a window no more."""
+        kept = []
+        for each in self.strategies:
+            if window_id not in each.plan.windows:
+                kept.append(each)
+            elif len(each.plan.windows) > 1:
+                each.remove(window_id, _without(each.plan, window_id))
+                kept.append(each)
+        self.strategies = kept
+        self.plan = _without(self.plan, window_id)  # the columns of answers stay
+
+    def _follow(self, plan: Plan) -> None:
+        self.plan, self._reach, self.tables = plan, reach_of(plan.windows.values()), AnswerTables(plan)
+
+    # ------------------------------------------------------------ state
+
+    def restore_point(self) -> RestorePoint:
+        """Return a callback that restores the current state."""
+        # What cannot fail changes nothing when something else is refused: rows are looked at before any of it is kept.
+        may_fail = any(each.may_fail for each in self.strategies)
+        parts = [each.restore_point() for each in self.strategies] if may_fail else []
+        parts.append(self.keys.restore_point())
+        mine, progress = dict(vars(self)), self.progress.save()
+
+        def restore() -> None:
+            self.__dict__.update(mine)
+            self.progress.load(progress)
+            for each in parts:
+                each()
+
+        return restore
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Return which strategy answers which windows, as `regroup` takes it."""
+        return [{"name": name_of(each), "windows": list(each.plan.windows)} for each in self.strategies]
+
+    def regroup(self, groups: Sequence[Mapping[str, Any]]) -> None:
+        """Make the strategies of a snapshot, whatever would be chosen now. They are empty."""
+        plan = replace(self.plan, merge=self.forced.merge)
+        self.strategies = [
+            STRATEGIES[each["name"]](replace(plan, windows={i: plan.windows[i] for i in each["windows"]}))
+            for each in groups
+        ]
+
+
+def _with(plan: Plan, window_id: int, window: Window) -> Plan:
+    return replace(plan, windows={**plan.windows, window_id: window})
+
+
+def _without(plan: Plan, window_id: int) -> Plan:
+    return replace(plan, windows={i: each for i, each in plan.windows.items() if i != window_id})

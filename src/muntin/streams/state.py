@@ -1,0 +1,143 @@
+"""All that a stream holds: what `Stream` and `DrivenStream` work on, and what a snapshot keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.durations import BEFORE_TIME
+from muntin.query.plan import Types
+from muntin.query.query import Query
+from muntin.restoring import RestorePoint
+from muntin.streams.core import StreamCore
+from muntin.streams.plan import Forced
+from muntin.types import Array
+from muntin.windows.base import Window
+
+
+@dataclass(frozen=True)
+class LateRows:
+    """Rows that no window took, in the order of arrival."""
+
+    tables: tuple[pa.Table, ...] = ()
+    schema: pa.Schema | None = None
+    """The columns of all rows that were pushed; None before the first."""
+
+    def table(self) -> pa.Table:
+        """Return them as one table. O(rows)."""
+        if not self.tables:
+            return pa.table({}) if self.schema is None else self.schema.empty_table()
+        return pa.concat_tables(self.tables, promote_options="permissive").combine_chunks()
+
+    def with_rows(self, data: pa.Table, late: Array) -> LateRows:
+        """Return these and those of a table that are late. O(rows)."""
+        more = (data.filter(pa.array(late)),) if late.any() else ()
+        return LateRows((*self.tables, *more), self.schema or data.schema)
+
+
+@dataclass
+class StreamState:
+    """A query over rows that keep coming, from before the first row on."""
+
+    query: Query
+    forced: Forced
+    clock: Callable[[], int]
+    windows: dict[int, Window]
+    """The windows that are answered, as they were written, by their window_id."""
+    core: StreamCore | None = None
+    """None before the first row, which resolves the types of the columns."""
+    first_watermark: int | None = None
+    """A watermark that was set before the first row."""
+    closed: bool = False
+    counts: dict[str, int] = field(default_factory=lambda: {"rows": 0, "late": 0, "dropped": 0})
+    late: LateRows = field(default_factory=LateRows)
+    complete_from: dict[int, int | None] = field(default_factory=dict)
+
+    @property
+    def resolved(self) -> StreamCore:
+        """The core, where the types of the columns are known to be resolved."""
+        assert self.core is not None
+        return self.core
+
+    def resolve(self, schema: pa.Schema) -> StreamCore:
+        """Resolve the types of the columns, unless they are; return the core."""
+        if self.core is None:
+            types = Types.of(self.query, schema)
+            self.core = StreamCore(self.query, self.windows, types, self.forced, self.clock)
+            if self.first_watermark is not None:
+                self.core.progress.set_watermark(self.first_watermark, self.first_watermark)
+        return self.core
+
+    # ------------------------------------------------------------ rows
+
+    def take(self, data: pa.Table) -> int:
+        """Take rows, judged by the watermark; count and keep the late ones. Return the latest time."""
+        core = self.resolved
+        batch = core.read(data, self.counts["rows"])
+        taken = core.take(batch)
+        behind = np.count_nonzero(batch.times < core.progress.watermark)
+        self.count(data.num_rows, int(behind), int(np.count_nonzero(~taken)))
+        self.late = self.late.with_rows(data, ~taken)
+        return int(batch.times.max(initial=BEFORE_TIME))
+
+    def count(self, rows: int, late: int, dropped: int) -> None:
+        """Count rows: those that came, those behind the watermark, those that no window took."""
+        self.counts["rows"] += rows
+        self.counts["late"] += late
+        self.counts["dropped"] += dropped
+
+    # ------------------------------------------------------------ windows that come and go
+
+    def add(self, window: Window) -> int:
+        """Answer one more window from now on; return its window_id."""
+        window_id = len(self.query.windows)
+        query = replace(self.query, windows=(*self.query.windows, window))
+        if self.core is not None:
+            self.complete_from[window_id] = self.core.add(query, window_id, window)
+        self.query = query
+        self.windows[window_id] = window
+        return window_id
+
+    def remove(self, window_id: int) -> None:
+        """Answer a window no more."""
+        if self.core is not None:
+            self.core.remove(window_id)
+        del self.windows[window_id]
+
+    # ------------------------------------------------------------ what is known of it
+
+    @property
+    def watermark(self) -> int | None:
+        """The watermark; None where there is none yet."""
+        if self.core is None:
+            return self.first_watermark
+        reached = self.core.progress.watermark
+        return None if reached == BEFORE_TIME else reached
+
+    def metrics(self) -> dict[str, int | None]:
+        """Return the counts of rows, and of all that is held."""
+        totals = dict.fromkeys(("slices", "splits", "merges", "kept", "keys", "bytes"), 0)
+        if self.core is not None:
+            for each in self.core.strategies:
+                for name, count in each.metrics().items():
+                    totals[name] = totals.get(name, 0) + count
+            totals["keys"] = len(self.core.keys)
+            totals["bytes"] += self.core.keys.nbytes
+        return {**self.counts, **totals, "watermark": self.watermark}
+
+    def restore_point(self) -> RestorePoint:
+        """Return a callback that restores the current state."""
+        copied: dict[str, Any] = {name: dict(getattr(self, name)) for name in ("windows", "counts", "complete_from")}
+        mine = {**vars(self), **copied}
+        restore_core = None if self.core is None else self.core.restore_point()
+
+        def restore() -> None:
+            self.__dict__.update(mine)
+            if restore_core is not None:
+                restore_core()
+
+        return restore

@@ -11,15 +11,9 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.core.extending import intrinsic, overload
 
-from muntin.kernels import runtime
+from muntin.kernels import mixing, runtime
 
-
-@njit(nogil=True)
-def _mix(bits: Any) -> Any:
-    bits = bits + np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+_mix = njit(nogil=True)(mixing.mix)
 
 
 @overload(runtime.hash64)

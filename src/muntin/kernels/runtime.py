@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.kernels.mixing import mix_integer
 from muntin.types import Array
 
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -28,15 +29,7 @@ def hash64(value: Any) -> int:
     number: Any = value
     whole = isinstance(number, int | np.integer | np.bool_) or (number == np.floor(number) and abs(number) < 2**63)
     bits = int(number) & _MASK if whole else int(np.float64(number).view(np.uint64))
-    return _mix(bits)
-
-
-def _mix(bits: int) -> int:
-    """Return the finalizer of the splitmix64 generator."""
-    bits = (bits + 0x9E3779B97F4A7C15) & _MASK
-    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _MASK
-    return bits ^ (bits >> 31)
+    return mix_integer(bits)
 
 
 def hash_position(value: Any, which: int, size: int) -> int:
@@ -46,7 +39,7 @@ def hash_position(value: Any, which: int, size: int) -> int:
     True
     """
     bits = hash64(value)
-    return (bits if which == 0 else _mix((bits + which) & _MASK)) % size
+    return (bits if which == 0 else mix_integer((bits + which) & _MASK)) % size
 
 
 def hash_rank(value: Any, skip: int) -> int:

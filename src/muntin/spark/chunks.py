@@ -10,13 +10,13 @@ import hashlib
 
 import numpy as np
 
+from muntin.kernels.mixing import GOLDEN
 from muntin.snapshots import Snapshot, sizes
 
 LEAST, MOST = 1 << 17, 1 << 20
 """The bytes of a chunk: at least and at most, but for the last one."""
 _ONE_IN = 1 << 14
 """About one in so many words of 8 bytes ends a chunk: 128 KiB past the least."""
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def cut(data: bytes) -> list[bytes]:
@@ -31,8 +31,8 @@ def cut(data: bytes) -> list[bytes]:
         return [data] if data else []
     words = np.frombuffer(data, np.uint64, len(data) // 8)
     # Two neighbours: a single number may be the same everywhere, as the count of a slice.
-    mixed = (words[1:] * _MIX) ^ (words[:-1] >> np.uint64(7))
-    ends = (np.flatnonzero(mixed * _MIX < np.uint64(2**64 // _ONE_IN)) + 2) * 8
+    mixed = (words[1:] * GOLDEN) ^ (words[:-1] >> np.uint64(7))
+    ends = (np.flatnonzero(mixed * GOLDEN < np.uint64(2**64 // _ONE_IN)) + 2) * 8
     pieces, begin, at = [], 0, 0
     while begin < len(data):
         at = int(np.searchsorted(ends, begin + LEAST))

@@ -21,6 +21,7 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States
 from muntin.aggregators.stored.names import Name
 from muntin.errors import DamagedChunkError
+from muntin.kernels.mixing import GOLDEN, mix
 from muntin.objects import decode_objects, encode_objects
 from muntin.types import OBJECT, Array
 
@@ -106,8 +107,5 @@ def _weights(count: int) -> Array:
 @functools.cache
 def _table(bits: int) -> Array:
     """Return an odd number for each of 2^bits places, by splitmix64: a generator that is a function of the place."""
-    with np.errstate(over="ignore"):
-        mixed = np.arange(1, (1 << bits) + 1, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)
+    odd: Array = mix(np.arange(1 << bits, dtype="u8") * GOLDEN) | np.uint64(1)
+    return odd

@@ -19,6 +19,7 @@ from muntin.arrays.runner import windows_of_rows
 from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
+from muntin.kernels.mixing import mix
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
 from muntin.streams.buffer.said import Said, compare
@@ -287,7 +288,7 @@ class _Part:
     def _described(self, windows: Windows, rows: HeldRows, which: Array) -> Said:
         found = windows.found
         numbers = rows.numbers if found.members is None else rows.numbers[found.members]
-        total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(_mixed(numbers), dtype=np.uint64)))
+        total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(mix(numbers.astype(np.uint64)), dtype=np.uint64)))
         nothing = np.zeros(len(found.first), np.int64)
         low, high = found.rows or found.values or (nothing, nothing)
         count = len(which)
@@ -385,11 +386,3 @@ class _Part:
 def _last_chance(said: Said) -> Array:
     """Return when what was said of windows is final: when they are due; if retracted, when they would have been."""
     return np.where(said.retracted, np.minimum(said.due, said.end), said.due)
-
-
-def _mixed(numbers: Array) -> Array:
-    """Return numbers whose sums tell sets apart: each one scattered over 64 bits."""
-    mixed = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))

@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test redis lint bench docs clean
+.PHONY: help run test quick redis lint bench docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-6s %s\n", $$1, $$2 }'
@@ -18,6 +18,9 @@ run: $(VENV)/.installed-demo ## See it at work: a streaming query on Spark over 
 
 test: $(VENV)/.installed-test redis ## Run all tests and doctests
 	$(BIN)/python -m pytest
+
+quick: $(VENV)/.installed-test ## Run what takes a minute: plain kernels, few random examples, no Spark, no servers
+	MUNTIN_QUICK=1 $(BIN)/python -m pytest -m 'not slow'
 
 # The store Redis is tested with a real server: found, or installed where that is allowed. Without it those tests fail.
 APT := apt-get install --yes --quiet --no-install-recommends redis-server

@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-
-from muntin.kernels.cache import uncompiled
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from sampling import QUICK, examples  # noqa: E402  # found by the line above
+
 PLAIN = {HERE / name for name in ("queries", "cli", "spark")}
 """Where whole queries are asked: with uncompiled kernels unless a test is marked, since each set of aggregates is
-compiled anew."""
+compiled by itself."""
+OUTSIDE = {"redis", "session", "spark"}
+"""Fixtures that start a server or Spark."""
 
-sys.path.insert(0, str(HERE))
+if QUICK:
+    os.environ["MUNTIN_UNCOMPILED"] = "1"  # read when muntin is imported
 sys.path.append(str(HERE.parent / "benchmarks"))  # last: its modules have names that tests may have, too
 import_module("rivals").register()
-settings.register_profile("muntin", deadline=None, print_blob=True)
+settings.register_profile(
+    "muntin",
+    deadline=None,
+    print_blob=True,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow],  # a busy machine is no reason to fail
+)
 settings.load_profile("muntin")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what starts a server or Spark, or is about compiled code."""
+    for item in items:
+        outside = OUTSIDE.intersection(getattr(item, "fixturenames", ()))
+        if outside or item.path.parent == HERE / "spark" or item.get_closest_marker("compiled"):
+            item.add_marker("slow")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _small() -> Iterator[None]:
+    """The tests' process compiles nothing itself: numba would never free the memory."""
+    from compiling import compiled_elsewhere
+
+    with compiled_elsewhere():
+        yield
 
 
 @pytest.fixture(autouse=True)
 def _plain(request: pytest.FixtureRequest) -> Iterator[None]:
+    from muntin.kernels.cache import uncompiled
+
     if request.path.parent not in PLAIN or request.node.get_closest_marker("compiled"):
         yield
         return

@@ -6,6 +6,7 @@ import pytest
 from cases import CASES, NOT_AGGREGATIONS, Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from muntin import agg
 from muntin.errors import LawError
@@ -20,7 +21,7 @@ def test_built_ins_on_generated_values(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.aggregation.columns], ids=str)
 def test_built_ins_on_given_values(case: Case) -> None:
     @given(st.lists(case.values, min_size=3))
-    @settings(max_examples=10, deadline=None)
+    @settings(max_examples=examples(10), deadline=None)
     def run(values: list[object]) -> None:
         laws.check(case.aggregation, values, rounds=10)
 

@@ -12,6 +12,7 @@ import pytest
 from cases import CASES, Case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from muntin import aggregators
 from muntin.aggregators.states import close
@@ -145,7 +146,7 @@ class FibaDriver(Driver):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_fiba_plain(case: Case) -> None:
     @given(steps(case.nullable), st.sampled_from([2, 4]))
-    @settings(RELAXED, max_examples=10)
+    @settings(RELAXED, max_examples=examples(10))
     def run(sequence: list[tuple[Any, ...]], arity: int) -> None:
         driver = FibaDriver(case, min_arity=arity, compiled=False)
         for step in sequence:
@@ -160,7 +161,7 @@ NAMES = [f"{kind.__name__}-{case}" for kind, case in PAIRS]
 @pytest.mark.parametrize(("kind", "case"), PAIRS, ids=NAMES)
 def test_plain(kind: type, case: Case) -> None:
     @given(steps(case.nullable))
-    @settings(RELAXED, max_examples=8 if kind in TREES else 25)
+    @settings(RELAXED, max_examples=examples(8 if kind in TREES else 25))
     def run(sequence: list[tuple[Any, ...]]) -> None:
         driver = Driver(kind, case.aggregation, check=True, compiled=False)
         for step in sequence:
@@ -181,7 +182,7 @@ SAMPLED = [pair for pair in PAIRS if is_sampled(*pair)]
 @pytest.mark.parametrize(("kind", "case"), SAMPLED, ids=[f"{kind.__name__}-{case}" for kind, case in SAMPLED])
 def test_compiled(kind: type, case: Case) -> None:
     @given(steps(case.nullable))
-    @settings(RELAXED, max_examples=15)
+    @settings(RELAXED, max_examples=examples(15))
     def run(sequence: list[tuple[Any, ...]]) -> None:
         driver = Driver(kind, case.aggregation, check=False)
         for step in sequence:
@@ -194,7 +195,7 @@ def test_compiled(kind: type, case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_aggregators_agree(case: Case) -> None:
     @given(steps(case.nullable))
-    @settings(RELAXED, max_examples=10)
+    @settings(RELAXED, max_examples=examples(10))
     def run(sequence: list[tuple[Any, ...]]) -> None:
         drivers = [Driver(kind, case.aggregation, False, compiled=False) for kind in IN_ORDER if works(kind, case)]
         for step in sequence:

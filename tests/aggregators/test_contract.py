@@ -14,6 +14,7 @@ import pytest
 from cases import CASES, Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from muntin import agg, aggregators
 from muntin.errors import (
@@ -288,7 +289,7 @@ def test_damaged_snapshots_are_refused(kind: Any) -> None:
     data = _window(kind, agg.sum("v"), [1.5, None, 3.0, 4.0]).snapshot()
 
     @given(st.integers(0, len(data) - 1), st.integers(1, 255))
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     def flip(at: int, bits: int) -> None:
         broken = bytearray(data)
         broken[at] ^= bits

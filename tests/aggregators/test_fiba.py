@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sampling import examples
 
 from muntin import agg, aggregators
 from muntin.aggregators.fiba.check import children
@@ -157,7 +158,7 @@ def test_state_machine(arity: int) -> None:
     kind = type(f"Machine{arity}", (Machine,), {"arity": arity})
     case = kind.TestCase
     case.settings = settings(
-        max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples(40), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
     )
     case().runTest()
 

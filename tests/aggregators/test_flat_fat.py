@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from sampling import examples
 
 from muntin import agg, aggregators
 from muntin.errors import InvalidArgumentError
@@ -101,14 +102,14 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)
+TestMachine.settings = settings(deadline=None, max_examples=examples(150), stateful_step_count=40)
 
 
 @given(
     st.sampled_from([None, 7, 32]),
     st.lists(st.tuples(st.integers(0, 3), st.floats(-9, 9), st.booleans(), st.integers(0, 99)), max_size=60),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_compiled_with_holes(capacity: int | None, steps: list[tuple[int, float, bool, int]]) -> None:
     """The compiled twin, over max: each step inserts, and evicts by time when it is told to or must."""
     window: Any = aggregators.FlatFat(agg.max("v"), capacity=capacity, dtype="f8")

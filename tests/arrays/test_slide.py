@@ -15,6 +15,7 @@ import pytest
 from cases import CASES, Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from muntin import agg, explain, slide
 from muntin.aggregators.states import close
@@ -109,7 +110,7 @@ def rows_and_times(values: Any) -> Any:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_uncompiled(case: Case) -> None:
     @given(rows_and_times(case.nullable), COUNTS)
-    @settings(max_examples=15)
+    @settings(max_examples=examples(15))
     def run(data: tuple[list[Any], list[int]], shape: tuple[int, int, bool]) -> None:
         with uncompiled():
             run_all(case, *data, shape)
@@ -135,7 +136,7 @@ def test_compiled(case: Case) -> None:
     """A sample of shapes of states: one number, limbs, floats, sorted, with times, several results, arrays."""
 
     @given(st.one_of(rows_and_times(case.values), rows_and_times(case.nullable)), COUNTS, st.integers(1, 3))
-    @settings(max_examples=30)
+    @settings(max_examples=examples(30))
     def run(data: tuple[list[Any], list[int]], shape: tuple[int, int, bool], threads: int) -> None:
         run_all(case, *data, shape, threads)
 
@@ -148,7 +149,7 @@ def test_every_aggregator_forced(aggregator: str, values: Any) -> None:
     case = Case("sum", agg.sum("v"), values)
 
     @given(rows_and_times(case.nullable), COUNTS)
-    @settings(max_examples=30)
+    @settings(max_examples=examples(30))
     def run(data: tuple[list[Any], list[int]], shape: tuple[int, int, bool]) -> None:
         rows, times = data
         width, step, partial = shape

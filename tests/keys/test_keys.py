@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from muntin.errors import ColumnTypeError, InvalidArgumentError, InvariantError, SnapshotError
 from muntin.kernels.cache import uncompiled
@@ -173,7 +174,7 @@ def play(kinds: list[pa.DataType], history: list[tuple[str, Any]]) -> None:
 
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "uncompiled"])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_history(compiled: bool, data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(TYPES), max_size=3))
     with nullcontext() if compiled else uncompiled():

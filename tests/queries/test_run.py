@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from queries import oracle, strategies, transcript
 from queries.test_transcripts import query_words
 from queries.transcript import Case
+from sampling import examples
 
 from muntin import Query, agg, window
 from muntin.aggregators.states import close
@@ -102,7 +103,7 @@ def test_transcripts_at_once(case: Case) -> None:
 
 
 @given(strategies.queries(), strategies.tables())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_random_queries(query: oracle.Query, rows: list[dict[str, Any]]) -> None:
     """Uncompiled, since each set of aggregates would be compiled anew; the transcripts are run compiled."""
     with uncompiled():

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from queries import oracle, strategies
+from sampling import examples
 from streams.driver import Driver
 
 from muntin import agg, rows, window
@@ -67,7 +68,7 @@ def play(query: oracle.Query, steps: list[Any], data: Any) -> None:
 
 
 @given(conversations(), st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
 def test_slices_in_row_numbers_say_what_the_oracle_says(conversation: Any, data: Any) -> None:
     with cache.uncompiled():
         play(*conversation, data)
@@ -75,7 +76,7 @@ def test_slices_in_row_numbers_say_what_the_oracle_says(conversation: Any, data:
 
 @pytest.mark.parametrize("name", ["total", "high", "values"])
 @given(data=st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 def test_compiled_kernels_say_the_same(name: str, data: Any) -> None:
     query, steps = data.draw(conversations())
     play(replace(query, aggregates={name: strategies.AGGREGATES[name]}), steps, data)
@@ -97,7 +98,7 @@ def test_other_windows_and_sorted_values_are_left_to_others() -> None:
 
 
 @given(conversations(), st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_early_results_are_those_of_the_tuple_buffer(conversation: Any, data: Any) -> None:
     query, steps = conversation
     with cache.uncompiled():
@@ -122,7 +123,7 @@ def answered(driver: Driver, step: Any, early: bool) -> list[Any]:
 
 
 @given(queries(), strategies.tables(40), st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_rows_in_order_are_not_kept_once_they_are_in_slices(query: Any, table: Any, data: Any) -> None:
     with cache.uncompiled():
         driver = Driver(query, lambda plan: Counted(replace(plan, ordered=True)))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from queries import definitions, oracle, strategies
+from sampling import examples
 from streams.driver import Driver
 
 from muntin import agg, window
@@ -101,7 +102,7 @@ def undo_of(driver: Driver, rows: list[Any]) -> None:
 
 @pytest.mark.parametrize("tree", [False, True])
 @given(conversations(), st.sets(st.integers(0, 30)))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_slices_say_what_the_oracle_says(tree: bool, conversation: Any, restarts: Any) -> None:
     with cache.uncompiled():
         play(*conversation, lambda plan: Slices(replace(plan, merge="flat_fat" if tree else "lazy")), restarts)
@@ -115,7 +116,7 @@ def delegated(draw: Any) -> Any:
 
 @pytest.mark.parametrize("tree", [False, True])
 @given(st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_own_windows_share_slices(tree: bool, data: Any) -> None:
     query, steps = data.draw(conversations(("own, context free", "sliding", "session")))
     own = data.draw(st.lists(st.one_of(delegated(), strategies.KINDS["own, context free"]), min_size=1, max_size=2))
@@ -152,7 +153,7 @@ def crowds(draw: Any) -> tuple[oracle.Query, list[Any]]:
 
 @pytest.mark.parametrize("tree", [False, True])
 @given(crowds(), st.sets(st.integers(0, 30), max_size=2))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_rows_between_rows(tree: bool, conversation: Any, restarts: Any) -> None:
     with cache.uncompiled():
         play(*conversation, lambda plan: Slices(replace(plan, merge="flat_fat" if tree else "lazy")), restarts)

@@ -17,6 +17,7 @@ from rivals.buckets import Buckets
 from rivals.cutty import Cutty
 from rivals.pairs import Pairs
 from rivals.tuple_tree import TupleTree
+from sampling import examples
 from streams.duel import Duel
 
 from muntin import agg, window
@@ -56,7 +57,7 @@ def play(driver: Duel, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_random_queries(kind: Any, data: st.DataObject) -> None:
     with uncompiled():
         query = data.draw(strategies.queries(st.sampled_from(KINDS[kind])))
@@ -66,7 +67,7 @@ def test_random_queries(kind: Any, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_compiled(kind: Any, data: st.DataObject) -> None:
     names = ["total", "high", "values"]
     query = data.draw(strategies.queries(st.sampled_from(KINDS[kind])))

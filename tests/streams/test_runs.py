@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from muntin import agg
 from muntin.columns import Column, read_column
@@ -157,14 +158,14 @@ class Pair:
         self.runs.check()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(operations(FLOATS))
 @example([("add", [(0, math.nan)] * 2 + [(1, -math.inf), (1, math.inf)]), ("merge", [(0, 1), (0, 1), (2, 0)])])
 def test_floats_as_plain_python(script: list) -> None:
     Pair({**ALL, "skipped": agg.median("v", skip_nan=True)}, FLOAT64, plain=True).play(script)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(operations(st.one_of(FLOATS, st.integers(0, 5).map(float))))
 def test_selection_by_pivots_alone(script: list) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -172,13 +173,13 @@ def test_selection_by_pivots_alone(script: list) -> None:
         Pair({**ALL, "skipped": agg.median("v", skip_nan=True)}, FLOAT64, plain=True).play(script)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(operations(INTS))
 def test_integers_as_plain_python(script: list) -> None:
     Pair(FEW, INT64, plain=True).play(script)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from([FLOAT64, INT64]), st.data())
 def test_compiled(kind: object, data: st.DataObject) -> None:
     Pair(FEW, kind, plain=False).play(data.draw(operations(ROWS[kind])))
@@ -291,7 +292,7 @@ def test_a_value_takes_few_pivots(shape: str, count: int, monkeypatch: pytest.Mo
     assert len(pivots) <= 2 * len(QUANTILES) * (8 + 2 * math.log2(len(values)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(INTS, min_size=49, max_size=400), st.integers(0, 62))
 def test_sorting_by_digits(keys: list[int], shift: int) -> None:
     kernels = cache.load(arena_module._generated(), compiled=True)

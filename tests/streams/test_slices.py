@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries import oracle, strategies
+from sampling import examples
 from streams.driver import Driver
 
 from muntin.kernels import cache
@@ -35,7 +36,7 @@ def shown(results: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("merge", [name for name in merger_names() if name not in ("slick_deque", "subtract_on_evict")])
 @given(conversations(), st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_slices_say_what_the_oracle_says(merge: str, conversation: Any, data: Any) -> None:
     query, steps = conversation
     with cache.uncompiled():

@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from queries import oracle, strategies
 from queries.test_run import answers, as_table, asked, same
+from sampling import examples
 
 from muntin import Query, agg, rows, window
 from muntin.kernels.cache import uncompiled
@@ -35,7 +36,7 @@ def agree(found: list[pa.Table], query: oracle.Query, table: pa.Table) -> None:
 
 
 @given(strategies.queries(), strategies.tables(), st.integers(1, 12), st.integers(1, 4))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_chunks(query: oracle.Query, listed: list[dict[str, Any]], chunk: int, size: int) -> None:
     assume(listed)
     with uncompiled():
@@ -49,7 +50,7 @@ def test_chunks(query: oracle.Query, listed: list[dict[str, Any]], chunk: int, s
 
 
 @given(strategies.queries(BY_TIME_OR_ROWS), strategies.tables(), st.data())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_pieces(query: oracle.Query, listed: list[dict[str, Any]], data: st.DataObject) -> None:
     """Each piece has rows before its cut, as many as its windows need or more."""
     query = replace(query, key=(), emit_empty=False)

@@ -6,10 +6,10 @@ import contextlib
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 
 def free_port() -> int:
@@ -40,11 +40,15 @@ class Server:
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
         options += ["--appendonly", "yes", "--appendfsync", "everysec", *self.more]
         self.process = subprocess.Popen([self.program, *options], stdout=subprocess.DEVNULL)
-        for _ in range(200):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-                return
-            time.sleep(0.05)
-        pytest.fail(f"redis-server has not come up on port {self.port} within ten seconds")
+        until(self._answers)
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            pytest.fail(f"redis-server has not come up on port {self.port}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+            return True
+        return False
 
     def stop(self) -> None:
         if self.process is not None:

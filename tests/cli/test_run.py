@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
-import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -132,19 +130,20 @@ def test_a_folder_that_grows_is_followed_until_interrupted(tmp_path, muntin, que
     rows, folder, out = readings(), tmp_path / "in", tmp_path / "out.parquet"
     folder.mkdir()
     write(rows.slice(0, 300), folder / "1.parquet")
-    monkeypatch.setattr(local, "LOOK_EVERY", 0.02)
+    wait, looks = local.Stop.wait, iter(range(10_000))
 
-    def grow():
-        time.sleep(0.2)
-        write(rows.slice(300), folder / "_2.parquet")
-        (folder / "_2.parquet").rename(folder / "2.parquet")
-        time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGINT)
+    def wait_while_it_grows(self, seconds):
+        match next(looks):
+            case 1:
+                write(rows.slice(300), folder / "_2.parquet")
+                (folder / "_2.parquet").rename(folder / "2.parquet")
+            case 3:
+                os.kill(os.getpid(), signal.SIGINT)
+        return wait(self, 0.02)
 
-    thread = threading.Thread(target=grow)
-    thread.start()
+    monkeypatch.setattr(local.Stop, "wait", wait_while_it_grows)
     result = muntin("run", query_file, "--input", folder, "--output", out, *LOCAL, "--follow", "--json")
-    thread.join()
+    assert next(looks) > 3
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["rows"] == 600
     assert json.loads(result.stdout)["finished"] is False

@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE, until
 
 import muntin
 from muntin.kernels import cache
@@ -50,7 +50,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[float, int, int]:
 def finish_all(processes: list[subprocess.Popen[str]]) -> list[tuple[float, int, int]]:
     """Wait for every process before any is judged."""
     outcomes = []
-    for process, (out, error) in [(process, process.communicate(timeout=300)) for process in processes]:
+    for process, (out, error) in [(process, process.communicate(timeout=PATIENCE)) for process in processes]:
         assert process.returncode == 0, error
         answer, counts = out.splitlines()
         hits, misses = counts.split()
@@ -72,11 +72,11 @@ def test_eight_processes_warm_it_at_once(tmp_path: Path) -> None:
     assert finish(program(folder)) == (6.0, 1, 0)
 
 
-@pytest.mark.parametrize("delay", [0.8, 1.4, 2.0])
-def test_killed_while_writing(tmp_path: Path, delay: float) -> None:
+@pytest.mark.parametrize("written", ["muntin_kernel_*.py", "muntin_kernel_*.lock", "__pycache__/*.nbi"])
+def test_killed_while_writing(tmp_path: Path, written: str) -> None:
     folder = tmp_path / "cache"
     victim = program(folder)
-    time.sleep(delay)
+    until(lambda: any(folder.rglob(written)), pause=0.001)
     victim.send_signal(signal.SIGKILL)
     victim.communicate()
     assert finish(program(folder))[0] == 6.0
@@ -114,7 +114,7 @@ def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path, where: 
         env={**os.environ, "MUNTIN_CACHE_DIR": str(folder)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -164,9 +164,15 @@ def test_long_compilations_are_announced_on_a_terminal(
 ) -> None:
     monkeypatch.setattr(cache, "_PATIENCE", 0.01)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    printed: list[str] = []
+
+    def announced() -> bool:
+        printed.append(capsys.readouterr().err)
+        return "compiling a kernel" in "".join(printed)
+
     with cache.progress():
-        time.sleep(0.2)
-    assert "compiling a kernel" in capsys.readouterr().err
+        until(announced)
+    assert "done in" in capsys.readouterr().err
 
 
 def test_short_ones_and_pipes_are_silent(capsys: pytest.CaptureFixture[str]) -> None:

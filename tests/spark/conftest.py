@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from muntin.spark.java import require_java
+
 TESTS = Path(__file__).parents[1]
 
 
@@ -20,6 +22,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     paths = [str(TESTS), str(TESTS.parent / "src"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, dict.fromkeys(paths)))
+    require_java()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pyspark's own: of the newest pandas, of sockets it leaves open
         from pyspark.sql import SparkSession
@@ -38,7 +41,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.streaming.numRecentProgressUpdates": "1000",
         }
-        builder = SparkSession.builder.master("local[2]")
+        # A task is tried up to four times: on a busy machine a worker may come up too late for Spark.
+        builder = SparkSession.builder.master("local[2,4]")
         for name, value in settings.items():
             builder = builder.config(name, value)
         made = builder.getOrCreate()

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from waiting import PATIENCE
+
 HERE = Path(__file__).parent
 MARK = "MUNTIN_TEST_FAMILY"
-PATIENCE = 900
-"""After so many seconds something is broken, however slow the machine."""
 TRIES = 10
 """So often a program is started that was too slow for Spark."""
 TOO_SLOW = "Timed out while waiting for the Python worker to connect back"

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 from cli.files import QUERY, readings, write
 from typer.testing import CliRunner
+from waiting import until
 
 from muntin.cli.app import app
 from muntin.cli.query_file import parse_query
@@ -65,9 +65,7 @@ def test_a_folder_that_grows_is_a_stream_that_stops_and_goes_on(session, places)
 
     def stop_after(count: int) -> threading.Thread:
         def wait() -> None:
-            deadline = time.monotonic() + 240
-            while time.monotonic() < deadline and not _committed(out, count):
-                time.sleep(0.2)
+            until(lambda: _committed(out, count), pause=0.2)
             done.append(count)
             os.kill(os.getpid(), signal.SIGINT)
 

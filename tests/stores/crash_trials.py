@@ -15,12 +15,20 @@ import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from waiting import PATIENCE
 
 from muntin import agg, aggregators, policies, stores
 from muntin.errors import LeaseError, StoreError
 
 MOST = 12_000
+MOST_LINES = 16
+"""Fewer lines than this a writer has written when it is killed: two for each flush."""
+LONGER = 0.005
+"""It is killed up to this many seconds later: anywhere in a flush, or between two."""
 AGGREGATION = {"total": agg.sum("v"), "oldest": agg.first("v"), "newest": agg.last("v"), "rows": agg.count()}
 
 
@@ -44,7 +52,8 @@ def open_store(kind: str, where: str) -> stores.Store:
 
 def open_window(store: stores.Store) -> Any:
     policy = policies.sum_at_most("v", MOST)
-    for _ in range(200):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         with contextlib.suppress(LeaseError):  # that of the dead one ends soon
             try:
                 return aggregators.MonoidTree.open(store, "w", AGGREGATION, policy=policy, compiled=False)
@@ -115,11 +124,12 @@ def trial(kind: str, where: str, chance: random.Random) -> None:
     with os.fdopen(read, "rb") as lines:
         first = lines.readline().split()
         assert first[:1] == [b"open"], "the writer has not come up"
-        time.sleep(chance.uniform(0.0, 0.08))
+        seen = [lines.readline() for _ in range(chance.randrange(MOST_LINES))]
+        time.sleep(chance.uniform(0.0, LONGER))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         told, begun = int(first[1]), int(first[1])
-        for line in lines.read().splitlines():
+        for line in [*seen, *lines.read().splitlines()]:
             what, count = line.split()
             told, begun = (int(count), int(count)) if what == b"end" else (told, int(count))
     _, status = os.waitpid(forked(lambda: verify(kind, where, {told, begun}, told)), 0)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 TRIALS = 50
 
@@ -15,7 +16,7 @@ TRIALS = 50
 def test_kill_at_any_moment(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     where = str(tmp_path) if kind == "lmdb" else request.getfixturevalue("redis").url
     program = [sys.executable, str(Path(__file__).parent / "crash_trials.py"), kind, where, str(TRIALS), "7"]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     trials = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
     assert len(trials) == TRIALS

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from sampling import examples
 
 from muntin import agg, aggregators, stores
 from muntin.testing.faults import Faulty
@@ -107,21 +108,21 @@ class Machine(RuleBasedStateMachine):
         self.window.check()
 
 
-def run(kind: Any, store: Any, examples: int, steps: int) -> None:
+def run(kind: Any, store: Any, count: int, steps: int) -> None:
     machine = type("Machine", (Machine,), {"kind": kind, "store": store})
     relaxed = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=relaxed
+            max_examples=examples(count), stateful_step_count=steps, deadline=None, suppress_health_check=relaxed
         ),
     )
 
 
 @pytest.mark.parametrize("kind", [aggregators.LogMonoidTree, aggregators.MonoidTree])
 def test_trees_in_memory(kind: Any) -> None:
-    run(kind, None, examples=40, steps=25)
+    run(kind, None, count=40, steps=25)
 
 
 def test_trees_in_stores(store: stores.Store) -> None:
-    run(aggregators.MonoidTree, store, examples=20 if isinstance(store, stores.Memory | Faulty) else 12, steps=25)
+    run(aggregators.MonoidTree, store, count=20 if isinstance(store, stores.Memory | Faulty) else 12, steps=25)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 import redis
 from redis_server import Server, free_port
+from waiting import until
 
 from muntin import agg, aggregators, stores
 from muntin.errors import StoreError
@@ -73,10 +73,7 @@ def test_a_cluster(tmp_path: Path) -> None:
     with serving(tmp_path, *bus) as server:
         node = redis.Redis(port=server.port)
         node.execute_command("CLUSTER ADDSLOTSRANGE 0 16383")
-        for _ in range(200):
-            if b"cluster_state:ok" in node.execute_command("CLUSTER INFO"):
-                break
-            time.sleep(0.05)
+        until(lambda: node.cluster("INFO")["cluster_state"] == "ok")
         with pytest.raises(redis.ResponseError, match="same slot"):
             node.mset({b"one": b"1", b"other": b"2"})
         use(stores.Redis(f"redis://127.0.0.1:{server.port}", cluster=True))

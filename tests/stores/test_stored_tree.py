@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from redis_server import Server
+from stores.clocks import PauseClock
+from waiting import PATIENCE, until
 
 from muntin import agg, aggregators, policies, stores
+from muntin.aggregators.stored.courier import Courier
 from muntin.errors import (
     ColumnTypeError,
     DamagedChunkError,
@@ -28,6 +31,17 @@ SUM = agg.sum("v")
 
 def tree(store: stores.Store, aggregation: Any = SUM, **options: Any) -> Any:
     return aggregators.MonoidTree(aggregation, **{"store": store, "chunk_pairs": 4, "compiled": False, **options})
+
+
+def tree_by_pauses(store: stores.Store, window_id: str = "w", *, patience: float, **options: Any) -> Any:
+    """A tree whose patience ends by the pauses between attempts, not by the machine's clock."""
+    courier = Courier(store, store.lease(window_id.encode()), patience, PauseClock())
+    return tree(store, window_id=window_id, _courier=courier, **options)
+
+
+def recovered(window: Any) -> None:
+    """Wait until the background work of a window, whose store works again, has done what it could not."""
+    until(lambda: window._courier._failure is None)
 
 
 def reopened(store: stores.Store, name: str, aggregation: Any = SUM, **options: Any) -> Any:
@@ -163,7 +177,7 @@ def test_a_crash_after_flushes_that_failed() -> None:
     for seed in range(40):
         chance = random.Random(seed)
         store = Faulty(stores.Memory(), seed=seed)
-        window = tree(store, window_id="w", patience=0.02)
+        window = tree_by_pauses(store, patience=0.02)
         end = begin = 0
         states = {0: {0}}
         """For each number of updates that a flush may have written, where the window may have begun."""
@@ -184,6 +198,7 @@ def test_a_crash_after_flushes_that_failed() -> None:
                 except StoreError:
                     states.setdefault(end, set()).add(begin)
                 store.fail_next(0)
+                recovered(window)
         window._courier.close()  # the process dies: nothing more is written
         window._finalizer.detach()
         store.crash()
@@ -331,8 +346,8 @@ def test_a_manifest_that_does_not_know_its_policy_is_accepted() -> None:
 
 def test_who_lost_the_lease_writes_no_manifest(redis: Server) -> None:
     name = f"lost{time.monotonic_ns()}"
-    store = stores.Redis(redis.url, lease_seconds=0.3)
-    first = tree(store, window_id=name, patience=2.0)
+    store = stores.Redis(redis.url, lease_seconds=PATIENCE)
+    first = tree_by_pauses(store, name, patience=2.0)  # renews its lease when it begins, and not again
     first.bulk_insert(range(100), range(100))
     first.flush()
     store._client.delete(b"muntin:{" + name.encode() + b"}:lease")
@@ -356,23 +371,21 @@ def test_who_lost_the_lease_writes_no_manifest(redis: Server) -> None:
 
 def test_a_store_that_comes_back_is_waited_for() -> None:
     store = Faulty(stores.Memory())
-    window = tree(store, patience=20.0)
+    window = tree_by_pauses(store, patience=20.0)
     window.bulk_insert(range(500), range(500))
-    store.failing = True
-    timer = threading.Timer(0.3, lambda: setattr(store, "failing", False))
-    timer.start()
+    store.fail_next(6)
     window.bulk_insert(range(500, 8000), range(500, 8000))
     window.bulk_evict(6000)
     assert window.query() == sum(range(6001, 8000))
     window.flush()
-    timer.join()
+    assert store._failures == 0
     window.check()
     window.close()
 
 
 def test_a_store_that_stays_away_is_an_error_and_nothing_is_lost() -> None:
     store = Faulty(stores.Memory())
-    window = tree(store, patience=0.2)
+    window = tree_by_pauses(store, patience=0.2)
     window.bulk_insert(range(5000), range(5000))
     window.flush()
     store.failing = True
@@ -388,6 +401,7 @@ def test_a_store_that_stays_away_is_an_error_and_nothing_is_lost() -> None:
     assert f"the first {inserted - 5000} of these 15000 rows" in caught.value.__notes__[0]
     assert window.query() == sum(range(inserted)), "the window is still usable"
     store.failing = False
+    recovered(window)
     window.bulk_insert(range(inserted, 20_000), range(inserted, 20_000))
     assert window.query() == sum(range(20_000))
     window.flush()
@@ -418,7 +432,7 @@ def test_slow_and_tearing_stores() -> None:
 def test_redis_restarted_in_the_middle(tmp_path: Path) -> None:
     server = Server(tmp_path)
     store = stores.Redis(server.url, timeout=1.0)
-    window = tree(store, policy=policies.at_most_rows(3000), window_id="w", patience=30.0)
+    window = tree(store, policy=policies.at_most_rows(3000), window_id="w", patience=PATIENCE)
 
     def restart() -> None:
         server.stop()
@@ -459,9 +473,7 @@ def test_an_error_of_the_background_work_comes_out_at_flush_and_close() -> None:
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert window.query() == sum(range(100)), "the window is still usable"
     store.broken = False
-    deadline = time.monotonic() + 10
-    while window._courier._failure is not None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    recovered(window)
     window.close()
     with reopened(store, "w") as again:
         assert (again.updates, again.query()) == (100, sum(range(100)))
@@ -499,7 +511,7 @@ def test_a_read_that_failed_is_not_done_later_when_its_chunk_is_gone() -> None:
             return super().get_many(keys)
 
     store = Selective()
-    window = tree(store, patience=0.2)
+    window = tree_by_pauses(store, patience=0.2)
     window.bulk_insert(range(2000), range(2000))
     window.flush()
     store.failing = True
@@ -529,7 +541,7 @@ def test_chunks_of_a_manifest_that_was_written_but_not_confirmed_stay() -> None:
                 raise StoreError("no answer")
 
     store = Unconfirmed()
-    window = tree(store, window_id="w", patience=0.05)
+    window = tree_by_pauses(store, patience=0.05)
     window.bulk_insert(range(1000), range(1000))
     store.flushes = 1  # the manifest is put, and what comes after fails
     with pytest.raises(StoreError):

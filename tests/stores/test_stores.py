@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE, until
 
 from muntin import stores
 from muntin.errors import InvalidArgumentError, LeaseError, StoreError
@@ -47,9 +48,10 @@ def test_a_lease_is_held_once(store: stores.Store) -> None:
 
 
 def test_a_lease_of_redis_ends_with_its_holder(redis) -> None:
-    store = stores.Redis(redis.url, lease_seconds=0.2)
-    lost = store.lease(b"ends")
-    time.sleep(0.4)
+    short = stores.Redis(redis.url, lease_seconds=0.1)
+    lost = short.lease(b"ends")
+    store = stores.Redis(redis.url, lease_seconds=PATIENCE)
+    until(lambda: not store._client.exists(lost._key))
     taken = store.lease(b"ends")
     with pytest.raises(LeaseError, match="another process has taken"):
         lost.renew()
@@ -58,15 +60,17 @@ def test_a_lease_of_redis_ends_with_its_holder(redis) -> None:
         store.lease(b"ends")
     taken.release()
     store.close()
+    short.close()
 
 
 def test_two_processes_share_a_file_and_a_lease_dies_with_its_holder(tmp_path: Path) -> None:
     store = stores.Lmdb(tmp_path)
     program = (
-        "import sys, time; from muntin import stores; store = stores.Lmdb(sys.argv[1]); lease = store.lease(b'w');"
-        "store.put_many({b'k': b'v'}); print('held', flush=True); time.sleep(60)"
+        "import sys; from muntin import stores; store = stores.Lmdb(sys.argv[1]); lease = store.lease(b'w');"
+        "store.put_many({b'k': b'v'}); print('held', flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE) as other:
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         assert store.get_many([b"k"]) == [b"v"]
@@ -136,26 +140,28 @@ def test_a_file_is_closed_while_pages_go_back(tmp_path: Path) -> None:
     store = stores.Lmdb(tmp_path)
     store.put_many({b"a": bytes(1 << 20)})
     failures: list[Exception] = []
+    begun = threading.Event()
 
     def read() -> None:
         try:
             while True:
                 store._traffic = 1 << 24
                 store.get_many([b"a"])
+                begun.set()
         except StoreError as error:
             failures.append(error)
 
     reader = threading.Thread(target=read)
     reader.start()
-    time.sleep(0.05)
+    begun.wait(PATIENCE)
     store.close()
-    reader.join(10)
+    reader.join(PATIENCE)
     assert not reader.is_alive()
     assert len(failures) == 1
 
 
 def test_redis_waits_for_replicas(redis) -> None:
-    store = stores.Redis(redis.url + "?socket_timeout=3", replicas=1, timeout=0.1)
+    store = stores.Redis(redis.url + f"?socket_timeout={PATIENCE}", replicas=1, timeout=0.1)
     with pytest.raises(StoreError, match="fewer than 1 replicas"):
         store.flush()
     store.close()

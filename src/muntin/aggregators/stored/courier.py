@@ -27,11 +27,28 @@ MOST_WAITING = 256
 BATCH = 32
 
 
+class Clock:
+    """The time that a courier waits by: the machine's."""
+
+    def now(self) -> float:
+        """Return the seconds since some moment."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Return after `seconds`."""
+        time.sleep(seconds)
+
+    def pause(self, changed: threading.Condition, until: Callable[[], bool], seconds: float) -> bool:
+        """Wait for `seconds`, the lock of `changed` held; return early, with True, once `until` holds."""
+        return changed.wait_for(until, seconds)
+
+
 class Courier:
     """One thread that writes and deletes, one that reads ahead; both for one window."""
 
-    def __init__(self, store: Store, lease: Lease, patience: float) -> None:
+    def __init__(self, store: Store, lease: Lease, patience: float, clock: Clock | None = None) -> None:
         self.store, self.lease, self.patience = store, lease, patience
+        self._clock = Clock() if clock is None else clock
         self._jobs: collections.deque[Callable[[], None] | bytes] = collections.deque()
         """Keys to be written, whose values are in `_waiting`, and other things to do, in their order."""
         self._waiting: dict[bytes, Callable[[], bytes]] = {}
@@ -95,7 +112,7 @@ class Courier:
     def insist(self, action: Callable[[], T]) -> T:
         """Do something with the store; try again, with pauses, up to the limit."""
         self.require_open()
-        deadline = time.monotonic() + self.patience
+        deadline = self._clock.now() + self.patience
         pause = FIRST_PAUSE
         while True:
             try:
@@ -103,9 +120,9 @@ class Courier:
             except (DamagedChunkError, LeaseError):
                 raise
             except StoreError as error:
-                if time.monotonic() + pause > deadline:
+                if self._clock.now() + pause > deadline:
                     raise StoreError(f"the store has failed for {self.patience} s; the window is unchanged") from error
-            time.sleep(pause)
+            self._clock.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def close(self) -> None:
@@ -123,14 +140,14 @@ class Courier:
     def _wait(self, holds: Callable[[], bool]) -> None:
         """Wait, with the lock held, for something that the thread will do."""
         self.require_open()
-        deadline = time.monotonic() + self.patience
+        deadline = self._clock.now() + self.patience
         while not holds():
             self.require_open()
             if self._failure is not None and not isinstance(self._failure, StoreError):
                 raise StoreError(
                     f"cannot write to the store: {self._failure!r}; what it has not taken is kept in memory"
                 ) from self._failure
-            left = deadline - time.monotonic()
+            left = deadline - self._clock.now()
             if left <= 0:
                 raise StoreError(
                     f"the store has not kept up for {self.patience} s; what it has not taken is kept in memory"
@@ -138,19 +155,19 @@ class Courier:
             self._changed.wait(min(left, 0.5))
 
     def _work(self) -> None:
-        due = time.monotonic()
+        due = self._clock.now()
         while True:
             with self._changed:
                 while not self._jobs and not self._closed:
                     self._changed.wait(self.lease.seconds)
-                    if self.lease.seconds is not None and time.monotonic() >= due:
+                    if self.lease.seconds is not None and self._clock.now() >= due:
                         break
                 if self._closed:
                     return
                 job = self._next()
-            if self.lease.seconds is not None and time.monotonic() >= due:
+            if self.lease.seconds is not None and self._clock.now() >= due:
                 self._retry(self.lease.renew)
-                due = time.monotonic() + self.lease.seconds
+                due = self._clock.now() + self.lease.seconds
             if job is not None and not self._closed:
                 self._retry(job)
             with self._changed:
@@ -185,7 +202,7 @@ class Courier:
         pause = FIRST_PAUSE
         while not self._attempt(action):
             with self._changed:
-                if self._changed.wait_for(lambda: self._closed, pause):
+                if self._clock.pause(self._changed, lambda: self._closed, pause):
                     return
             if self.lease.seconds is not None and action != self.lease.renew:
                 self._attempt(self.lease.renew)

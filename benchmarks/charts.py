@@ -12,7 +12,7 @@ MARKS = "osD^vP*X"
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines by name, each a value for every x; None where there is none. Both axes are logarithmic unless said."""
+    """Lines by name, each a value for every x; None where there is none. Both axes are logarithmic by default."""
 
     name: str
     """What the file is called."""

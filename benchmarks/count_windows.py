@@ -38,10 +38,10 @@ def pushes(rate: int) -> list[pa.Table]:
 def answers(query: Query, tables: list[pa.Table], strategy: str) -> Any:
     """Return the answers of a stream, in the order of windows."""
     stream = query.stream(strategy=strategy)
-    told = pa.concat_tables([stream.push(table) for table in tables])
-    bounds = told["window"].combine_chunks()
-    order = np.lexsort((bounds.field("from_row").to_numpy(), told["window_id"].to_numpy()))
-    return told["x"].to_numpy()[order]
+    emitted = pa.concat_tables([stream.push(table) for table in tables])
+    bounds = emitted["window"].combine_chunks()
+    order = np.lexsort((bounds.field("from_row").to_numpy(), emitted["window_id"].to_numpy()))
+    return emitted["x"].to_numpy()[order]
 
 
 def run(quick: bool) -> Iterator[Figure]:

@@ -127,7 +127,7 @@ class Stream:
         self.window.query()
 
     def repeat(self, step: Callable[[], None], rows: int) -> Callable[[], None]:
-        """Return what does so many rows in steps of a bulk."""
+        """Return a call that takes `rows` rows in steps of a bulk."""
 
         def steps() -> None:
             for _ in range(rows // self.bulk):

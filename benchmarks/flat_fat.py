@@ -51,7 +51,7 @@ def _against_base_intervals(quick: bool) -> Figure:
 
 
 def _break_even(quick: bool) -> Figure:
-    """Find for each aggregation the least window at which a structure is faster than folding the window anew."""
+    """Find for each aggregation the least window at which a structure is faster than folding the window."""
     rows = ROWS // (20 if quick else 8)
     values = np.random.default_rng(4).integers(0, 1 << 20, rows)
     kinds = ("FlatFat", "TwoStacks", "Daba")

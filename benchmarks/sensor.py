@@ -41,7 +41,7 @@ def values(rows: int) -> Array:
 
 
 def pushes(ticks: Array, size: int = RATE, keys: Array | None = None) -> list[pa.Table]:
-    """Return rows of these times as tables of so many rows. Their values repeat, so that they take little memory."""
+    """Return rows of these times as tables of `size` rows. Their values repeat, so that they take little memory."""
     repeated = pa.array(values(size))
     arrival = pa.array(ticks).view(pa.timestamp("us"))
     columns = {"t": arrival} if keys is None else {"t": arrival, "k": pa.array(keys)}
@@ -51,7 +51,7 @@ def pushes(ticks: Array, size: int = RATE, keys: Array | None = None) -> list[pa
 
 
 def tumbling(count: int) -> list[Any]:
-    """Return so many definitions of tumbling windows, of 1 to 20 seconds evenly spread; a single one has 1 second."""
+    """Return `count` definitions of tumbling windows, of 1 to 20 seconds evenly spread; a single one has 1 second."""
     return [window.tumbling(f"{round(length)} milliseconds") for length in np.linspace(1_000, 20_000, count)]
 
 

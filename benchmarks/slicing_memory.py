@@ -28,7 +28,7 @@ rivals.register()
 
 
 def held(strategy: str, slices: int, tuples: int, *, late: bool = True) -> tuple[Any, int]:
-    """Return a stream that holds so many slices of so many tuples, and its bytes; not `late`: one that slides."""
+    """Return a stream that holds `slices` slices of `tuples` tuples, and its bytes; not `late`: one that slides."""
     span = f"{slices} seconds"
     windows = [window.tumbling("1 second")] if late else [window.sliding(span, every="1 second")]
     stream = sensor.query(windows, **({"allowed_lateness": span} if late else {})).stream(strategy=strategy)
@@ -48,10 +48,10 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: ARG001  # it is quick
     lines = [f"{name:<16}{sizes[at]:>12,} bytes" for name, sizes in by_slices.items()]
     lines += [f"{name:<16}" + in_words(MANY_SLICES, sizes, "slices") for name, sizes in by_slices.items()]
     lines += [f"{name:<16}" + in_words(MANY_TUPLES, sizes, "tuples") for name, sizes in by_tuples.items()]
-    sliding, settled = held("slices", SLICES, TUPLES, late=False)
+    sliding, without = held("slices", SLICES, TUPLES, late=False)
     kept = int(sliding.metrics()["slices"] or 0)
     lines.append(
-        f"without lateness, sliding {SLICES} s every 1 s: {settled / kept / state:.2f} times its state a slice"
+        f"without lateness, sliding {SLICES} s every 1 s: {without / kept / state:.2f} times its state a slice"
     )
     title = "Figure 10{}: memory of a sum over time windows, by {}"
     first = Chart("figure_10a_memory", title.format("a", "slices"), "slices", "bytes", MANY_SLICES, by_slices)

@@ -1,7 +1,7 @@
 """Batch on Spark: trailing windows of `Query.spark` against Spark's own frames, and one long key on one core and two.
 
 20 M rows, parquet in, noop out, `local[2]`. Spark's frames run as they are by default and with its segment tree. All
-ways run in one session, in turns, and ratios are of the medians. Frames that take minutes get fewer rows, as is said.
+ways run in one session, in turns, and ratios are of the medians. Frames that take minutes get fewer rows, as noted.
 What else the machine does changes figures, and ratios less.
 
 What was tried: of a trailing frame most of the time is Spark's, which writes rows as Arrow and reads answers; the

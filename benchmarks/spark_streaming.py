@@ -5,7 +5,7 @@ compiles for minutes, so that the last round is the one that counts. The first m
 way that takes longer than a minute or two is stopped, and what it has done by then counts. Figures of a machine that
 does other work besides are worth their ratios only.
 
-What was tried: state by key, rather than by time, is written anew nearly whole when all keys get rows (54 MB a
+What was tried: state by key, rather than by time, is rewritten nearly whole when all keys get rows (54 MB a
 micro-batch of 1 M rows and 10,000 keys, rather than 29). Where rows are kept as they are, all those of a micro-batch
 are state until the next one brings the watermark: that is written whatever the layout. Chunks are named by BLAKE2;
 SHA-256 takes half as long where the processor has instructions for it, and longer where not, so it was left. PySpark

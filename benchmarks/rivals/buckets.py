@@ -49,8 +49,8 @@ from rivals.joined import REVISION as SESSION_REVISION
 from rivals.joined import START as SESSION_START
 from rivals.numbered import Numbered, numbered
 
-DEFINITION, KEY, NUMBER, START, END, SAID, REVISION = range(7)
-"""The columns of the table of buckets: SAID is the number of rows when the bucket was last emitted, or -1."""
+DEFINITION, KEY, NUMBER, START, END, LAST_COUNT, REVISION = range(7)
+"""The columns of the table of buckets: LAST_COUNT is the number of rows when the bucket was last emitted, or -1."""
 UNUSED = (0, 0, 0, 0, 0, -1, -1)
 
 # ---------------------------------------------------------------- kernels
@@ -249,7 +249,7 @@ class _Contents:
         """How many states there are: as many as buckets, or as rows."""
 
     def reserve(self, count: int) -> None:
-        """Make room for so many states in all."""
+        """Make room for this number of states in all."""
         if count > len(self.slots[0]):
             room = max(count, 2 * len(self.slots[0]), 64)
             self.slots = [_longer(each, room) for each in self.slots]
@@ -357,7 +357,7 @@ class _TimeBuckets:
         taken = np.zeros(len(times), np.bool_)
         for d, windows in enumerate(self.windows):
             first, last = windows.holding(times)
-            first = np.maximum(first, _unsettled(windows, watermark - self.plan.lateness))
+            first = np.maximum(first, _first_open(windows, watermark - self.plan.lateness))
             held = first < last
             taken |= held
             self._fill(d, inputs, times, keys, first, last)
@@ -394,14 +394,14 @@ class _TimeBuckets:
     # ------------------------------------------------------------ answers out
 
     def emit(self, watermark: int, horizon: int, *, early: bool) -> list[Answers]:
-        """Lower the buckets that are due or have changed, and let those go that are settled. O(open buckets)."""
+        """Lower the buckets that are due or have changed, and drop the final ones. O(open buckets)."""
         if self.plan.emit_empty:
             self._open_empty(horizon if early else min(horizon, watermark))
         self._name()
         size = int(self.marks[0])
         table, counts = self.table[:size], self.counts[0][:size]
-        settled = table[:, END] <= self.watermark - self.plan.lateness
-        chosen = (counts != table[:, SAID]) & ~settled
+        final = table[:, END] <= self.watermark - self.plan.lateness
+        chosen = (counts != table[:, LAST_COUNT]) & ~final
         if not early:
             chosen &= table[:, END] <= watermark
         answers = self._answers(np.flatnonzero(chosen))
@@ -418,13 +418,13 @@ class _TimeBuckets:
             return []
         counts = self.counts[0][buckets]
         outputs = self.contents.answer(buckets, counts, int(self.marks[0]))
-        self.table[buckets, SAID] = counts
+        self.table[buckets, LAST_COUNT] = counts
         self.table[buckets, REVISION] += 1
-        said = self.table[buckets]
+        chosen = self.table[buckets]
         arrays = self.contents.fused.arrays(outputs)
         retracted = np.zeros(len(buckets), np.bool_)
-        ids = self.ids[said[:, DEFINITION]]
-        return [Answers(said[:, KEY], ids, said[:, START], said[:, END], arrays, said[:, REVISION], retracted)]
+        ids = self.ids[chosen[:, DEFINITION]]
+        return [Answers(chosen[:, KEY], ids, chosen[:, START], chosen[:, END], arrays, chosen[:, REVISION], retracted)]
 
     def _open_empty(self, until: int) -> None:
         """Open buckets for the windows of each key that have no row and end by a time."""
@@ -432,9 +432,9 @@ class _TimeBuckets:
             if not isinstance(self.definitions[d], Sliding | Cumulative):
                 continue  # of one's own windows nobody knows where they would be
             keys = np.flatnonzero(self.born[d] < UNBORN)
-            unsettled = _unsettled(windows, self.watermark - self.plan.lateness)
-            first = np.maximum(self.born[d][keys], unsettled)
-            last = np.full(len(keys), max(windows.after(until), unsettled))
+            first_open = _first_open(windows, self.watermark - self.plan.lateness)
+            first = np.maximum(self.born[d][keys], first_open)
+            last = np.full(len(keys), max(windows.after(until), first_open))
             self._grow(int(np.maximum(last - first, 0).sum()))
             self.contents.modules[0].open_buckets(self.table, self.places, self.marks, d, keys, first, last)
         if not self.contents.keeps_rows:
@@ -515,7 +515,7 @@ class _TimeBuckets:
 UNBORN = 2**63 - 1
 
 
-def _unsettled(windows: Numbered, time: int) -> int:
+def _first_open(windows: Numbered, time: int) -> int:
     """Return the first window that ends after a time, as far down as numbers go."""
     return max(windows.after(time), -(2**63))
 
@@ -571,20 +571,20 @@ class _SessionBuckets:
             nothing = self.contents.fused.nothing(len(key))
             answers.append(Answers(key, ids, start, end, nothing, revision, retracted))
         if len(due.sessions):
-            said = self.sessions.table[due.sessions]
-            outputs = self.contents.answer(due.sessions, said[:, ROWS].copy(), len(self.sessions.table))
-            ids, retracted = np.full(len(said), self.window_id), np.zeros(len(said), np.bool_)
-            spans = (said[:, SESSION_START], said[:, LAST] + self.sessions.gap)
+            ended = self.sessions.table[due.sessions]
+            outputs = self.contents.answer(due.sessions, ended[:, ROWS].copy(), len(self.sessions.table))
+            ids, retracted = np.full(len(ended), self.window_id), np.zeros(len(ended), np.bool_)
+            spans = (ended[:, SESSION_START], ended[:, LAST] + self.sessions.gap)
             arrays = self.contents.fused.arrays(outputs)
-            answers.append(Answers(said[:, SESSION_KEY], ids, *spans, arrays, said[:, SESSION_REVISION], retracted))
+            answers.append(Answers(ended[:, SESSION_KEY], ids, *spans, arrays, ended[:, SESSION_REVISION], retracted))
         size = len(self.sessions.table)
-        kept = self.sessions.settle(watermark)
+        kept = self.sessions.finalize(watermark)
         if kept is not None:
             self.contents.keep(kept, size)
         return answers
 
     def held_keys(self) -> Array:
-        """Return the keys with a session, or where a settled one keeps rows out."""
+        """Return the keys with a session, or where a final one keeps rows out."""
         return self.sessions.held_keys()
 
     def metrics(self) -> dict[str, int]:
@@ -621,7 +621,7 @@ class Buckets(Parted):
 
     For context-free windows by time and sessions; rows in any order; any aggregation. O(windows of a row) combines a
     row, O(open windows) to see which are due, O(1) to answer one (O(its rows) where rows are kept). Of a key with
-    sessions the end of the last settled one is remembered for ever, since no row may join it.
+    sessions the end of the last final one is remembered for ever, since no row may join it.
 
     >>> import numpy as np
     >>> from muntin import agg, window

@@ -20,13 +20,13 @@ from rivals.sequenced import Keyed, kept, runs
 
 @dataclass
 class _Key:
-    """What is known of a key's rows and windows. Windows are told apart by number: of the k-th row, or k * every."""
+    """What is known of a key's rows and windows. Windows have numbers: of the k-th row, or k * every."""
 
     dropped: int = 0
     """How many rows were let go; the first leaf is the row of this number."""
     floor: int = BEFORE_TIME
     """The time of the last row that was let go: rows before it are too late."""
-    settled: int = 0
+    final: int = 0
     """Windows before this one never change again."""
     revisions: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     """Of the windows from there on, as far as they were emitted; -1 for one that was not, though a later one was."""
@@ -48,7 +48,7 @@ class Counted:
     # ------------------------------------------------------------ rows in
 
     def take(self, batch: Batch, order: Array | slice, watermark: int) -> Array:
-        """Insert the rows that a window not settled can hold; return which."""
+        """Insert the rows that a window not final can hold; return which."""
         keys, times = batch.keys[order], batch.times[order]
         taken = times > max(watermark - self.plan.lateness, BEFORE_TIME)
         for key, begin, stop in runs(keys):
@@ -82,7 +82,7 @@ class Counted:
         state, leaves = self.known.setdefault(key, _Key()), self.keyed.of(key)
         place = state.dropped + int(np.searchsorted(leaves.times, times[begin], "right"))
         leaves.merge(inputs, times, begin, stop)
-        numbers = state.settled + np.arange(len(state.changed))
+        numbers = state.final + np.arange(len(state.changed))
         state.changed |= (numbers + 1 if self.trailing else numbers * self.every + self.range) > place
 
     # ------------------------------------------------------------ answers out
@@ -97,12 +97,12 @@ class Counted:
         end = leaves.times[last - 1 - state.dropped]
         due = full & (end <= watermark)
         ready = due | ((full | self.plan.partial) & (early or watermark == END_OF_TIME))
-        said = len(state.changed)
+        emitted = len(state.changed)
         fresh = np.ones(len(first), np.bool_)
-        fresh[:said] = state.changed
+        fresh[:emitted] = state.changed
         chosen = np.flatnonzero(ready & fresh)
         revisions = self._note(state, chosen)
-        settled = int((due & (end <= watermark - self.plan.lateness)).sum())
+        final = int((due & (end <= watermark - self.plan.lateness)).sum())
         found = []
         if len(chosen):
             outputs = self.fused.outputs(len(chosen))
@@ -113,20 +113,20 @@ class Counted:
             keys, ids = np.full(len(chosen), key), np.full(len(chosen), self.window_id)
             arrays, retracted = self.fused.arrays(outputs), np.zeros(len(chosen), np.bool_)
             found.append(Answers(keys, ids, *spans, arrays, revisions, retracted, rows=(first, last)))
-        self._settle(key, settled)
+        self._finalize(key, final)
         return found
 
     def _windows(self, state: _Key, rows: int) -> tuple[Array, Array, Array]:
-        """Return the first row of each window not settled, the row after its last, and whether it is full."""
+        """Return the first row of each window not final, the row after its last, and whether it is full."""
         count = state.dropped + rows
         if self.trailing:
-            last = np.arange(state.settled + 1, count + 1)
+            last = np.arange(state.final + 1, count + 1)
             return np.maximum(last - self.range, 0), last, np.ones(len(last), np.bool_)
-        first = np.arange(state.settled * self.every, count, self.every)
+        first = np.arange(state.final * self.every, count, self.every)
         return first, np.minimum(first + self.range, count), first + self.range <= count
 
     def _note(self, state: _Key, chosen: Array) -> Array:
-        """Note that windows, by their places among those not settled, are emitted; return their revisions."""
+        """Note that windows, by their places among those not final, are emitted; return their revisions."""
         more = max(0, int(chosen[-1]) + 1 - len(state.changed)) if len(chosen) else 0
         state.revisions = np.concatenate((state.revisions, np.full(more, -1)))
         state.changed = np.concatenate((state.changed, np.ones(more, np.bool_)))
@@ -134,12 +134,12 @@ class Counted:
         state.changed[chosen] = False
         return state.revisions[chosen]
 
-    def _settle(self, key: int, count: int) -> None:
-        """Settle so many windows, and let go the rows that only they held."""
+    def _finalize(self, key: int, count: int) -> None:
+        """Make the oldest `count` windows final, and drop the rows that only they held."""
         state, leaves = self.known[key], self.keyed.of(key)
-        state.settled += count
+        state.final += count
         state.revisions, state.changed = state.revisions[count:], state.changed[count:]
-        needed = state.settled + 1 - self.range if self.trailing else state.settled * self.every
+        needed = state.final + 1 - self.range if self.trailing else state.final * self.every
         gone = min(max(needed - state.dropped, 0), len(leaves))
         if gone:
             state.floor = int(leaves.times[gone - 1])
@@ -158,7 +158,7 @@ class Counted:
 
     def save(self) -> dict[str, Array]:
         """Return the state as arrays."""
-        known = [(key, s.dropped, s.floor, s.settled, len(s.changed)) for key, s in self.known.items()]
+        known = [(key, s.dropped, s.floor, s.final, len(s.changed)) for key, s in self.known.items()]
         each = self.known.values()
         return {
             **self.keyed.save(),
@@ -171,9 +171,9 @@ class Counted:
         """Replace the state."""
         self.keyed.load(state)
         self.known, at = {}, 0
-        for key, dropped, floor, settled, count in state["known"].reshape(-1, 5).tolist():
-            said = [state[name][at : at + count].copy() for name in ("revisions", "changed")]
-            self.known[key] = _Key(dropped, floor, settled, *said)
+        for key, dropped, floor, final, count in state["known"].reshape(-1, 5).tolist():
+            windows = [state[name][at : at + count].copy() for name in ("revisions", "changed")]
+            self.known[key] = _Key(dropped, floor, final, *windows)
             at += count
 
     def check(self) -> None:

@@ -23,7 +23,7 @@ from rivals.sequenced import Sequenced
 
 
 class Slices(Sequenced):
-    """The slices of each key as leaves. The next edge is remembered, and asked for anew when a row has passed it."""
+    """The slices of each key as leaves. The next edge is remembered, and asked for again when a row has passed it."""
 
     def __init__(self, plan: Plan, windows: Mapping[int, ContextFree], fused: Fused) -> None:
         super().__init__(plan, windows, fused)

@@ -1,6 +1,6 @@
 """Sessions as rows come: each row joins the session before it, the one after it, both, or begins one.
 
-Only where sessions are and how many rows they hold is known here. Whoever keeps their rows or states is told which
+Only where sessions are and how many rows they hold is known here. Whoever keeps their rows or states learns which
 session each row went into, and which one was merged into it.
 """
 
@@ -44,7 +44,7 @@ def join_rows(
 ) -> None:
     """Put rows, those of a key in the order of their times, into sessions.
 
-    `newest` is the youngest session of each key, from which OLDER leads on; `floors` is where the last settled one of a
+    `newest` is the youngest session of each key, from which OLDER leads on; `floors` is where the last final one of a
     key ended: at it or before nothing changes. marks are the numbers of sessions and of retractions.
     """
     slack = max(lateness, 1)  # a row may come at the watermark for a session that ended there
@@ -203,26 +203,26 @@ class Sessions:
         retracted, self._retracted = self._retracted, self._retracted[:0]
         return Due(sessions, retracted)
 
-    def settle(self, watermark: int) -> Array | None:
+    def finalize(self, watermark: int) -> Array | None:
         """Let go what never changes again; return the sessions that stay, as they were numbered, if any has gone."""
         merged = self.table[:, INTO] >= 0
-        settled = (self.ends <= watermark - max(self.lateness, 1)) & ~merged
+        final = (self.ends <= watermark - max(self.lateness, 1)) & ~merged
         kept = None
-        if settled.any() or merged.any():
-            np.maximum.at(self._floors, self.table[settled, KEY], self.ends[settled])
-            kept = np.flatnonzero(~settled & ~merged)
+        if final.any() or merged.any():
+            np.maximum.at(self._floors, self.table[final, KEY], self.ends[final])
+            kept = np.flatnonzero(~final & ~merged)
             self.table = self.table[kept]
             self._link()
         self._forget(watermark)
         return kept
 
     def _forget(self, watermark: int) -> None:
-        """Let keys begin anew that have no session, and whose last one no row that is taken could reach."""
+        """Forget keys that have no session, and whose last one no row that is taken could reach."""
         ended = self._floors <= watermark - self.gap - max(self.lateness, 1)
         self._floors[(self._newest < 0) & ended] = BEFORE_TIME
 
     def held_keys(self) -> Array:
-        """Return the keys with a session, or where a settled one keeps rows from joining it."""
+        """Return the keys with a session, or where a final one keeps rows from joining it."""
         return np.flatnonzero((self._newest >= 0) | (self._floors > BEFORE_TIME))
 
     def _know(self, keys: int) -> None:
@@ -231,7 +231,7 @@ class Sessions:
         self._floors = np.concatenate((self._floors, np.full(more, BEFORE_TIME)))
 
     def _link(self) -> None:
-        """Find anew which session comes before which."""
+        """Link each session to the one before it."""
         self._newest[:] = -1
         alive = np.flatnonzero(self.table[:, INTO] < 0)
         order = alive[np.lexsort((self.table[alive, START], self.table[alive, KEY]))]
@@ -255,7 +255,7 @@ class Sessions:
         self._link()
 
     def check(self) -> None:
-        """Require that sessions of a key are apart, and none reaches back to what is settled."""
+        """Require that sessions of a key are apart, and none reaches back to what is final."""
         alive = self.table[self.table[:, INTO] < 0]
         alive = alive[np.lexsort((alive[:, START], alive[:, KEY]))]
         same = alive[1:, KEY] == alive[:-1, KEY]
@@ -264,4 +264,4 @@ class Sessions:
         if (alive[:, START] > alive[:, LAST]).any() or (alive[:, COUNT] < 1).any():
             raise InvariantError("a session ends before it begins, or holds no row")
         if (alive[:, START] <= self._floors[alive[:, KEY]]).any():
-            raise InvariantError("a session begins before one that is settled has ended")
+            raise InvariantError("a session begins before one that is final has ended")

@@ -126,9 +126,9 @@ class Sequenced:
             for each in self._of_key(key, watermark, horizon, early=early)
         ]
         answers = self._answers(found)
-        settles = self.spanned.some_settle(watermark)
-        self.spanned.settle(watermark)
-        if settles:
+        finalizes = self.spanned.finalizes_some(watermark)
+        self.spanned.finalize(watermark)
+        if finalizes:
             self._let_go()
         return answers
 

@@ -36,7 +36,7 @@ class Candidates:
 
 
 class Spanned:
-    """What was said of the windows of each key, and which of its rows are new."""
+    """Which windows of each key were emitted, and which of its rows are new."""
 
     def __init__(self, plan: Plan, windows: Mapping[int, ContextFree]) -> None:
         self.plan = plan
@@ -46,13 +46,13 @@ class Spanned:
         """The earliest time of the rows that each key got since it was last looked at."""
         self.born: dict[int, Array] = {}
         """The first time that each definition took of a key, where windows without rows are emitted too."""
-        self.said: dict[tuple[int, int, int], tuple[int, int, int]] = {}
+        self.emitted: dict[tuple[int, int, int], tuple[int, int, int]] = {}
         """Of windows by key, id and number that may change: rows and revision when last emitted, and the end."""
 
     # ------------------------------------------------------------ rows in
 
     def takes(self, times: Array, watermark: int) -> Array:
-        """Say which rows fall into a window that is not settled."""
+        """Say which rows fall into a window that is not final."""
         limit = max(watermark - self.plan.lateness, BEFORE_TIME)
         taken = np.zeros(len(times), np.bool_)
         if any(bank.periodic for bank in self.banks):
@@ -79,8 +79,8 @@ class Spanned:
             return keys
         return {key for key, time in self.changed.items() if time < self.watermark}
 
-    def some_settle(self, watermark: int) -> bool:
-        """Say whether a window may be settled by this watermark that was not by the one before."""
+    def finalizes_some(self, watermark: int) -> bool:
+        """Return whether a window may become final by this watermark."""
         return self._some_end(self.watermark - self.plan.lateness, watermark - self.plan.lateness)
 
     def _some_end(self, since: int, until: int) -> bool:
@@ -126,26 +126,26 @@ class Spanned:
             chosen |= found.periodic & (found.end <= horizon)
         places = np.flatnonzero(chosen)
         lasting = found.end[places] > watermark - self.plan.lateness
-        if not self.said and not lasting.any():
+        if not self.emitted and not lasting.any():
             return places, np.zeros(len(places), np.int64)
         kept, revisions = [], []
         for place, stays in zip(places.tolist(), lasting.tolist(), strict=True):
             name = (key, int(found.ids[place]), int(found.numbers[place]))
-            rows, revision, _ = self.said.get(name, (-1, -1, 0))
+            rows, revision, _ = self.emitted.get(name, (-1, -1, 0))
             if rows != counts[place]:
                 kept.append(place)
                 revisions.append(revision + 1)
                 if stays:
-                    self.said[name] = (int(counts[place]), revision + 1, int(found.end[place]))
+                    self.emitted[name] = (int(counts[place]), revision + 1, int(found.end[place]))
         return np.array(kept, np.int64), np.array(revisions, np.int64)
 
-    def settle(self, watermark: int) -> None:
-        """Go on to a watermark: what is settled by it is forgotten."""
+    def finalize(self, watermark: int) -> None:
+        """Go on to a watermark, and forget the windows that it makes final."""
         self.changed.clear()
         self.watermark = max(watermark, self.watermark)
         limit = self.watermark - self.plan.lateness
-        if any(end <= limit for _, _, end in self.said.values()):
-            self.said = {name: each for name, each in self.said.items() if each[2] > limit}
+        if any(end <= limit for _, _, end in self.emitted.values()):
+            self.emitted = {name: each for name, each in self.emitted.items() if each[2] > limit}
 
     def needed_from(self, times: Array) -> int:
         """Return the earliest time of which rows may still be needed, of a key with leaves of these times."""
@@ -156,16 +156,16 @@ class Spanned:
 
     def keys(self) -> set[int]:
         """Return the keys of which something is remembered."""
-        return {*self.born, *(key for key, _, _ in self.said)}
+        return {*self.born, *(key for key, _, _ in self.emitted)}
 
     def save(self) -> dict[str, Array]:
         """Return what is remembered as arrays."""
-        said = [(*name, *each) for name, each in self.said.items()]
+        emitted = [(*name, *each) for name, each in self.emitted.items()]
         return {
             "watermark": np.array([self.watermark], np.int64),
             "changed": np.array(list(self.changed.items()), np.int64).ravel(),
             "born": np.array([(key, *each) for key, each in self.born.items()], np.int64).ravel(),
-            "said": np.array(said, np.int64).ravel(),
+            "emitted": np.array(emitted, np.int64).ravel(),
             **{f"known{b}": np.array(bank.known, np.int64) for b, bank in enumerate(self.banks)},
         }
 
@@ -175,7 +175,7 @@ class Spanned:
         self.changed = dict(state["changed"].reshape(-1, 2).tolist())
         definitions = sum(len(bank.ids) for bank in self.banks)
         self.born = {int(each[0]): each[1:].copy() for each in state["born"].reshape(-1, 1 + definitions)}
-        said = state["said"].reshape(-1, 6).tolist()
-        self.said = {(key, i, number): (rows, revision, end) for key, i, number, rows, revision, end in said}
+        emitted = state["emitted"].reshape(-1, 6).tolist()
+        self.emitted = {(key, i, number): (rows, revision, end) for key, i, number, rows, revision, end in emitted}
         for b, bank in enumerate(self.banks):
             bank.load(tuple(state[f"known{b}"].tolist()))

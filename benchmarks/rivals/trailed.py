@@ -25,18 +25,18 @@ class Trailed:
         self.slack = max(plan.lateness, 1)  # a row may come at the watermark for a window that ended there
         self.keyed = Keyed(fused, tree=True)
         self.watermark = BEFORE_TIME
-        self.said: dict[int, tuple[Array, Array]] = {}
+        self.emitted: dict[int, tuple[Array, Array]] = {}
         """For each row of a key: how many rows its window had when it was last emitted, or -1, and the revision."""
 
     def take(self, batch: Batch, order: Array | slice, watermark: int) -> Array:
-        """Insert the rows that a window not settled can hold; return which."""
+        """Insert the rows that a window not final can hold; return which."""
         keys, times = batch.keys[order], batch.times[order]
         limit = max(watermark - self.plan.lateness, BEFORE_TIME)
         taken = (times > limit) | (times >= watermark)
         for key, begin, stop in runs(keys):
             held = self.keyed.leaves[key].times if key in self.keyed.leaves else times[:0]
             place = int(np.searchsorted(held, limit, "right"))
-            if place < len(held):  # the window of this row is the first that is not settled
+            if place < len(held):  # the window of this row is the first that is not final
                 taken[begin:stop] |= times[begin:stop] > held[place] - self.range
         rows = kept(order, taken)
         times, inputs = batch.times[rows], self.fused.inputs(batch.columns, rows)
@@ -44,25 +44,25 @@ class Trailed:
             leaves = self.keyed.of(key)
             places = np.searchsorted(leaves.times, times[begin:stop], "right")
             none = np.zeros(0, np.int64)
-            counts, revisions = self.said.get(key, (none, none))
-            self.said[key] = np.insert(counts, places, -1), np.insert(revisions, places, -1)
+            counts, revisions = self.emitted.get(key, (none, none))
+            self.emitted[key] = np.insert(counts, places, -1), np.insert(revisions, places, -1)
             leaves.merge(inputs, times, begin, stop)
         return taken
 
     def emit(self, watermark: int, horizon: int, *, early: bool) -> list[Answers]:
         """Answer the windows that are due or have changed, and let go the rows that none needs."""
-        found = [each for key in sorted(self.said) for each in self._of_key(key, watermark, early=early)]
+        found = [each for key in sorted(self.emitted) for each in self._of_key(key, watermark, early=early)]
         self.watermark = max(watermark, self.watermark)
-        for key in list(self.said):
+        for key in list(self.emitted):
             leaves = self.keyed.leaves[key]
             gone = leaves.drop(max(self.watermark - self.slack + 2 - self.range, BEFORE_TIME))
-            self.said[key] = self.said[key][0][gone:], self.said[key][1][gone:]
+            self.emitted[key] = self.emitted[key][0][gone:], self.emitted[key][1][gone:]
             if not len(leaves):
-                del self.keyed.leaves[key], self.said[key]
+                del self.keyed.leaves[key], self.emitted[key]
         return found
 
     def _of_key(self, key: int, watermark: int, *, early: bool) -> list[Answers]:
-        leaves, (counts, revisions) = self.keyed.leaves[key], self.said[key]
+        leaves, (counts, revisions) = self.keyed.leaves[key], self.emitted[key]
         times = leaves.times
         begin = int(np.searchsorted(times, self.watermark - self.slack, "right")) if self.watermark > BEFORE_TIME else 0
         stop = len(times) if early else int(np.searchsorted(times, watermark, "right"))
@@ -82,7 +82,7 @@ class Trailed:
 
     def held_keys(self) -> Array:
         """Return the keys with rows."""
-        return np.array(sorted(self.said), np.int64)
+        return np.array(sorted(self.emitted), np.int64)
 
     def metrics(self) -> dict[str, int]:
         """Return the numbers of leaves and keys, and bytes."""
@@ -90,19 +90,19 @@ class Trailed:
 
     def save(self) -> dict[str, Array]:
         """Return the state as arrays."""
-        said = [np.stack(self.said[key], axis=1) for key in self.keyed.leaves]
-        joined = np.concatenate([np.zeros((0, 2), np.int64), *said]).ravel()
-        return {**self.keyed.save(), "said": joined, "watermark": np.array([self.watermark], np.int64)}
+        emitted = [np.stack(self.emitted[key], axis=1) for key in self.keyed.leaves]
+        joined = np.concatenate([np.zeros((0, 2), np.int64), *emitted]).ravel()
+        return {**self.keyed.save(), "emitted": joined, "watermark": np.array([self.watermark], np.int64)}
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state."""
         self.keyed.load(state)
         self.watermark = int(state["watermark"][0])
-        said, at = state["said"].reshape(-1, 2), 0
-        self.said = {}
+        emitted, at = state["emitted"].reshape(-1, 2), 0
+        self.emitted = {}
         for key, leaves in self.keyed.leaves.items():
-            mine = said[at : at + len(leaves)]
-            self.said[key] = mine[:, 0].copy(), mine[:, 1].copy()
+            mine = emitted[at : at + len(leaves)]
+            self.emitted[key] = mine[:, 0].copy(), mine[:, 1].copy()
             at += len(leaves)
 
     def check(self) -> None:

@@ -1,7 +1,7 @@
 """TupleTree: an aggregate tree over the rows of each key (FlatFAT). Every window is a range query.
 
 A row in order is a new leaf at the right; a row out of order moves all leaves after it, and the nodes above them are
-computed anew. Windows share whatever nodes they have in common.
+computed again. Windows share whatever nodes they have in common.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class _Sessions:
     def emit(self, watermark: int, horizon: int, *, early: bool) -> list[Answers]:
         """Answer the sessions that are due or have changed, and take back those that are no more."""
         due = self.sessions.due(watermark, early=early)
-        said = self.sessions.table[due.sessions]
-        said = said[np.argsort(said[:, KEY], kind="stable")]
+        sessions = self.sessions.table[due.sessions]
+        sessions = sessions[np.argsort(sessions[:, KEY], kind="stable")]
         answers = []
         if len(due.retracted):
             key, start, end, revision = due.retracted.T
             words = (self.fused.nothing(len(key)), revision, np.ones(len(key), np.bool_))
             answers.append(Answers(key, np.full(len(key), self.window_id), start, end, *words))
-        for key, begin, stop in runs(said[:, KEY]):
-            mine, leaves, outputs = said[begin:stop], self.keyed.of(key), self.fused.outputs(stop - begin)
+        for key, begin, stop in runs(sessions[:, KEY]):
+            mine, leaves, outputs = sessions[begin:stop], self.keyed.of(key), self.fused.outputs(stop - begin)
             first, last, _ = leaves.stretches(mine[:, START], mine[:, LAST] + 1)
             leaves.answer(first, last, outputs, 0)
             words = (self.fused.arrays(outputs), mine[:, REVISION], np.zeros(len(mine), np.bool_))
             ids = np.full(len(mine), self.window_id)
             answers.append(Answers(mine[:, KEY], ids, mine[:, START], mine[:, LAST] + self.sessions.gap, *words))
-        self.sessions.settle(watermark)
+        self.sessions.finalize(watermark)
         self._let_go()
         return answers
 
@@ -79,7 +79,7 @@ class _Sessions:
                 del self.keyed.leaves[key]
 
     def held_keys(self) -> Array:
-        """Return the keys with a session, or where a settled one keeps rows out."""
+        """Return the keys with a session, or where a final one keeps rows out."""
         return self.sessions.held_keys()
 
     def metrics(self) -> dict[str, int]:

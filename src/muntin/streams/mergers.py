@@ -14,7 +14,7 @@ import numpy as np
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.table import TABLE
 from muntin.errors import NotInvertibleError
-from muntin.streams.records import Found
+from muntin.streams.found import Found
 from muntin.types import Array
 
 

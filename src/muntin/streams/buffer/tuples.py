@@ -8,27 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from muntin.aggregators.choose import Chosen
-from muntin.arrays.results import to_arrow
-from muntin.arrays.runner import windows_of_rows
-from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
-from muntin.kernels.mixing import mix
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
-from muntin.streams.buffer.said import Said, compare
+from muntin.streams.buffer.definition import BufferedDefinition, under
 from muntin.streams.decisions import ROWS
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
-from muntin.windows.buffered import BufferedWindows, Moment, Windows
+from muntin.windows.buffered import Moment
 from muntin.windows.held_rows import HeldRows
 
 
@@ -44,7 +38,7 @@ class Tuples(Strategy):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._rows = HeldRows.none(plan.types)
-        self._parts = [_Part(window_id, each.buffered(plan.terms), plan) for window_id, each in plan.windows.items()]
+        self._parts = [BufferedDefinition(i, each.buffered(plan.terms), plan) for i, each in plan.windows.items()]
         self._watermark = BEFORE_TIME
         self._fresh = 0  # the number of the first row since windows were last looked at
         self._arrived = 0
@@ -134,7 +128,7 @@ class Tuples(Strategy):
 
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
         """Answer one more definition, from the rows that are kept. O(n log n) for n rows."""
-        part = _Part(window_id, definition.buffered(plan.terms), plan)
+        part = BufferedDefinition(window_id, definition.buffered(plan.terms), plan)
         part.begin(self._rows, self._watermark)
         self._parts = [*self._parts, part]
         self.plan = plan
@@ -173,11 +167,11 @@ class Tuples(Strategy):
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
-        self._rows = self._rows.load(_under("rows.", state))
+        self._rows = self._rows.load(under("rows.", state))
         self._watermark, self._fresh, self._arrived, self._complete_from = map(int, state["marks"])
         self._wake = state["wake"].copy()
         for i, part in enumerate(self._parts):
-            part.load(_under(f"{i}.", state))
+            part.load(under(f"{i}.", state))
 
     def metrics(self) -> dict[str, int]:
         """Return how many rows are kept, and the bytes of state."""
@@ -205,10 +199,6 @@ _NEVER = END_OF_TIME
 """A key that sleeps for ever: nothing happens to it unless a row comes, or the stream is closed."""
 
 
-def _under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-
-
 def _lower_to(needed: Array, rows: HeldRows, view: HeldRows, first: Array) -> None:
     """Lower the first row needed of each key to that of a definition, which sees some of the rows."""
     if view is rows:
@@ -218,171 +208,3 @@ def _lower_to(needed: Array, rows: HeldRows, view: HeldRows, first: Array) -> No
     place = np.append(np.flatnonzero(np.isin(rows.numbers, view.numbers)), len(rows))
     place = np.where(first < view.ends, place[np.minimum(first, len(place) - 1)], rows.ends[key])
     needed[key] = np.minimum(needed[key], place)
-
-
-class _Part:
-    """One definition: what it has refused, and what was said of its windows."""
-
-    def __init__(self, window_id: int, kind: BufferedWindows, plan: Plan) -> None:
-        self.window_id = window_id
-        self.kind = kind
-        self.plan = plan
-        self.refused = np.zeros(0, np.int64)
-        self.said = Said.nothing(getattr(kind, "number", np.int64))
-
-        self._pending = self.said.key, self.said.due
-
-    def begin(self, rows: HeldRows, watermark: int) -> None:
-        """Begin with rows that came before: they are taken, and what is settled by now is not looked at."""
-        self.kind.takes(rows.take(np.argsort(rows.numbers)), rows.take(slice(0, 0)), BEFORE_TIME)
-        self.kind.note(rows)
-        windows = self.kind.windows(rows, rows.present, Moment(BEFORE_TIME, BEFORE_TIME, BEFORE_TIME, 0))
-        self.kind.settle(windows, self.kind.settled(windows.due, watermark), watermark)
-
-    # ------------------------------------------------------------ rows
-
-    def refuse(self, numbers: Array) -> None:
-        if len(numbers):
-            self.refused = np.union1d(self.refused, numbers)
-
-    def forget(self, rows: HeldRows, first: Array) -> None:
-        """Refuse the rows that are not needed, if they must be out of sight: others may keep them."""
-        if self.kind.forgets and len(rows):
-            lengths = np.diff(rows.ends, prepend=0)
-            self.refuse(rows.numbers[np.arange(len(rows)) < np.repeat(first, lengths)])
-
-    def takes_part(self, rows: HeldRows) -> Array:
-        """Return which rows are the definition's."""
-        return ~np.isin(rows.numbers, self.refused) if len(self.refused) else np.ones(len(rows), np.bool_)
-
-    def view(self, rows: HeldRows) -> HeldRows:
-        """Return the rows of the definition: themselves, where it has refused none."""
-        mine = self.takes_part(rows) if len(self.refused) else None
-        return rows if mine is None or mine.all() else rows.take(np.flatnonzero(mine))
-
-    # ------------------------------------------------------------ windows
-
-    def emit(self, rows: HeldRows, active: Array, moment: Moment, early: bool) -> tuple[list[Answers], Array]:
-        """Return what is to be said of the windows of some keys, and the first row that each key still needs."""
-        windows = self.kind.windows(rows, active, moment)
-        alive = np.flatnonzero(~windows.settled)
-        now = self._described(windows, rows, alive)
-        complete = np.ones(len(alive), np.bool_) if windows.full is None or self.plan.partial else windows.full[alive]
-        is_due = complete & (now.due <= moment.watermark)
-        is_said = is_due
-        if early:
-            is_said = is_due | (complete & (windows.found.first < windows.found.last)[alive])
-        is_active = np.isin(self.said.key, active) if len(self.said) else np.zeros(0, np.bool_)
-        news = compare(self.said.take(np.flatnonzero(is_active)), now, is_due, is_said)
-        answers = []
-        if len(news.emitted):
-            answers.append(self._aggregated(windows, rows, alive[news.emitted], now.take(news.emitted), news.revision))
-        if len(news.retracted):
-            answers.append(self._retracted(news.retracted))
-        self._remember(self.said.take(np.flatnonzero(~is_active)).with_windows(news.said), moment.watermark)
-        settled = self.kind.settled(windows.due, moment.watermark) | windows.settled
-        self.kind.settle(windows, settled, moment.watermark)
-        self._pending = windows.key[~settled], windows.due[~settled]
-        return answers, self.kind.needed(rows, windows, settled, moment.watermark)
-
-    def _described(self, windows: Windows, rows: HeldRows, which: Array) -> Said:
-        found = windows.found
-        numbers = rows.numbers if found.members is None else rows.numbers[found.members]
-        total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(mix(numbers.astype(np.uint64)), dtype=np.uint64)))
-        nothing = np.zeros(len(found.first), np.int64)
-        low, high = found.rows or found.values or (nothing, nothing)
-        count = len(which)
-        name_a, name_b, name_c = (each[which] for each in windows.name)
-        return Said(
-            windows.key[which],
-            name_a,
-            name_b,
-            name_c,
-            found.start[which],
-            found.end[which],
-            low[which].astype(self.said.low.dtype),
-            high[which].astype(self.said.low.dtype),
-            total[found.last[which]] - total[found.first[which]],
-            windows.due[which],
-            np.zeros(count, np.int64),
-            np.zeros(count, np.bool_),
-            np.zeros(count, np.bool_),
-        )
-
-    def _remember(self, said: Said, watermark: int) -> None:
-        """Forget what is settled; what was retracted, when a window of that name could not come back."""
-        self.said = said.take(np.flatnonzero(~self.kind.settled(_last_chance(said), watermark)))
-
-    def wakes(self, rows: HeldRows, active: Array, first: Array, watermark: int) -> Array:
-        """Return for each key that is active when it is to be looked at again."""
-        wake = self.kind.wakes_without_rows(active, watermark)
-        key, due = self._pending
-        settles = np.minimum(due, END_OF_TIME - self.kind.slack) + self.kind.slack
-        np.minimum.at(wake, np.searchsorted(active, key), np.where(due > watermark, due, settles))
-        mine = np.isin(self.said.key, active) if len(self.said) else np.zeros(0, np.bool_)
-        chance = np.minimum(_last_chance(self.said)[mine], END_OF_TIME - self.kind.slack) + self.kind.slack
-        np.minimum.at(wake, np.searchsorted(active, self.said.key[mine]), chance)
-        np.minimum.at(wake, np.searchsorted(active, rows.present), self.kind.wakes(rows, first, watermark))
-        return np.minimum(wake, END_OF_TIME - 1)  # at the latest when the stream is closed
-
-    # ------------------------------------------------------------ answers
-
-    def _aggregated(self, windows: Windows, rows: HeldRows, which: Array, now: Said, revision: Array) -> Answers:
-        found = windows.found
-        first, last = found.first[which], found.last[which]
-        data: Mapping[str, Column] = rows.columns
-        times = rows.times
-        if found.members is not None:
-            rows = rows.take(found.members)
-            data, times = rows.columns, rows.times
-        raw = windows_of_rows(data, times, self.plan.time_type, first, last, self.plan.aggregates)
-        aggregates = {name: to_arrow(each) for name, each in raw.items()}
-        return self._answers(now, aggregates, revision, np.zeros(len(which), np.bool_))
-
-    def _retracted(self, gone: Said) -> Answers:
-        nulls = {name: pa.nulls(len(gone)) for name in self.plan.aggregates}
-        return self._answers(gone, nulls, gone.revision, gone.retracted)
-
-    def _answers(self, said: Said, aggregates: Mapping[str, Any], revision: Array, retracted: Array) -> Answers:
-        ids = np.full(len(said), self.window_id, np.int64)
-        bounds = (said.low, said.high)
-        fields = self.kind.definition.bounds(self.plan.types)
-        return Answers(
-            said.key,
-            ids,
-            said.start,
-            said.end,
-            aggregates,
-            revision,
-            retracted,
-            rows=bounds if "from_row" in fields else None,
-            values=bounds if "from_value" in fields else None,
-        )
-
-    # ------------------------------------------------------------ state
-
-    def held_keys(self) -> Array:
-        return np.union1d(self.said.key, self.kind.held_keys())
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.save().values())
-
-    def save(self) -> dict[str, Array]:
-        state = {f"said.{name}": array for name, array in self.said.save().items()}
-        kind = {f"kind.{name}": array for name, array in self.kind.save().items()}
-        return {"refused": self.refused, **state, **kind}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.refused = state["refused"]
-        self.said = Said.load(_under("said.", state))
-        self.kind.load(_under("kind.", state))
-
-    def check(self, rows: HeldRows) -> None:
-        if not np.isin(self.refused, rows.numbers).all():
-            raise InvariantError(f"window {self.window_id} has refused a row that nobody has")
-
-
-def _last_chance(said: Said) -> Array:
-    """Return when what was said of windows is final: when they are due; if retracted, when they would have been."""
-    return np.where(said.retracted, np.minimum(said.due, said.end), said.due)

@@ -19,7 +19,7 @@ from muntin.kernels.generate import standalone
 from muntin.query.plan import Plan
 from muntin.streams.blocks import ARENA, LENGTHS, MARKS, STEP, USED, dropped, given_back, lay_out, room_of
 from muntin.streams.blocks import SLICES as SLICE_COUNT
-from muntin.streams.records import Found
+from muntin.streams.found import Found
 from muntin.streams.row_slices.due import ANSWER, FIND, find_windows, settle
 from muntin.streams.row_slices.late import HOLES, JUDGE, NUMBERS, judge
 from muntin.streams.row_slices.leave_anew import LEAVE_ANEW

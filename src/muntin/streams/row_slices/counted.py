@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from muntin.arrays.results import to_arrow
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
 from muntin.streams.blocks import SLICES
+from muntin.streams.emitted import EmittedWindows
+from muntin.streams.found import Found
 from muntin.streams.journal import Replayed
-from muntin.streams.records import Found, Records
 from muntin.streams.row_slices.count_set import CountSet, RowShapes, leaving
 from muntin.streams.row_slices.slices import SHIFTS, SPLITS
 from muntin.streams.slices.shapes import ints
@@ -26,7 +28,7 @@ from muntin.types import Array
 from muntin.windows.shapes import SINGLE_ROWS
 
 _CHANGED = -1
-"""What stands on record for the last row of a window whose rows have changed since it was emitted."""
+"""What the ledger has as the content of a window whose rows have changed since it was emitted."""
 
 
 class Counted(Replayed):
@@ -42,7 +44,7 @@ class Counted(Replayed):
         super().__init__(plan)
         self.shapes = RowShapes.of(plan.windows)
         self.sets = [CountSet(binding, self.shapes, plan) for binding in _groups(plan)]
-        self.records = Records.empty()
+        self.emitted = EmittedWindows.none(names=4)  # of windows that are emitted once, it knows nothing
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:
@@ -92,7 +94,7 @@ class Counted(Replayed):
             each.extend(chosen, until)
         partial = self.plan.partial and until == END_OF_TIME
         found, again = self.sets[0].find(chosen, until, everything=self.plan.early, partial=partial)
-        answers = self._answers(*(self._unsaid(found) if self.plan.early else self._numbered(found, again)))
+        answers = self._answers(*(self._changed(found) if self.plan.early else self._numbered(found, again)))
         for each in self.sets:
             each.settle(chosen, watermark)
         self._forget(watermark)
@@ -104,31 +106,32 @@ class Counted(Replayed):
         return any(each.binding.may_fail for each in self.sets)
 
     def _numbered(self, found: Found, again: Array) -> tuple[Found, Array]:
-        """Return windows with their revisions; those that are emitted again go on record."""
-        revision = np.zeros(len(found.keys), np.int64)
+        """Return windows with their revisions; those that are emitted again go into the ledger."""
+        revision = again.astype(np.int64)
         if again.any():
-            revised = found.pick(again)
-            revision[again] = self.records.revisions(revised, np.ones(len(revised.keys), np.bool_))
-            self.records.note(revised, revision[again])
+            windows = replace(_as_emitted(found.pick(again)), revision=revision[again])
+            windows = self.emitted.numbered(windows)
+            self.emitted = self.emitted.with_windows(windows)
+            revision[again] = windows.revision
         return found, revision
 
-    def _unsaid(self, found: Found) -> tuple[Found, Array]:
-        """Return the windows that are not on record as they are, with their revisions, and put them on record."""
-        records = self.records
-        if len(records):
-            moved = self.sets[0].moved(records.keys, records.definitions)
-            records.rows = np.where(moved < records.rows, _CHANGED, records.rows)
-        found = found.pick(records.changed(found))
-        revision = records.revisions(found, np.zeros(len(found.keys), np.bool_))
-        records.note(found, revision)
-        return found, revision
+    def _changed(self, found: Found) -> tuple[Found, Array]:
+        """Return the windows that have changed since they were emitted, with their revisions; note them."""
+        emitted = self.emitted
+        if len(emitted):
+            moved = self.sets[0].moved(*emitted.names[:2])
+            emitted = replace(emitted, content=np.where(moved < emitted.content, _CHANGED, emitted.content))
+        # Windows by rows never vanish: some are only not looked at now.
+        changes = emitted.changes(_as_emitted(found), stays=np.ones(len(emitted), np.bool_))
+        self.emitted = emitted.with_changes(changes)
+        return found.pick(changes.windows), changes.emitted.revision
 
     def _forget(self, watermark: int) -> None:
-        """Forget what was said of windows that are settled."""
-        records = self.records
-        if len(records):
-            begins = self.sets[0].begins(records.keys, records.definitions)
-            records.keep((records.start >= begins) & (watermark != END_OF_TIME))
+        """Drop windows that are final from the ledger."""
+        if len(self.emitted):
+            keys, definitions, start, _ = self.emitted.names
+            begins = self.sets[0].begins(keys, definitions)
+            self.emitted = self.emitted.keep((start >= begins) & (watermark != END_OF_TIME))
 
     def _answers(self, found: Found, revision: Array) -> Answers:
         start, end = self.sets[0].spans(found)
@@ -153,13 +156,15 @@ class Counted(Replayed):
     def save(self) -> dict[str, Array]:
         """Return all rows and slices. O(n)."""
         arrays = {f"{i}.{name}": array for i, each in enumerate(self.sets) for name, array in each.save().items()}
-        return arrays | {f"records.{name}": array for name, array in self.records.save().items()}
+        return arrays | {f"emitted.{name}": array for name, array in self.emitted.save().items()}
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Take over what `save` returned. O(n)."""
         for i, each in enumerate(self.sets):
             each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
-        self.records.load({n.partition(".")[2]: array for n, array in state.items() if n.startswith("records.")})
+        self.emitted = self.emitted.load(
+            {n.removeprefix("emitted."): array for n, array in state.items() if n.startswith("emitted.")}
+        )
 
     def metrics(self) -> dict[str, int]:
         """Return the numbers of slices, rows kept and rows that moved from slice to slice, and the bytes they take."""
@@ -177,6 +182,10 @@ class Counted(Replayed):
         """Raise `InvariantError` where rows and slices contradict each other. O(n)."""
         for each in self.sets:
             each.check()
+
+
+def _as_emitted(found: Found) -> EmittedWindows:
+    return EmittedWindows.of(found.names, found.rows)
 
 
 def _by_key_and_time(keys: Array, times: Array) -> Array:

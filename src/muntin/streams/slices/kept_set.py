@@ -16,7 +16,7 @@ import numpy as np
 
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States
-from muntin.streams.records import Found
+from muntin.streams.found import Found
 from muntin.streams.slices.kept_kernels import FOLDS
 from muntin.streams.slices.kept_rows import KeptRows
 from muntin.streams.slices.shapes import Shapes

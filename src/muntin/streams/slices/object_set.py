@@ -14,7 +14,7 @@ import numpy as np
 from muntin.aggregations import count
 from muntin.aggregations.binding import Binding, bind
 from muntin.aggregators.states import States
-from muntin.streams.records import Found
+from muntin.streams.found import Found
 from muntin.streams.slices.kept_kernels import HALVES
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.shapes import Shapes

@@ -10,7 +10,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import bind
 from muntin.kernels import cache
 from muntin.query.plan import Plan
-from muntin.streams.records import Found
+from muntin.streams.found import Found
 from muntin.streams.slices.shapes import Shapes
 from muntin.streams.slices.tagged_set import TaggedSet
 from muntin.streams.sorted_runs.runs import Runs

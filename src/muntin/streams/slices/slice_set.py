@@ -16,8 +16,8 @@ from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.streams.blocks import ARENA, LENGTHS, MARKS, MERGES, SLICES, STEP, TOP, USED, lay_out, rooms
+from muntin.streams.found import Found
 from muntin.streams.mergers import merge_slices
-from muntin.streams.records import Found
 from muntin.streams.slices.due import DUE, FOUND
 from muntin.streams.slices.late import LATE
 from muntin.streams.slices.merge import MERGE

@@ -19,9 +19,10 @@ from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
 from muntin.streams.blocks import MERGES, SLICES
 from muntin.streams.decisions import ROWS, WHOLE, Decisions, Facts, decide
+from muntin.streams.emitted import Changes, EmittedWindows
+from muntin.streams.found import Found
 from muntin.streams.journal import Journal, Replayed
 from muntin.streams.mergers import cannot_merge
-from muntin.streams.records import Found, Records, matched
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.object_set import ObjectSet
 from muntin.streams.slices.partials import Partials
@@ -63,7 +64,7 @@ class Slices(Replayed):
             self.sets.append(kind(binding, self.shapes, watched=watched, merger=merger))
         if runs:
             self.sets.append(RunSet(runs, plan, self.shapes, watched=watched, merger=merger))
-        self.records = Records.empty()
+        self.emitted = EmittedWindows.none(names=4)  # of windows that are emitted once, it knows nothing
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
         self._complete_from = BEFORE_TIME  # slices from here on are all there
@@ -203,7 +204,7 @@ class Slices(Replayed):
         """Answer the windows that end by the watermark. O(slices) combines a window, O(log n) with a tree."""
         chosen = self.sets[0].held()
         if self.plan.early:
-            answers = self._emit_recorded(chosen, watermark, early)
+            answers = self._emit_early(chosen, watermark, early)
         else:
             answers = self._emit_revised() + self._emit_due(chosen, watermark)
         self.watermark = watermark
@@ -222,41 +223,34 @@ class Slices(Replayed):
         chosen, before = self._before
         self._before = None
         after = self.sets[0].find(chosen, self._unsettled, self.watermark)
-        was = matched(before, after)
-        emitted = was >= 0
-        changed = ~emitted
-        changed[emitted] = after.rows[emitted] != before.rows[was[emitted]]
-        gone = np.ones(len(before.keys), np.bool_)
-        gone[was[emitted]] = False
-        return [*self._again(after.pick(changed), emitted[changed]), *self._retract(before.pick(gone))]
+        changes = EmittedWindows.of(before.names, before.rows).changes(EmittedWindows.of(after.names, after.rows))
+        return self._revise(after, changes.numbered_by(self.emitted))
 
-    def _again(self, found: Found, emitted: Array) -> list[Answers]:
-        """Return windows with their next revision; those not on record were emitted once, or never."""
-        revision = self.records.revisions(found, emitted)
-        self.records.note(found, revision)
-        return [self._answers(found, revision)]
-
-    def _retract(self, found: Found) -> list[Answers]:
-        revision = self.records.revisions(found, np.ones(len(found.keys), np.bool_))
-        self.records.note(found, revision, retracted=True)
-        return [self._answers(found, revision, retracted=True)]
-
-    def _emit_recorded(self, chosen: Array, watermark: int, early: bool) -> list[Answers]:
-        """Return what is not on record as it is: with early results every emitted window is, until it is settled."""
+    def _emit_early(self, chosen: Array, watermark: int, early: bool) -> list[Answers]:
+        """Return what has changed: with early results the ledger has every emitted window, until it is final."""
         self._before = None
         found = self.sets[0].find(chosen, self._unsettled, END_OF_TIME)
-        answers = self._retract(self.records.vanished(found))
-        chosen_now = self.records.changed(found) & (early | (found.end <= watermark))
-        changed = found.pick(chosen_now)
-        return answers + self._again(changed, np.zeros(len(changed.keys), np.bool_))
+        now = EmittedWindows.of(found.names, found.rows)
+        return self._revise(found, self.emitted.changes(now, may_emit=early | (found.end <= watermark)))
+
+    def _revise(self, found: Found, changes: Changes) -> list[Answers]:
+        """Emit changes among the windows that were found, and put them into the ledger."""
+        self.emitted = self.emitted.with_changes(changes)
+        retracted = Found.without_slices(changes.retracted.names, changes.retracted.content)
+        return [
+            self._answers(found.pick(changes.windows), changes.emitted.revision),
+            self._answers(retracted, changes.retracted.revision, retracted=True),
+        ]
 
     def _let_go(self, chosen: Array) -> None:
         """Forget what can never change again, and slices that no window needs."""
         if self.watermark == BEFORE_TIME:
             return
         closed = self.watermark == END_OF_TIME
-        ends = np.where(self.records.definitions < len(self.shapes.kinds), *self._unsettled)
-        self.records.keep((self.records.end > ends) & (not closed))
+        _, definitions, _, end = self.emitted.names
+        self.emitted = self.emitted.keep(
+            (end > np.where(definitions < len(self.shapes.kinds), *self._unsettled)) & (not closed)
+        )
         needed = self.shapes.first_needed(self.watermark, self.plan.lateness)
         slices = int(self.sets[0].marks[SLICES])
         for each in self.sets:
@@ -334,19 +328,21 @@ class Slices(Replayed):
         self.shapes = before.changed_to(plan.windows, since, self.watermark)
         place = {int(window_id): i for i, window_id in enumerate(self.shapes.ids)}
         places = ints(place.get(int(window_id), -1) for window_id in before.ids)
-        self.records.renumber(places)
+        keys, definitions, start, end = self.emitted.names
+        moved = replace(self.emitted, names=(keys, places[definitions], start, end))
+        self.emitted = moved.keep(places[definitions] >= 0)
         for each in self.sets:
             each.reshape(self.shapes)
         self._journal = Journal(self)
 
     def held_keys(self) -> Array:
         """Return the keys that have slices."""
-        return np.union1d(self.sets[0].held(), self.records.keys)
+        return np.union1d(self.sets[0].held(), self.emitted.keys)
 
     def save(self) -> dict[str, Array]:
         """Return all slices. O(n)."""
         arrays = {f"{i}.{name}": array for i, each in enumerate(self.sets) for name, array in each.save().items()}
-        arrays |= {f"records.{name}": array for name, array in self.records.save().items()}
+        arrays |= {f"emitted.{name}": array for name, array in self.emitted.save().items()}
         arrays |= {f"own.{name}": array for name, array in self.shapes.own.save().items()}
         bounds = {"sinces": self.shapes.sinces, "floors": self.shapes.floors, "gap": ints([self.shapes.gap])}
         return arrays | bounds | {"marks": ints([self.watermark, self._complete_from])}
@@ -358,7 +354,9 @@ class Slices(Replayed):
         for i, each in enumerate(self.sets):
             each.reshape(self.shapes)
             each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
-        self.records.load({n.partition(".")[2]: array for n, array in state.items() if n.startswith("records.")})
+        self.emitted = self.emitted.load(
+            {n.removeprefix("emitted."): array for n, array in state.items() if n.startswith("emitted.")}
+        )
         self.shapes.own.load({n.removeprefix("own."): array for n, array in state.items() if n.startswith("own.")})
         self.watermark, self._complete_from = state["marks"].tolist()
         self._before = None

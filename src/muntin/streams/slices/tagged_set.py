@@ -10,7 +10,7 @@ import numpy as np
 
 from muntin.aggregations.binding import Binding
 from muntin.streams.blocks import JOINS, NAMED, SLICES
-from muntin.streams.records import Found
+from muntin.streams.found import Found
 from muntin.streams.slices.shapes import Shapes, ints
 from muntin.streams.slices.slice_set import SliceSet
 from muntin.streams.strategy import Batch

@@ -1,0 +1,211 @@
+"""One definition over a buffer of rows: what it has refused, which windows it has emitted, which rows it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays.results import to_arrow
+from muntin.arrays.runner import windows_of_rows
+from muntin.columns import Column
+from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.errors import InvariantError
+from muntin.kernels.mixing import mix
+from muntin.query.plan import Plan
+from muntin.streams.emitted import Changes, EmittedWindows
+from muntin.tables.answers import Answers
+from muntin.types import Array
+from muntin.windows.buffered import BufferedWindows, Moment, Windows
+from muntin.windows.held_rows import HeldRows
+
+
+def under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+
+
+class BufferedDefinition:
+    """One definition over a buffer of rows: which rows it has refused, and which windows it has emitted."""
+
+    def __init__(self, window_id: int, kind: BufferedWindows, plan: Plan) -> None:
+        self.window_id = window_id
+        self.kind = kind
+        self.plan = plan
+        self.refused = np.zeros(0, np.int64)
+        self._number = getattr(kind, "number", np.int64)
+        facts = dict.fromkeys(("start", "end", "due"), np.int64) | dict.fromkeys(("low", "high"), self._number)
+        self.emitted = EmittedWindows.none(names=4, content=np.uint64, **facts, early=np.bool_)
+        self._pending = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def begin(self, rows: HeldRows, watermark: int) -> None:
+        """Begin with rows that came before: they are taken, and windows that are final by now are not looked at."""
+        self.kind.takes(rows.take(np.argsort(rows.numbers)), rows.take(slice(0, 0)), BEFORE_TIME)
+        self.kind.note(rows)
+        windows = self.kind.windows(rows, rows.present, Moment(BEFORE_TIME, BEFORE_TIME, BEFORE_TIME, 0))
+        self.kind.settle(windows, self.kind.settled(windows.due, watermark), watermark)
+
+    # ------------------------------------------------------------ rows
+
+    def refuse(self, numbers: Array) -> None:
+        """Leave rows out, by their numbers."""
+        if len(numbers):
+            self.refused = np.union1d(self.refused, numbers)
+
+    def forget(self, rows: HeldRows, first: Array) -> None:
+        """Refuse the rows that are not needed, if they must be out of sight: others may keep them."""
+        if self.kind.forgets and len(rows):
+            lengths = np.diff(rows.ends, prepend=0)
+            self.refuse(rows.numbers[np.arange(len(rows)) < np.repeat(first, lengths)])
+
+    def takes_part(self, rows: HeldRows) -> Array:
+        """Return which rows are the definition's."""
+        return ~np.isin(rows.numbers, self.refused) if len(self.refused) else np.ones(len(rows), np.bool_)
+
+    def view(self, rows: HeldRows) -> HeldRows:
+        """Return the rows of the definition: themselves, where it has refused none."""
+        mine = self.takes_part(rows) if len(self.refused) else None
+        return rows if mine is None or mine.all() else rows.take(np.flatnonzero(mine))
+
+    # ------------------------------------------------------------ windows
+
+    def emit(self, rows: HeldRows, active: Array, moment: Moment, early: bool) -> tuple[list[Answers], Array]:
+        """Return what has changed among the windows of some keys, and the first row that each key still needs."""
+        windows = self.kind.windows(rows, active, moment)
+        alive = np.flatnonzero(~windows.settled)
+        complete = np.ones(len(alive), np.bool_) if windows.full is None or self.plan.partial else windows.full[alive]
+        is_due = complete & (windows.due[alive] <= moment.watermark)
+        may_emit = is_due
+        if early:
+            may_emit = is_due | (complete & (windows.found.first < windows.found.last)[alive])
+        changes = self._revise(self._described(windows, rows, alive, is_due), active, may_emit)
+        self._forget(moment.watermark)
+        answers = []
+        if len(changes.emitted):
+            answers.append(self._aggregated(windows, rows, alive[changes.windows], changes.emitted))
+        if len(changes.retracted):
+            answers.append(self._retracted(changes.retracted))
+        settled = self.kind.settled(windows.due, moment.watermark) | windows.settled
+        self.kind.settle(windows, settled, moment.watermark)
+        self._pending = windows.key[~settled], windows.due[~settled]
+        return answers, self.kind.needed(rows, windows, settled, moment.watermark)
+
+    def _described(self, windows: Windows, rows: HeldRows, which: Array, is_due: Array) -> EmittedWindows:
+        """Return windows as the ledger has them; the hashes of their rows' numbers add up to their content."""
+        found = windows.found
+        numbers = rows.numbers if found.members is None else rows.numbers[found.members]
+        total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(mix(numbers.astype(np.uint64)), dtype=np.uint64)))
+        nothing = np.zeros(len(found.first), np.int64)
+        low, high = found.rows or found.values or (nothing, nothing)
+        return EmittedWindows.of(
+            (windows.key[which], *(name[which] for name in windows.name)),
+            total[found.last[which]] - total[found.first[which]],
+            start=found.start[which],
+            end=found.end[which],
+            low=low[which].astype(self._number),
+            high=high[which].astype(self._number),
+            due=windows.due[which],
+            early=~is_due,
+        )
+
+    def _revise(self, now: EmittedWindows, active: Array, may_emit: Array) -> Changes:
+        """Compare the windows of the active keys with the ledger, and bring that up to date."""
+        is_active = self._is_active(active)
+        ledger, others = self.emitted.take(is_active), self.emitted.take(~is_active)
+        places = ledger.places_of(now)
+        known = np.flatnonzero(places >= 0)
+        mine = places[known]
+        early = ledger.facts["early"][mine]
+        # A window that was emitted early and is not due yet stays; one that was due and no longer is, is gone.
+        stays = np.zeros(len(ledger), np.bool_)
+        stays[mine] = may_emit[known] | early
+        changes = ledger.changes(now, may_emit, stays, places)
+        ledger = ledger.with_facts(mine, due=now.facts["due"][known], early=early & now.facts["early"][known])
+        self.emitted = others.with_windows(ledger.with_changes(changes))
+        return changes
+
+    def _is_active(self, active: Array) -> Array:
+        return np.isin(self.emitted.keys, active) if len(self.emitted) else np.zeros(0, np.bool_)
+
+    def _forget(self, watermark: int) -> None:
+        """Drop windows that are final from the ledger; retracted ones when a window of that name cannot come back."""
+        self.emitted = self.emitted.keep(~self.kind.settled(self._final_from(), watermark))
+
+    def _final_from(self) -> Array:
+        """Return when emitted windows are final, but for the lateness: when due, or when they would have been."""
+        due, end = self.emitted.facts["due"], self.emitted.facts["end"]
+        return np.where(self.emitted.retracted, np.minimum(due, end), due)
+
+    def wakes(self, rows: HeldRows, active: Array, first: Array, watermark: int) -> Array:
+        """Return for each key that is active when it is to be looked at again."""
+        wake = self.kind.wakes_without_rows(active, watermark)
+        key, due = self._pending
+        settles = np.minimum(due, END_OF_TIME - self.kind.slack) + self.kind.slack
+        np.minimum.at(wake, np.searchsorted(active, key), np.where(due > watermark, due, settles))
+        mine = self._is_active(active)
+        final = np.minimum(self._final_from()[mine], END_OF_TIME - self.kind.slack) + self.kind.slack
+        np.minimum.at(wake, np.searchsorted(active, self.emitted.keys[mine]), final)
+        np.minimum.at(wake, np.searchsorted(active, rows.present), self.kind.wakes(rows, first, watermark))
+        return np.minimum(wake, END_OF_TIME - 1)  # at the latest when the stream is closed
+
+    # ------------------------------------------------------------ answers
+
+    def _aggregated(self, windows: Windows, rows: HeldRows, which: Array, emitted: EmittedWindows) -> Answers:
+        found = windows.found
+        first, last = found.first[which], found.last[which]
+        data: Mapping[str, Column] = rows.columns
+        times = rows.times
+        if found.members is not None:
+            rows = rows.take(found.members)
+            data, times = rows.columns, rows.times
+        raw = windows_of_rows(data, times, self.plan.time_type, first, last, self.plan.aggregates)
+        aggregates = {name: to_arrow(each) for name, each in raw.items()}
+        return self._answers(emitted, aggregates)
+
+    def _retracted(self, gone: EmittedWindows) -> Answers:
+        return self._answers(gone, {name: pa.nulls(len(gone)) for name in self.plan.aggregates})
+
+    def _answers(self, windows: EmittedWindows, aggregates: Mapping[str, Any]) -> Answers:
+        bounds = (windows.facts["low"], windows.facts["high"])
+        fields = self.kind.definition.bounds(self.plan.types)
+        return Answers(
+            windows.keys,
+            np.full(len(windows), self.window_id, np.int64),
+            windows.facts["start"],
+            windows.facts["end"],
+            aggregates,
+            windows.revision,
+            windows.retracted,
+            rows=bounds if "from_row" in fields else None,
+            values=bounds if "from_value" in fields else None,
+        )
+
+    # ------------------------------------------------------------ state
+
+    def held_keys(self) -> Array:
+        """Return the keys of which anything is kept."""
+        return np.union1d(self.emitted.keys, self.kind.held_keys())
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        return sum(array.nbytes for array in self.save().values())
+
+    def save(self) -> dict[str, Array]:
+        """Return the whole state, as arrays by name."""
+        state = {f"emitted.{name}": array for name, array in self.emitted.save().items()}
+        kind = {f"kind.{name}": array for name, array in self.kind.save().items()}
+        return {"refused": self.refused, **state, **kind}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the state by one that `save` returned."""
+        self.refused = state["refused"]
+        self.emitted = self.emitted.load(under("emitted.", state))
+        self.kind.load(under("kind.", state))
+
+    def check(self, rows: HeldRows) -> None:
+        """Raise `InvariantError` where the state contradicts the rows."""
+        if not np.isin(self.refused, rows.numbers).all():
+            raise InvariantError(f"window {self.window_id} has refused a row that nobody has")

@@ -60,10 +60,9 @@ def _of_source(source: EdgeSource) -> float:
 
 def slices_of_window(window: Window, often: float | None) -> int | None:
     """Return how many slices the longest window may have, where edges come so often; None where only rows tell."""
-    length = getattr(window, "range", None)
-    if often is None or not isinstance(length, int):
+    if often is None or window.longest is None:
         return None
-    return max(1, round(length * often))
+    return max(1, round(window.longest * often))
 
 
 @dataclass(frozen=True)

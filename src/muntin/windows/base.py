@@ -71,6 +71,8 @@ class Window(ABC):
     """Whether the order of rows of equal time decides which window they are in."""
     arrival_matters: ClassVar[bool] = False
     """Whether rows must be seen in the order in which they came."""
+    emits_empty: ClassVar[bool] = False
+    """Whether windows without rows are emitted where a query asks for them."""
     columns: tuple[str, ...] = ()
     """The columns that it reads besides the time."""
 
@@ -168,6 +170,11 @@ class Window(ABC):
         That is from when its longest window begins until no row may change it: a window is open until the watermark,
         which is `delay` behind, reaches its end, and then for the lateness.
         """
+        return None
+
+    @property
+    def longest(self) -> int | None:
+        """How long a window is at most; None where only rows tell."""
         return None
 
     @property

@@ -85,7 +85,7 @@ class Slices(Replayed):
             if each.time_shape is None:
                 split = decide(Facts.of([each], [], ordered=plan.ordered)).split
                 return f"{each!r} is not by time" if split.answer == WHOLE else f"{each!r}: {split.why}"
-            if plan.emit_empty and isinstance(each.time_shape, Periodic):
+            if plan.emit_empty and each.emits_empty:
                 return "windows without rows have no slices"
         return None
 

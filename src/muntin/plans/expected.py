@@ -53,9 +53,9 @@ def _of_source(source: EdgeSource) -> float:
     while count < _OWN_EDGES:
         after = source.next_edge(at)
         if after is None:
-            return 0.0
+            break
         at, count = after, count + 1
-    return count / at
+    return count / at if at > 0 else 0.0
 
 
 def slices_of_window(window: Window, often: float | None) -> int | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from muntin.errors import InvalidArgumentError
 from muntin.windows.base import Context, Measure, Window
+from muntin.windows.kinds.calendar import calendar
 from muntin.windows.kinds.context_aware import ContextAware, Edges
 from muntin.windows.kinds.context_free import ContextFree
 from muntin.windows.kinds.cumulative import cumulative
@@ -38,6 +39,7 @@ __all__ = [
     "Edges",
     "Measure",
     "Window",
+    "calendar",
     "cumulative",
     "delta",
     "policy",

@@ -38,7 +38,7 @@ def word(
     an example. The first argument is a length unless `first_is_length` is false.
 
     >>> sorted(WORDS)[:2]
-    ['cumulative', 'delta']
+    ['calendar', 'cumulative']
     """
 
     def decorate(make: _Make) -> _Make:

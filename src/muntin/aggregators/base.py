@@ -56,7 +56,7 @@ class Aggregator(ABC):
     """A window of rows, each with a time, and the aggregate of all of them.
 
     `aggregation` is one aggregation, or a mapping of names to several, which then share the structure. The types of the
-    columns are those of the first values, and widen when they must (integers to floats); `dtype` settles them from the
+    columns are those of the first values, and widen when they must (integers to floats); `dtype` fixes them from the
     start. `nullable=False` promises that no value is null, and saves eight bytes a state. `count_combines` counts the
     calls of combine in `combines`, and runs uncompiled. `compiled=False` runs the same kernels as plain Python.
     """
@@ -126,7 +126,7 @@ class Aggregator(ABC):
         if not self._nullable and self._skipped(row):
             raise ColumnTypeError(f"{row!r} holds a null, and the aggregator was built with nullable=False")
         self._accept(np.array([time], np.int64))
-        self._settle(time_type, types)
+        self._take_types(time_type, types)
         self._fill(row, physical)
         self._time_cell[0] = time
         self._insert(self._cell_views, self._time_view, 1)
@@ -146,7 +146,7 @@ class Aggregator(ABC):
             return
         self._require_no_null(columns, len(times))
         self._accept(times)
-        self._settle(time_type, types)
+        self._take_types(time_type, types)
         self._insert(self._physical(columns, len(times)), read_only(times), len(times))
 
     @abstractmethod
@@ -258,7 +258,7 @@ class Aggregator(ABC):
 
     @abstractmethod
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
-        """Insert rows that have been accepted, and whose types are settled."""
+        """Insert rows that have been accepted, and whose types are known."""
 
     @abstractmethod
     def _arrays(self) -> dict[str, Array]:
@@ -287,7 +287,7 @@ class Aggregator(ABC):
     def _after_conversion(self) -> None:
         """Mend what depends on more than single states, after their type has widened."""
 
-    # ------------------------------------------------------------ types: settled by the first values, widened later
+    # ------------------------------------------------------------ types: those of the first values, widened later
 
     def _rebind(self) -> None:
         self._binding: Binding = bind(
@@ -320,8 +320,8 @@ class Aggregator(ABC):
             return counting(self._binding, structure, self._counter)
         return kernels_of(self._binding, structure, entries)
 
-    def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
-        """Take over types that were found to fit; bind anew, and carry the states over, if they are wider."""
+    def _take_types(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
+        """Take over types that were found to fit; bind again, and carry the states over, if they are wider."""
         if self._time_type == time_type and self._types == types:
             return
         self._time_type, self._types = time_type, types
@@ -346,7 +346,7 @@ class Aggregator(ABC):
                 new = old if old == ANY else wider(old, kind)
             if new is None:
                 raise ColumnTypeError(
-                    f"column {name!r} holds {old}, and {shown!r} is {kind}; settle the type with dtype= when building"
+                    f"column {name!r} holds {old}, and {shown!r} is {kind}; give the type with dtype= when building"
                 )
             types[name] = new
         if types != self._types:

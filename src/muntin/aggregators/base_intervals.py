@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
 from muntin.aggregators.states import States
 from muntin.kernels.runtime import lowest_bit
 from muntin.kernels.vocabulary import Ints, Outputs, State, combine, emit, hold, inlined, kernel, load, store
@@ -35,24 +35,24 @@ def place_of(offsets: Ints, level: int, interval: int) -> int:
 def push(window: Any, time: int, state: State) -> None:
     """Append a state, and compute the intervals that it completes."""
     slots, times, marks, offsets = window
-    end = marks[1]
+    end = marks[END]
     times[end & (len(times) - 1)] = time
     store(slots, place_of(offsets, 0, end), state)
     level = 0
     first = end  # the interval of its level that ends with this row
-    while first & 1 == 1 and (first - 1) << level >= marks[0]:
+    while first & 1 == 1 and (first - 1) << level >= marks[FRONT]:
         left = load(slots, place_of(offsets, level, first - 1))
         right = load(slots, place_of(offsets, level, first))
         level += 1
         first >>= 1
         store(slots, place_of(offsets, level, first), combine(left, right))
-    marks[1] = end + 1
+    marks[END] = end + 1
 
 
 @inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
-    window[2][0] += 1
+    window[MARKS][FRONT] += 1
 
 
 @inlined
@@ -81,7 +81,7 @@ def between(window: Any, begin: int, end: int) -> State:
 @inlined
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
-    return between(window, window[2][0], window[2][1])
+    return between(window, window[MARKS][FRONT], window[MARKS][END])
 
 
 @kernel
@@ -146,7 +146,7 @@ class BaseIntervals(RingAggregator):
 
     def _arrays(self) -> dict[str, Array]:
         at = np.arange(self._marks[FRONT], self._marks[END]) & (len(self._window[1]) - 1)
-        return {"slots": self._window[0][self._places()], "times": self._window[1][at], "marks": self._marks}
+        return {"slots": self._window[SLOTS][self._places()], "times": self._window[1][at], "marks": self._marks}
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         self._move_in(arrays, max(16, 1 << (len(arrays["times"]) - 1).bit_length()))
@@ -156,10 +156,10 @@ class BaseIntervals(RingAggregator):
         self._window = self._empty(capacity)
         self._marks[:] = arrays["marks"]
         self._window[1][np.arange(self._marks[FRONT], self._marks[END]) & (capacity - 1)] = arrays["times"]
-        self._window[0][self._places()] = arrays["slots"]
+        self._window[SLOTS][self._places()] = arrays["slots"]
 
     def _check_structure(self, states: States, require: Any) -> None:
-        slots = self._window[0]
+        slots = self._window[SLOTS]
         for level, intervals in enumerate(self._intervals()):
             for interval in intervals if level else ():
                 halves = [states.load(slots, self._place(level - 1, 2 * interval + side)) for side in (0, 1)]

@@ -27,7 +27,7 @@ import numpy as np
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.base import kernels_of
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
 from muntin.aggregators.states import States, counting
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
@@ -35,14 +35,17 @@ from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, inlin
 from muntin.types import Array, ColumnType, numpy_type
 
 CURRENT, SIZE, OLDEST, CHUNKS, FIXED, ASIDE = 2, 3, 4, 5, 6, 7
+"""Marks: where the current chunk begins, how long it will be, the numbers of the oldest chunk and of the current one,
+the fixed length of chunks or 0, and whether a second thread turns them over."""
 MOST_CHUNKS = 128
 """Chunks are numbered; number k is in place k modulo this. More than a window of 2^63 rows can have at a time."""
+CHUNK_MASK = MOST_CHUNKS - 1
 
 
 @inlined
 def turn(window: Any, begin: int, end: int) -> None:
     """Make every slot of a chunk the aggregate from there to its end."""
-    slots = window[0]
+    slots = window[SLOTS]
     last = len(slots) - 1
     state = hold(load(slots, (end - 1) & last))
     for at in range(end - 2, begin - 1, -1):
@@ -52,59 +55,60 @@ def turn(window: Any, begin: int, end: int) -> None:
 
 @inlined
 def close_chunk(window: Any) -> None:
-    """End the current chunk here, and begin a new one: half as long as the window, unless its length is settled."""
+    """End the current chunk here, and begin a new one: half as long as the window, unless its length is fixed."""
     _, _, marks, current, begins, sums = window
-    store(sums, marks[5] & 127, load(current, 0))
-    marks[5] += 1
-    begins[marks[5] & 127] = marks[1]
-    marks[2] = marks[1]
-    marks[3] = marks[6]
-    if marks[6] == 0 or marks[5] - marks[4] > 3:  # the window is longer than was said: few chunks, all the same
-        marks[3] = max(marks[6], (marks[1] - marks[0] + 2) // 2)
+    store(sums, marks[CHUNKS] & CHUNK_MASK, load(current, 0))
+    marks[CHUNKS] += 1
+    begins[marks[CHUNKS] & CHUNK_MASK] = marks[END]
+    marks[CURRENT] = marks[END]
+    marks[SIZE] = marks[FIXED]
+    # A window that is longer than expected has few chunks, too.
+    if marks[FIXED] == 0 or marks[CHUNKS] - marks[OLDEST] > 3:
+        marks[SIZE] = max(marks[FIXED], (marks[END] - marks[FRONT] + 2) // 2)
 
 
 @inlined
 def push(window: Any, time: int, state: State) -> None:
     """Append a state to the current chunk."""
     slots, times, marks, current, _, _ = window
-    at = marks[1] & (len(slots) - 1)
+    at = marks[END] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
-    if marks[1] > marks[2]:
+    if marks[END] > marks[CURRENT]:
         state = combine(load(current, 0), state)
     store(current, 0, state)
-    marks[1] += 1
-    if marks[1] - marks[2] >= marks[3]:
-        begin = marks[2]
+    marks[END] += 1
+    if marks[END] - marks[CURRENT] >= marks[SIZE]:
+        begin = marks[CURRENT]
         close_chunk(window)
-        if marks[7] == 0:
-            turn(window, begin, marks[1])
+        if marks[ASIDE] == 0:
+            turn(window, begin, marks[END])
 
 
 @inlined
 def pop(window: Any) -> None:
     """Remove the oldest state; where only the current chunk is left, that is closed first."""
     _, _, marks, _, begins, _ = window
-    if marks[0] == marks[2]:
+    if marks[FRONT] == marks[CURRENT]:
         close_chunk(window)
-        turn(window, marks[0], marks[1])
-    marks[0] += 1
-    if marks[0] == begins[(marks[4] + 1) & 127]:
-        marks[4] += 1
+        turn(window, marks[FRONT], marks[END])
+    marks[FRONT] += 1
+    if marks[FRONT] == begins[(marks[OLDEST] + 1) & CHUNK_MASK]:
+        marks[OLDEST] += 1
 
 
 @kernel
 def pop_until(window: Any, position: int) -> None:
     """Remove all states before a position; what stays of the current chunk is closed and turned over."""
     slots, _, marks, current, begins, _ = window
-    while marks[4] < marks[5] and begins[(marks[4] + 1) & 127] <= position:
-        marks[4] += 1
-    marks[0] = position
-    if position > marks[2]:
-        marks[2] = position
-        begins[marks[5] & 127] = position
-        if position < marks[1]:
-            turn(window, position, marks[1])
+    while marks[OLDEST] < marks[CHUNKS] and begins[(marks[OLDEST] + 1) & CHUNK_MASK] <= position:
+        marks[OLDEST] += 1
+    marks[FRONT] = position
+    if position > marks[CURRENT]:
+        marks[CURRENT] = position
+        begins[marks[CHUNKS] & CHUNK_MASK] = position
+        if position < marks[END]:
+            turn(window, position, marks[END])
             store(current, 0, load(slots, position & (len(slots) - 1)))
             close_chunk(window)
 
@@ -113,14 +117,14 @@ def pop_until(window: Any, position: int) -> None:
 def from_position(window: Any, position: int, chunk: int) -> State:
     """Return the aggregate from a position in a chunk to the end."""
     slots, _, marks, current, begins, sums = window
-    if chunk == marks[5]:
+    if chunk == marks[CHUNKS]:
         return load(current, 0)
     state = load(slots, position & (len(slots) - 1))
-    if position == begins[chunk & 127]:
-        state = load(sums, chunk & 127)  # the whole chunk, which may not have been turned over yet
-    for between in range(chunk + 1, marks[5]):
-        state = combine(state, load(sums, between & 127))
-    if marks[2] < marks[1]:
+    if position == begins[chunk & CHUNK_MASK]:
+        state = load(sums, chunk & CHUNK_MASK)  # the whole chunk, which may not have been turned over yet
+    for between in range(chunk + 1, marks[CHUNKS]):
+        state = combine(state, load(sums, between & CHUNK_MASK))
+    if marks[CURRENT] < marks[END]:
         state = combine(state, load(current, 0))
     return state
 
@@ -128,18 +132,18 @@ def from_position(window: Any, position: int, chunk: int) -> State:
 @inlined
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
-    return from_position(window, window[2][0], window[2][4])
+    return from_position(window, window[MARKS][FRONT], window[MARKS][OLDEST])
 
 
 @kernel
 def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
     """Lower the aggregate from a position to the end."""
-    marks, begins = window[2], window[4]
-    if position > marks[2]:
-        answer_range(window, position, marks[1], outputs)
+    marks, begins = window[MARKS], window[4]
+    if position > marks[CURRENT]:
+        answer_range(window, position, marks[END], outputs)
     else:
-        chunk = marks[4]
-        while chunk < marks[5] and begins[(chunk + 1) & 127] <= position:
+        chunk = marks[OLDEST]
+        while chunk < marks[CHUNKS] and begins[(chunk + 1) & CHUNK_MASK] <= position:
             chunk += 1
         emit(outputs, 0, from_position(window, position, chunk))
 
@@ -147,7 +151,7 @@ def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
 class Boundary(RingAggregator):
     """In order; any associative aggregation; 3 combines for an insert and a query, on the calling thread.
 
-    That is for a window of constant length. `range` and `slide`, where they are known, settle the length of chunks: in
+    That is for a window of constant length. `range` and `slide`, where they are known, fix the length of chunks: in
     rows by the paper's Theorem 1, as durations by its Theorem 2, each value inserted being a slice then. Without them a
     chunk is half as long as the window when it begins. A chunk is turned over at once when it is full, in as many
     combines as it has rows; with `threads=2` by a second thread, and no call takes more than 3 combines on its own. A
@@ -180,7 +184,7 @@ class Boundary(RingAggregator):
         self._threads = threads
         self._range, self._slide = (int(x) if isinstance(x, np.integer) else x for x in (range, slide))
         if range is not None:
-            self._settled_chunk(1.0)  # refuses what is no range
+            self._fixed_chunk(1.0)  # refuses what is no range
             if not isinstance(self._range, int):
                 self._range, self._slide = (f"{ns} nanoseconds" for ns in durations_in_ns(range, slide))
         self._turning: dict[int, Future[None]] = {}
@@ -258,14 +262,14 @@ class Boundary(RingAggregator):
             start = stop
 
     def _reserve(self, rows: int) -> None:
-        if rows > len(self._window[0]):
+        if rows > len(self._window[SLOTS]):
             self._wait_for_all()  # they write into the ring that is left behind
         super()._reserve(rows)
 
-    def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
+    def _take_types(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
         if self._types != types:
             self._wait_for_all()
-        super()._settle(time_type, types)
+        super()._take_types(time_type, types)
 
     def _changed_by_insert(self) -> tuple[int, int]:
         marks = self._marks
@@ -283,12 +287,12 @@ class Boundary(RingAggregator):
     def _empty(self, capacity: int) -> tuple[Array, ...]:
         window = super()._empty(capacity)
         chunk, aside = self._settings()
-        window[2][[SIZE, FIXED, ASIDE]] = max(chunk, 1), chunk, aside
+        window[MARKS][[SIZE, FIXED, ASIDE]] = max(chunk, 1), chunk, aside
         return window
 
     def _settings(self) -> tuple[int, int]:
-        """Return the settled length of a chunk, 0 if it is not, and whether a second thread turns chunks over."""
-        chunk = self._settled_chunk(self._combine_time()) if self._range is not None else 0
+        """Return the fixed length of a chunk, 0 if there is none, and whether a second thread turns chunks over."""
+        chunk = self._fixed_chunk(self._combine_time()) if self._range is not None else 0
         return chunk, int(self._has_helper)
 
     @property
@@ -296,8 +300,8 @@ class Boundary(RingAggregator):
         """Whether the second thread is used: a state that can fail to combine must not do so behind the caller."""
         return self._threads == 2 and not self._binding.may_fail
 
-    def _settled_chunk(self, combine_time: float) -> int:
-        """Return the length of a chunk that the range and the slide ask for; a combine takes so many nanoseconds."""
+    def _fixed_chunk(self, combine_time: float) -> int:
+        """Return the length of a chunk for the range and the slide; a combine takes `combine_time` nanoseconds."""
         if not isinstance(self._range, int):
             if isinstance(self._slide, int):
                 raise InvalidArgumentError(

@@ -19,60 +19,63 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import RingAggregator
+from muntin.aggregators.ring import END, FRONT, SLOTS, RingAggregator
 from muntin.aggregators.states import States
 from muntin.errors import UnsupportedOperationError
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
 from muntin.types import Array
 
-FRONT, END, LEFT, RIGHT, ACROSS, BACK = range(6)
+LEFT, RIGHT, ACROSS, BACK = 2, 3, 4, 5
+"""Marks: the positions of the drawing."""
+BACK_SUM, MIDDLE_SUM = 0, 1
+"""Where beside the ring the aggregates of [back, end) and of [right, back) are."""
 
 
 @inlined
 def step(slots: Slots, marks: Ints, sums: Slots) -> None:
     """Keep the promise after an insert or an eviction: at most two combines."""
     last = len(slots) - 1
-    if marks[0] == marks[5]:  # the front is empty: the back, a row at most, becomes the front
-        marks[2] = marks[1]
-        marks[3] = marks[1]
-        marks[4] = marks[1]
-        marks[5] = marks[1]
+    if marks[FRONT] == marks[BACK]:  # the front is empty: the back, a row at most, becomes the front
+        marks[LEFT] = marks[END]
+        marks[RIGHT] = marks[END]
+        marks[ACROSS] = marks[END]
+        marks[BACK] = marks[END]
         return
-    if marks[2] == marks[5]:  # as many rows behind as before: begin a new stretch
-        marks[2] = marks[0]
-        marks[3] = marks[5]
-        marks[4] = marks[1]
-        marks[5] = marks[1]
-        store(sums, 1, load(sums, 0))
-    if marks[2] == marks[3]:  # the stretch is done
-        marks[2] += 1
-        marks[3] += 1
-        marks[4] += 1
+    if marks[LEFT] == marks[BACK]:  # as many rows behind as before: begin a new stretch
+        marks[LEFT] = marks[FRONT]
+        marks[RIGHT] = marks[BACK]
+        marks[ACROSS] = marks[END]
+        marks[BACK] = marks[END]
+        store(sums, MIDDLE_SUM, load(sums, BACK_SUM))
+    if marks[LEFT] == marks[RIGHT]:  # the stretch is done
+        marks[LEFT] += 1
+        marks[RIGHT] += 1
+        marks[ACROSS] += 1
     else:
         # The right side first, and its place written only when both are known: a combine that fails changes nothing.
-        left = marks[2] & last
-        across = (marks[4] - 1) & last
-        if marks[4] < marks[5]:
-            right = hold(combine(load(slots, across), load(slots, marks[4] & last)))
-            store(slots, left, combine(load(slots, left), load(sums, 1)))
+        left = marks[LEFT] & last
+        across = (marks[ACROSS] - 1) & last
+        if marks[ACROSS] < marks[BACK]:
+            right = hold(combine(load(slots, across), load(slots, marks[ACROSS] & last)))
+            store(slots, left, combine(load(slots, left), load(sums, MIDDLE_SUM)))
             store(slots, across, right)
         else:
-            store(slots, left, combine(load(slots, left), load(sums, 1)))
-        marks[2] += 1
-        marks[4] -= 1
+            store(slots, left, combine(load(slots, left), load(sums, MIDDLE_SUM)))
+        marks[LEFT] += 1
+        marks[ACROSS] -= 1
 
 
 @inlined
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
     slots, times, marks, sums = window
-    at = marks[1] & (len(slots) - 1)
+    at = marks[END] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
-    if marks[1] > marks[5]:
-        state = combine(load(sums, 0), state)
-    store(sums, 0, state)
-    marks[1] += 1
+    if marks[END] > marks[BACK]:
+        state = combine(load(sums, BACK_SUM), state)
+    store(sums, BACK_SUM, state)
+    marks[END] += 1
     step(slots, marks, sums)
 
 
@@ -80,7 +83,7 @@ def push(window: Any, time: int, state: State) -> None:
 def pop(window: Any) -> None:
     """Remove the oldest state."""
     slots, _, marks, sums = window
-    marks[0] += 1
+    marks[FRONT] += 1
     step(slots, marks, sums)
 
 
@@ -88,10 +91,10 @@ def pop(window: Any) -> None:
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
     slots, _, marks, sums = window
-    front = load(slots, marks[0] & (len(slots) - 1))
-    if marks[5] == marks[1]:
+    front = load(slots, marks[FRONT] & (len(slots) - 1))
+    if marks[BACK] == marks[END]:
         return front
-    return combine(front, load(sums, 0))
+    return combine(front, load(sums, BACK_SUM))
 
 
 @kernel
@@ -101,18 +104,18 @@ def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
     last = len(slots) - 1
     state = hold(load(slots, position & last))
     at = position + 1
-    if marks[2] <= position < marks[3]:
-        state = combine(state, load(sums, 1))
-        at = marks[5]
-    elif position < marks[2] or marks[4] <= position < marks[5]:
-        at = marks[5]
-    while at < marks[1]:
-        if at == marks[4] and at < marks[5]:
+    if marks[LEFT] <= position < marks[RIGHT]:
+        state = combine(state, load(sums, MIDDLE_SUM))
+        at = marks[BACK]
+    elif position < marks[LEFT] or marks[ACROSS] <= position < marks[BACK]:
+        at = marks[BACK]
+    while at < marks[END]:
+        if at == marks[ACROSS] and at < marks[BACK]:
             state = combine(state, load(slots, at & last))
-            at = marks[5]
-        elif at == marks[5]:
-            state = combine(state, load(sums, 0))
-            at = marks[1]
+            at = marks[BACK]
+        elif at == marks[BACK]:
+            state = combine(state, load(sums, BACK_SUM))
+            at = marks[END]
         else:
             state = combine(state, load(slots, at & last))
             at += 1
@@ -158,12 +161,15 @@ class Daba(RingAggregator):
         ahead = (back - front) - (end - back) - (1 if front < end else 0)
         require(back - left == ahead, f"the stretch has lost step with the window: {order}")
         require(right - left == across - right, f"the two sides of the stretch differ in length: {order}")
-        slots, sums = self._window[0], self._window[3]
+        slots, sums = self._window[SLOTS], self._window[3]
         if back < end:
             behind = states.fold(slots, back, end)
-            require(states.close(states.load(sums, 0), behind), "the sum of the back is not that of its rows")
+            require(states.close(states.load(sums, BACK_SUM), behind), "the sum of the back is not that of its rows")
         if right < across:
             middle = states.fold(slots, right, across)
             if across < back:
                 middle = states.combine(middle, states.load(slots, across & (len(slots) - 1)))
-            require(states.close(states.load(sums, 1), middle), "the sum from right to back is not that of its rows")
+            require(
+                states.close(states.load(sums, MIDDLE_SUM), middle),
+                "the sum from right to back is not that of its rows",
+            )

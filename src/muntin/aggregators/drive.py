@@ -30,7 +30,7 @@ def insert_rows(window: Any, columns: Columns, times: Ints, start: int, stop: in
 
 @kernel
 def evict_rows(window: Any, count: int) -> None:
-    """Evict so many of the oldest rows."""
+    """Evict the `count` oldest rows."""
     for _ in range(count):
         pop(window)
 

@@ -26,14 +26,18 @@ import numpy as np
 
 from muntin.aggregators import flat_fat_marked
 from muntin.aggregators.base_intervals import highest_level
-from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.flat_fat_marked import HOLES, PENDING
+from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
 from muntin.aggregators.states import States
 from muntin.errors import InvalidArgumentError
 from muntin.kernels.runtime import lowest_bit
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
 from muntin.types import Array
 
-APPLIED, STALE, HOLES, PENDING = 2, 3, 4, 5
+APPLIED, STALE = 2, 3
+"""Marks: the position up to which the nodes are up to date, and which other nodes are not."""
+FRONT_STALE, TOP_STALE = 1, 2
+"""What is stale: the nodes above the oldest leaf, or all above both ends of a wrapped ring as well."""
 LEAST_CAPACITY = 16
 
 
@@ -41,19 +45,19 @@ LEAST_CAPACITY = 16
 def push(window: Any, time: int, state: State) -> None:
     """Append a state: a leaf."""
     slots, times, marks = window
-    at = marks[1] & (len(times) - 1)
+    at = marks[END] & (len(times) - 1)
     store(slots, len(times) + at, state)
     times[at] = time
-    marks[1] += 1
+    marks[END] += 1
 
 
 @inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
-    marks = window[2]
-    marks[0] += 1
-    if marks[3] == 0:
-        marks[3] = 1
+    marks = window[MARKS]
+    marks[FRONT] += 1
+    if marks[STALE] == 0:
+        marks[STALE] = FRONT_STALE
 
 
 # ---------------------------------------------------------------- carrying changes up, level by level
@@ -62,22 +66,22 @@ def pop(window: Any) -> None:
 @kernel
 def renew(slots: Slots, marks: Ints, capacity: int) -> None:
     """Bring the nodes up to date."""
-    begin = marks[0] & (capacity - 1)
-    end = begin + marks[1] - marks[0]
-    changed = begin + max(marks[2], marks[0]) - marks[0]
+    begin = marks[FRONT] & (capacity - 1)
+    end = begin + marks[END] - marks[FRONT]
+    changed = begin + max(marks[APPLIED], marks[FRONT]) - marks[FRONT]
     if end > capacity or end - begin == capacity:
         if changed < capacity:
             renew_complete(slots, capacity, begin, capacity, changed, capacity)
         if end > capacity:
             renew_complete(slots, capacity, 0, end - capacity, max(changed - capacity, 0), end - capacity)
         # Nodes above both ends are not read while the ring is wrapped; that they are old is remembered.
-        marks[3] = 2
-    elif begin < end and (changed < end or marks[3] != 0):
-        if marks[3] == 2:
+        marks[STALE] = TOP_STALE
+    elif begin < end and (changed < end or marks[STALE] != 0):
+        if marks[STALE] == TOP_STALE:
             changed = min(changed, end - 1)
-        renew_straight(slots, capacity, begin, end, changed, marks[3] > 0)
-        marks[3] = 0
-    marks[2] = marks[1]
+        renew_straight(slots, capacity, begin, end, changed, marks[STALE] > 0)
+        marks[STALE] = 0
+    marks[APPLIED] = marks[END]
 
 
 @kernel
@@ -157,16 +161,16 @@ def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
     slots, times, marks = window
     capacity = len(times)
-    begin = marks[0] & (capacity - 1)
-    end = begin + marks[1] - marks[0]
-    if (end > capacity or end - begin == capacity) and marks[2] + 1 == marks[1]:
+    begin = marks[FRONT] & (capacity - 1)
+    end = begin + marks[END] - marks[FRONT]
+    if (end > capacity or end - begin == capacity) and marks[APPLIED] + 1 == marks[END]:
         # What `renew` does in the usual case, one new row in a wrapped or full ring, without the price of a call.
-        node = capacity + ((marks[1] - 1) & (capacity - 1))
+        node = capacity + ((marks[END] - 1) & (capacity - 1))
         while node & 1 == 1 and node > 1:
             node >>= 1
             store(slots, node, combine(load(slots, 2 * node), load(slots, 2 * node + 1)))
-        marks[2] = marks[1]
-        marks[3] = 2
+        marks[APPLIED] = marks[END]
+        marks[STALE] = TOP_STALE
     else:
         renew(slots, marks, capacity)
     if end <= capacity:
@@ -208,7 +212,7 @@ class FlatFat(RingAggregator):
     m changes since the last query take m(1 + ceil(log2(n / m))) combines at most, in a tree of n leaves; the answer
     then none, or 2 log2(n) + 1 where the ring is wrapped. The tree doubles when it is full (or is packed, where a
     quarter of it are holes), and is halved when three quarters are empty: amortised O(1) combines a change.
-    `capacity` settles the greatest number of rows: the tree is as large as it will be from the start, and no query
+    `capacity` fixes the greatest number of rows: the tree is as large as it will be from the start, and no query
     takes O(n) as long as rows leave in order. (Holes among as many rows as that need a tree twice as large, once.)
 
     >>> from muntin import agg, aggregators
@@ -382,7 +386,7 @@ class FlatFat(RingAggregator):
         """Move the rows to the left of a new tree; the next query computes its nodes, n - 1 combines."""
         held = self._held()
         slots, times, marks = self._empty(capacity)
-        slots[capacity : capacity + len(held)] = self._window[0][self._leaf(held)]
+        slots[capacity : capacity + len(held)] = self._window[SLOTS][self._leaf(held)]
         times[: len(held)] = self._window[1][held & (self._capacity - 1)]
         marks[END] = len(held)
         self._window = (slots, times, marks)
@@ -393,7 +397,7 @@ class FlatFat(RingAggregator):
 
     @contextlib.contextmanager
     def _lowering(self) -> Iterator[None]:
-        """Start anew from the leaves if a combine fails on the way up."""
+        """Start over from the leaves if a combine fails on the way up."""
         with super()._lowering():
             try:
                 yield
@@ -424,7 +428,7 @@ class FlatFat(RingAggregator):
         """Keep the leaves where they are: the same tree, rebuilt, has the same nodes to the last bit."""
         positions = np.arange(self._marks[FRONT], self._marks[END])
         return {
-            "slots": self._window[0][self._leaf(positions)],
+            "slots": self._window[SLOTS][self._leaf(positions)],
             "times": self._window[1][positions & (self._capacity - 1)],
             "held": self._holds(positions) if self._marked else np.ones(len(positions), np.bool_),
             "bounds": np.array([self._marks[FRONT], self._marks[END], self._capacity], np.int64),
@@ -437,7 +441,7 @@ class FlatFat(RingAggregator):
             raise InvalidArgumentError(f"the snapshot holds {rows} rows, more than the capacity {self._most}")
         self._window = self._empty(capacity)
         positions = np.arange(front, end)
-        self._window[0][self._leaf(positions)] = arrays["slots"]
+        self._window[SLOTS][self._leaf(positions)] = arrays["slots"]
         self._window[1][positions & (capacity - 1)] = arrays["times"]
         self._marks[[FRONT, END, APPLIED]] = front, end, front
         if not arrays["held"].all():
@@ -461,7 +465,10 @@ class FlatFat(RingAggregator):
 
     def _check_nodes(self, states: States, require: Any, level: set[int], wrapped: bool) -> None:
         """Require that each node is the aggregate of its children; in a wrapped ring only those that are read."""
-        slots, holds = self._window[0], self._window[3] if self._marked else np.ones(len(self._window[0]), np.int8)
+        slots, holds = (
+            self._window[SLOTS],
+            self._window[3] if self._marked else np.ones(len(self._window[SLOTS]), np.int8),
+        )
         oldest = int(self._leaf(self._marks[FRONT]))
         while level and level != {1}:
             across, oldest = oldest >> 1 if oldest & 1 else 0, oldest >> 1

@@ -10,18 +10,24 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.aggregators.base_intervals import highest_level
+from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS
 from muntin.kernels.vocabulary import Outputs, Slots, State, combine, emit, hold, kernel, load, store
+
+HOLES, PENDING = 4, 5
+"""Marks: the evicted rows between the oldest and the youngest one, and the leaves that wait to be carried up."""
+HOLDS, WAITS = 1, 2
+"""The marks of a node, as bits."""
 
 
 @kernel
 def push(window: Any, time: int, state: State) -> None:
     """Append a state: a leaf."""
     slots, times, marks, _, _ = window
-    at = marks[1] & (len(times) - 1)
+    at = marks[END] & (len(times) - 1)
     store(slots, len(times) + at, state)
     times[at] = time
-    marks[1] += 1
-    schedule(window, len(times) + at, 1)
+    marks[END] += 1
+    schedule(window, len(times) + at, HOLDS)
 
 
 @kernel
@@ -29,18 +35,18 @@ def pop(window: Any) -> None:
     """Remove the oldest state, and the holes behind it."""
     _, times, marks, holds, _ = window
     capacity = len(times)
-    schedule(window, capacity + (marks[0] & (capacity - 1)), 0)
-    marks[0] += 1
-    while marks[0] < marks[1] and holds[capacity + (marks[0] & (capacity - 1))] & 1 == 0:
-        marks[0] += 1
-        marks[4] -= 1
+    schedule(window, capacity + (marks[FRONT] & (capacity - 1)), 0)
+    marks[FRONT] += 1
+    while marks[FRONT] < marks[END] and holds[capacity + (marks[FRONT] & (capacity - 1))] & HOLDS == 0:
+        marks[FRONT] += 1
+        marks[HOLES] -= 1
 
 
 @kernel
 def pop_until(window: Any, position: int) -> None:
     """Remove all states before a position."""
-    marks = window[2]
-    while marks[0] < position:
+    marks = window[MARKS]
+    while marks[FRONT] < position:
         pop(window)
 
 
@@ -48,32 +54,32 @@ def pop_until(window: Any, position: int) -> None:
 def schedule(window: Any, leaf: int, held: int) -> None:
     """Mark a leaf as holding a row or not, and note that the nodes above it must be computed again."""
     _, _, marks, holds, work = window
-    if holds[leaf] & 2 == 0:
-        work[marks[5]] = leaf
-        marks[5] += 1
-    holds[leaf] = held | 2
+    if holds[leaf] & WAITS == 0:
+        work[marks[PENDING]] = leaf
+        marks[PENDING] += 1
+    holds[leaf] = held | WAITS
 
 
 @kernel
 def renew(window: Any) -> None:
     """Compute the nodes above the scheduled leaves, level by level, each once."""
     slots, _, marks, holds, work = window
-    count = marks[5]
-    marks[5] = 0
+    count = marks[PENDING]
+    marks[PENDING] = 0
     for i in range(count):
-        holds[work[i]] &= 1
+        holds[work[i]] &= HOLDS
     while count > 0 and work[0] > 1:
         parents = 0
         for i in range(count):
             node = work[i] >> 1
-            if holds[node] & 2 == 0:
-                holds[node] |= 2
+            if holds[node] & WAITS == 0:
+                holds[node] |= WAITS
                 work[parents] = node
                 parents += 1
         count = parents
         for i in range(count):
             node = work[i]
-            left, right = holds[2 * node] & 1, holds[2 * node + 1] & 1
+            left, right = holds[2 * node] & HOLDS, holds[2 * node + 1] & HOLDS
             holds[node] = left | right
             if left & right == 1:
                 store(slots, node, combine(load(slots, 2 * node), load(slots, 2 * node + 1)))
@@ -86,7 +92,7 @@ def join(state: State, slots: Slots, holds: Any, leaf: int, end: int) -> State:
     """Return a state with the leaves [leaf, end) after it: the largest nodes that fit, and hold something."""
     while leaf < end:
         height = highest_level(leaf, end)
-        if holds[leaf >> height] == 1:
+        if holds[leaf >> height] == HOLDS:
             state = combine(state, load(slots, leaf >> height))
         leaf += 1 << height
     return state
@@ -109,10 +115,10 @@ def between(window: Any, begin: int, end: int) -> State:
 def total(window: Any) -> State:
     """Return the aggregate of the whole window: the root, or, where the ring is wrapped, a suffix and a prefix."""
     _, times, marks, _, _ = window
-    if (marks[0] & (len(times) - 1)) + marks[1] - marks[0] <= len(times):
+    if (marks[FRONT] & (len(times) - 1)) + marks[END] - marks[FRONT] <= len(times):
         renew(window)
-        return hold(load(window[0], 1))
-    return between(window, marks[0], marks[1])
+        return hold(load(window[SLOTS], 1))
+    return between(window, marks[FRONT], marks[END])
 
 
 @kernel

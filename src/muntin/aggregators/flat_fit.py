@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from muntin.aggregators.ring import RingAggregator
+from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
 from muntin.aggregators.states import States
 from muntin.errors import UnsupportedOperationError
 from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, inlined, kernel, load, store
@@ -22,17 +22,17 @@ from muntin.types import Array
 def push(window: Any, time: int, state: State) -> None:
     """Append a state; it reaches to the position after it."""
     slots, times, marks, reach, _ = window
-    at = marks[1] & (len(slots) - 1)
+    at = marks[END] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
-    marks[1] += 1
-    reach[at] = marks[1]
+    marks[END] += 1
+    reach[at] = marks[END]
 
 
 @inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
-    window[2][0] += 1
+    window[MARKS][FRONT] += 1
 
 
 @inlined
@@ -40,7 +40,7 @@ def aggregate_from(window: Any, position: int) -> State:
     """Return the aggregate from a position to the end, and let every slot on the way reach there too."""
     slots, _, marks, reach, stack = window
     last = len(slots) - 1
-    end = marks[1]
+    end = marks[END]
     depth = 0
     at = position
     while reach[at & last] < end:
@@ -60,7 +60,7 @@ def aggregate_from(window: Any, position: int) -> State:
 @inlined
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
-    return aggregate_from(window, window[2][0])
+    return aggregate_from(window, window[MARKS][FRONT])
 
 
 @kernel
@@ -91,19 +91,19 @@ class FlatFit(RingAggregator):
 
     def _evict_many(self, count: int) -> None:
         """O(1): nothing but the front moves."""
-        self._marks[0] += count
+        self._marks[FRONT] += count
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
         """As a query, for a range that reaches the end."""
-        if end != self._marks[1]:
+        if end != self._marks[END]:
             raise UnsupportedOperationError(
                 "FlatFit holds aggregates that reach further than this range; FlatFat and Fiba answer any range"
             )
         self._module.answer_suffix(self._window, begin, outputs)
 
     def _check_structure(self, states: States, require: Any) -> None:
-        front, end = int(self._marks[0]), int(self._marks[1])
-        slots, reach = self._window[0], self._window[3]
+        front, end = int(self._marks[FRONT]), int(self._marks[END])
+        slots, reach = self._window[SLOTS], self._window[3]
         for at in range(front, end):
             there = int(reach[at & (len(slots) - 1)])
             require(at < there <= end, f"the slot at {at} reaches to {there}, in a window of [{front}, {end})")

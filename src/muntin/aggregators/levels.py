@@ -255,10 +255,10 @@ class LevelAggregator(RingAggregator):
             return None
         return self._policy.rule(self._time_type)
 
-    def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
+    def _take_types(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
         if self._policy is not None:
             self._policy.rule(time_type)  # refuses a duration that these times cannot be compared with
-        super()._settle(time_type, types)
+        super()._take_types(time_type, types)
 
     def insert_unasked(self, t: Any, v: Any = None) -> None:
         """Insert a row without asking the policy: one that it has kept before, in a window that is made again.
@@ -336,7 +336,7 @@ class LevelAggregator(RingAggregator):
         """Yield each level that has nodes, with its first node and the one after its last."""
 
     def _reserve(self, rows: int) -> None:
-        """Double all levels until there is room for so many rows; each node stays what it is."""
+        """Double all levels until there is room for `rows` rows; each node stays what it is."""
         capacity = len(self._window[1]) // self.spare
         if rows <= capacity:
             return

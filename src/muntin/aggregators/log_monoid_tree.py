@@ -1,7 +1,7 @@
 """LogMonoidTree: the monoid tree in its plain form. Every operation takes O(log n) combines, any bulk eviction too.
 
-One tree over the rows, in levels of pairs (see `levels.py`), all of whose aggregates are always right: an insert makes
-those above the newest row anew, an eviction of any number of rows those above the oldest that stays. Levels go up
+One tree over the rows, in levels of pairs (see `levels.py`), all of whose aggregates are always right: an insert renews
+those above the newest row, an eviction of any number of rows those above the oldest that stays. Levels go up
 to the first that has at most two nodes, whose aggregate is the window's.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from muntin.aggregators.levels import SHARED, LevelAggregator, node, put_time, spot, spots
-from muntin.aggregators.ring import END, FRONT
+from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import State, combine, kernel, load, store
 
@@ -22,74 +22,74 @@ HEIGHT = 3
 @kernel
 def has_node(window: Any, level: int, j: int) -> Any:
     """Say whether a node that begins inside the window is there, with all its rows."""
-    return level <= window[2][3] and ((j + 1) << level) <= window[2][1]
+    return level <= window[MARKS][HEIGHT] and ((j + 1) << level) <= window[MARKS][END]
 
 
 @kernel
 def renew(window: Any, level: int, j: int) -> None:
-    """Make a node anew from its children, those that have rows in the window."""
+    """Renew a node from its children, those that have rows in the window."""
     cells, _, marks = window
     size = len(cells)
     below = level - 1
-    if 2 * j < (marks[0] >> below):
+    if 2 * j < (marks[FRONT] >> below):
         state = load(cells, spot(size, marks, below, 2 * j + 1))
     else:
         state = load(cells, spot(size, marks, below, 2 * j))
-        if 2 * j + 1 <= ((marks[1] - 1) >> below):
+        if 2 * j + 1 <= ((marks[END] - 1) >> below):
             state = combine(state, load(cells, spot(size, marks, below, 2 * j + 1)))
     store(cells, spot(size, marks, level, j), state)
 
 
 @kernel
 def renew_last(window: Any) -> None:
-    """Make all nodes above the newest row anew."""
-    marks = window[2]
-    for level in range(1, marks[3] + 1):
-        renew(window, level, (marks[1] - 1) >> level)
+    """Renew all nodes above the newest row."""
+    marks = window[MARKS]
+    for level in range(1, marks[HEIGHT] + 1):
+        renew(window, level, (marks[END] - 1) >> level)
 
 
 @kernel
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
     cells, times, marks = window
-    store(cells, spot(len(cells), marks, 0, marks[1]), state)
-    put_time(times, marks, marks[1], time)
-    marks[1] += 1
+    store(cells, spot(len(cells), marks, 0, marks[END]), state)
+    put_time(times, marks, marks[END], time)
+    marks[END] += 1
     renew_last(window)
-    height = marks[3]
-    if ((marks[1] - 1) >> height) - (marks[0] >> height) > 1:
-        marks[3] = height + 1
-        renew(window, height + 1, marks[0] >> (height + 1))
-        renew(window, height + 1, (marks[1] - 1) >> (height + 1))
+    height = marks[HEIGHT]
+    if ((marks[END] - 1) >> height) - (marks[FRONT] >> height) > 1:
+        marks[HEIGHT] = height + 1
+        renew(window, height + 1, marks[FRONT] >> (height + 1))
+        renew(window, height + 1, (marks[END] - 1) >> (height + 1))
 
 
 @kernel
 def move_front(window: Any, position: int) -> None:
     """Remove all rows before a position."""
-    marks = window[2]
-    marks[0] = position
-    if position == marks[1]:
-        marks[3] = 0
+    marks = window[MARKS]
+    marks[FRONT] = position
+    if position == marks[END]:
+        marks[HEIGHT] = 0
         return
-    while marks[3] > 0 and ((marks[1] - 1) >> (marks[3] - 1)) - (position >> (marks[3] - 1)) <= 1:
-        marks[3] -= 1
-    for level in range(1, marks[3] + 1):
+    while marks[HEIGHT] > 0 and ((marks[END] - 1) >> (marks[HEIGHT] - 1)) - (position >> (marks[HEIGHT] - 1)) <= 1:
+        marks[HEIGHT] -= 1
+    for level in range(1, marks[HEIGHT] + 1):
         renew(window, level, position >> level)
 
 
 @kernel
 def pop(window: Any) -> None:
     """Remove the oldest state."""
-    move_front(window, window[2][0] + 1)
+    move_front(window, window[MARKS][FRONT] + 1)
 
 
 @kernel
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
-    marks = window[2]
-    height = marks[3]
-    first = marks[0] >> height
-    last = (marks[1] - 1) >> height
+    marks = window[MARKS]
+    height = marks[HEIGHT]
+    first = marks[FRONT] >> height
+    last = (marks[END] - 1) >> height
     if first == last:
         return node(window, height, first)
     return combine(node(window, height, first), node(window, height, last))
@@ -97,10 +97,10 @@ def total(window: Any) -> State:
 
 @kernel
 def rebuild(window: Any) -> None:
-    """Make all nodes anew from the rows."""
-    marks = window[2]
-    for level in range(1, marks[3] + 1):
-        for j in range(marks[0] >> level, ((marks[1] - 1) >> level) + 1):
+    """Rebuild all nodes from the rows."""
+    marks = window[MARKS]
+    for level in range(1, marks[HEIGHT] + 1):
+        for j in range(marks[FRONT] >> level, ((marks[END] - 1) >> level) + 1):
             renew(window, level, j)
 
 
@@ -142,7 +142,7 @@ class LogMonoidTree(LevelAggregator):
         return super()._in_ring(array) and not (array == 0 and self._binding.may_fail)
 
     def _check_structure(self, states: States, require: Any) -> None:
-        cells = self._window[0]
+        cells = self._window[SLOTS]
         front, end, height = (int(self._marks[m]) for m in (FRONT, END, HEIGHT))
         if front == end:
             require(height == 0, "an empty window has levels")

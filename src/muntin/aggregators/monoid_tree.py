@@ -9,7 +9,7 @@ it, so that no aggregate ever changes: the last pair of every level is the root 
 
 An insert extends the second result and closes pairs up the levels, as a counter carries. An eviction takes the first
 result from the stack, and pushes the new oldest pairs onto it. Only when the leftmost tree has grown or is used up
-are the results and the stack made anew, from the first and last pairs of the levels; once, however much has changed.
+are the results and the stack rebuilt, from the first and last pairs of the levels; once, however much has changed.
 
 Nodes that begin before the oldest row are out of date, and never read.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.levels import SHARED, LevelAggregator, last_spot, node, put_time, spot, spots
-from muntin.aggregators.ring import END, FRONT
+from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import State, combine, kernel, load, store
 from muntin.policies import Policy
@@ -36,127 +36,129 @@ TOP, SPLIT, DEPTH = 3, 4, 5
 
 The two results and then the stack are in one small array.
 """
+LEFTMOST, OTHERS, STACK = 0, 1, 2
+"""Where in the small array the results and the stack are."""
 
 
 @kernel
 def has_node(window: Any, level: int, j: int) -> Any:
     """Say whether a node that begins inside the window is there, with all its rows."""
-    return j < ((window[2][1] + 1) >> level) - 1
+    return j < ((window[MARKS][END] + 1) >> level) - 1
 
 
 @kernel
-def settle_left(window: Any) -> None:
-    """Make the stack and the first result anew, from the first pairs of all levels."""
+def rebuild_left(window: Any) -> None:
+    """Rebuild the stack and the first result, from the first pairs of all levels."""
     cells, _, marks, small = window
-    front = marks[0]
-    depth = 2
-    for level in range(marks[3], -1, -1):
+    front = marks[FRONT]
+    depth = STACK
+    for level in range(marks[TOP], -1, -1):
         j = (front >> level) + 1
         if j & 1 == 1 and has_node(window, level, j):
             state = load(cells, spot(len(cells), marks, level, j))
-            if depth > 2:
+            if depth > STACK:
                 state = combine(state, load(small, depth - 1))
             store(small, depth, state)
             depth += 1
-    marks[5] = depth
+    marks[DEPTH] = depth
     state = load(cells, spot(len(cells), marks, 0, front))
-    if depth > 2:
+    if depth > STACK:
         state = combine(state, load(small, depth - 1))
-    store(small, 0, state)
+    store(small, LEFTMOST, state)
 
 
 @kernel
-def settle_right(window: Any) -> None:
-    """Make the second result anew, from the last pairs of all levels but the highest."""
+def rebuild_right(window: Any) -> None:
+    """Rebuild the second result, from the last pairs of all levels but the highest."""
     cells, _, marks, small = window
-    count = marks[1] + 1
-    for level in range(marks[3]):
+    count = marks[END] + 1
+    for level in range(marks[TOP]):
         last = (count >> level) - 2
         first = 2 * ((count >> (level + 1)) - 1)
         for j in range(last, first - 1, -1):
             state = load(cells, last_spot(len(cells), marks, level, j))
             if level > 0 or j < last:
-                state = combine(state, load(small, 1))
-            store(small, 1, state)
+                state = combine(state, load(small, OTHERS))
+            store(small, OTHERS, state)
 
 
 @kernel
-def settle(window: Any) -> None:
-    """Find the leftmost tree; if it ends elsewhere than before, make results and stack anew."""
-    marks = window[2]
-    count = marks[1] + 1
-    top = marks[3]
-    while (count >> (top + 1)) - 1 > (marks[0] >> (top + 1)):
+def update_split(window: Any) -> None:
+    """Find the leftmost tree; if it ends elsewhere than before, rebuild results and stack."""
+    marks = window[MARKS]
+    count = marks[END] + 1
+    top = marks[TOP]
+    while (count >> (top + 1)) - 1 > (marks[FRONT] >> (top + 1)):
         top += 1
-    while top > 0 and (count >> top) - 1 <= (marks[0] >> top):
+    while top > 0 and (count >> top) - 1 <= (marks[FRONT] >> top):
         top -= 1
-    marks[3] = top
+    marks[TOP] = top
     split = ((count >> top) - 1) << top
-    if split != marks[4]:
-        marks[4] = split
-        settle_left(window)
-        settle_right(window)
+    if split != marks[SPLIT]:
+        marks[SPLIT] = split
+        rebuild_left(window)
+        rebuild_right(window)
 
 
 @kernel
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
     cells, times, marks, small = window
-    end = marks[1]
+    end = marks[END]
     size = len(cells)
     store(cells, last_spot(size, marks, 0, end), state)
     put_time(times, marks, end, time)
-    if end == marks[4]:
-        store(small, 1, state)
+    if end == marks[SPLIT]:
+        store(small, OTHERS, state)
     else:
-        store(small, 1, combine(load(small, 1), state))
-    marks[1] = end + 1
+        store(small, OTHERS, combine(load(small, OTHERS), state))
+    marks[END] = end + 1
     count = end + 2
     level = 1
     while count & ((1 << level) - 1) == 0:
         j = (count >> level) - 2
-        if (j << level) < marks[0]:
+        if (j << level) < marks[FRONT]:
             break
         older = load(cells, last_spot(size, marks, level - 1, 2 * j))
         newer = load(cells, last_spot(size, marks, level - 1, 2 * j + 1))
         store(cells, last_spot(size, marks, level, j), combine(older, newer))
         level += 1
-    if count & ((1 << marks[3]) - 1) == 0:
-        settle(window)
+    if count & ((1 << marks[TOP]) - 1) == 0:
+        update_split(window)
 
 
 @kernel
 def clear(window: Any) -> None:
     """Say that no row is left."""
-    marks = window[2]
-    marks[0] = marks[1]
-    marks[3] = 0
-    marks[4] = marks[1]
-    marks[5] = 2
+    marks = window[MARKS]
+    marks[FRONT] = marks[END]
+    marks[TOP] = 0
+    marks[SPLIT] = marks[END]
+    marks[DEPTH] = STACK
 
 
 @kernel
 def pop(window: Any) -> None:
     """Remove the oldest state."""
     cells, _, marks, small = window
-    front = marks[0] + 1
-    marks[0] = front
-    if front < marks[4]:
-        depth = marks[5] - 1
-        store(small, 0, load(small, depth))
+    front = marks[FRONT] + 1
+    marks[FRONT] = front
+    if front < marks[SPLIT]:
+        depth = marks[DEPTH] - 1
+        store(small, LEFTMOST, load(small, depth))
         level = 0
         while front & (1 << level) == 0:
             level += 1
         while level > 0:
             level -= 1
             state = load(cells, spot(len(cells), marks, level, (front >> level) + 1))
-            if depth > 2:
+            if depth > STACK:
                 state = combine(state, load(small, depth - 1))
             store(small, depth, state)
             depth += 1
-        marks[5] = depth
-    elif front < marks[1]:
-        settle(window)
+        marks[DEPTH] = depth
+    elif front < marks[END]:
+        update_split(window)
     else:
         clear(window)
 
@@ -164,41 +166,41 @@ def pop(window: Any) -> None:
 @kernel
 def move_front(window: Any, position: int) -> None:
     """Remove all rows before a position: by the stack where they are few, else at once."""
-    marks = window[2]
-    if position - marks[0] <= marks[3] + 1:
-        while marks[0] < position:
+    marks = window[MARKS]
+    if position - marks[FRONT] <= marks[TOP] + 1:
+        while marks[FRONT] < position:
             pop(window)
-    elif position == marks[1]:
+    elif position == marks[END]:
         clear(window)
     else:
-        marks[0] = position
-        if position < marks[4]:
-            settle_left(window)
+        marks[FRONT] = position
+        if position < marks[SPLIT]:
+            rebuild_left(window)
         else:
-            settle(window)
+            update_split(window)
 
 
 @kernel
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
     _, _, marks, small = window
-    if marks[4] == marks[1]:
-        return load(small, 0)
-    return combine(load(small, 0), load(small, 1))
+    if marks[SPLIT] == marks[END]:
+        return load(small, LEFTMOST)
+    return combine(load(small, LEFTMOST), load(small, OTHERS))
 
 
 @kernel
 def rebuild(window: Any) -> None:
-    """Make all nodes above the rows anew."""
+    """Rebuild all nodes above the rows."""
     cells, _, marks, _ = window
-    count = marks[1] + 1
-    for level in range(1, marks[3] + 1):
-        for j in range((marks[0] + (1 << level) - 1) >> level, (count >> level) - 1):
+    count = marks[END] + 1
+    for level in range(1, marks[TOP] + 1):
+        for j in range((marks[FRONT] + (1 << level) - 1) >> level, (count >> level) - 1):
             older = node(window, level - 1, 2 * j)
             store(cells, spot(len(cells), marks, level, j), combine(older, node(window, level - 1, 2 * j + 1)))
 
 
-ALGORITHM = (has_node, settle_left, settle_right, settle, push, clear, pop, move_front, total, rebuild)
+ALGORITHM = (has_node, rebuild_left, rebuild_right, update_split, push, clear, pop, move_front, total, rebuild)
 
 
 class MonoidTree(LevelAggregator):
@@ -300,7 +302,7 @@ class MonoidTree(LevelAggregator):
         self._check_results(states, require)
 
     def _check_nodes(self, states: States, require: Any) -> None:
-        cells = self._window[0]
+        cells = self._window[SLOTS]
         for level, _, last in self._node_ranges():
             for j in range((int(self._marks[FRONT]) + (1 << level) - 1) >> level, last):
                 held = states.load(cells, spots(len(cells), level, j))
@@ -311,10 +313,10 @@ class MonoidTree(LevelAggregator):
         front, end, _, top, split, depth = (int(mark) for mark in self._marks)
         small = self._window[3]
         left = self._fold(states, front, split)
-        require(states.close(states.load(small, 0), left), "the first result is not that of the leftmost tree")
+        require(states.close(states.load(small, LEFTMOST), left), "the first result is not that of the leftmost tree")
         if split < end:
             right = self._fold(states, split, end)
-            require(states.close(states.load(small, 1), right), "the second result is not that of the other trees")
+            require(states.close(states.load(small, OTHERS), right), "the second result is not that of the other trees")
         begins = [
             ((front >> level) + 1) << level
             for level in range(top, -1, -1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from muntin.aggregators.ring import RingAggregator
+from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
 from muntin.kernels.vocabulary import (
     Columns,
     Ints,
@@ -31,16 +31,16 @@ from muntin.kernels.vocabulary import (
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
     slots, times, marks = window
-    at = marks[1] & (len(slots) - 1)
+    at = marks[END] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
-    marks[1] += 1
+    marks[END] += 1
 
 
 @inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
-    window[2][0] += 1
+    window[MARKS][FRONT] += 1
 
 
 @inlined
@@ -56,13 +56,13 @@ def fold(slots: Slots, begin: int, end: int) -> State:
 @inlined
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
-    return fold(window[0], window[2][0], window[2][1])
+    return fold(window[SLOTS], window[MARKS][FRONT], window[MARKS][END])
 
 
 @kernel
 def answer_range(window: Any, begin: int, end: int, outputs: Outputs) -> None:
     """Lower the aggregate of the positions [begin, end)."""
-    emit(outputs, 0, fold(window[0], begin, end))
+    emit(outputs, 0, fold(window[SLOTS], begin, end))
 
 
 @kernel

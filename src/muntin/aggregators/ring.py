@@ -15,6 +15,8 @@ from muntin.aggregators.states import States
 from muntin.errors import OutOfOrderError
 from muntin.types import Array
 
+SLOTS, TIMES, MARKS = 0, 1, 2
+"""Where in the window its states, times and marks are."""
 FRONT, END = 0, 1
 """Where in the marks the position of the oldest row is, and that of the next one."""
 
@@ -92,7 +94,7 @@ class RingAggregator(Aggregator):
         return 0, 0
 
     def _changed_by_evict(self, count: int) -> tuple[int, int]:
-        """Return the positions whose slots the eviction of so many rows may write."""
+        """Return the positions whose slots the eviction of `count` rows may write."""
         return 0, 0
 
     def _evict_many(self, count: int) -> None:
@@ -173,7 +175,7 @@ class RingAggregator(Aggregator):
                 )
 
     def _reserve(self, rows: int) -> None:
-        """Double the ring until it holds so many rows; each stays at its position."""
+        """Double the ring until it holds `rows` rows; each stays at its position."""
         capacity = len(self._window[0])
         if rows <= capacity:
             return

@@ -16,7 +16,7 @@ import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
-from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
 from muntin.aggregators.states import States
 from muntin.aggregators.subtract_on_evict import SubtractOnEvict
 from muntin.errors import NotInvertibleError, UnsupportedOperationError
@@ -31,34 +31,34 @@ def push(window: Any, time: int, state: State) -> None:
     """Append a row, and forget those before it that can never be the answer again."""
     slots, times, marks, rows, nothing = window
     mask = len(slots) - 1
-    times[marks[1] & mask] = time
+    times[marks[END] & mask] = time
     if counts(state):
-        last = marks[3]
-        while last > marks[2] and prefers_newer(load(slots, (last - 1) & mask), state):
+        last = marks[LAST]
+        while last > marks[FIRST] and prefers_newer(load(slots, (last - 1) & mask), state):
             last -= 1
         store(slots, last & mask, state)
-        rows[last & mask] = marks[1]
-        marks[3] = last + 1
+        rows[last & mask] = marks[END]
+        marks[LAST] = last + 1
     else:
         store(nothing, 0, state)
-    marks[1] += 1
+    marks[END] += 1
 
 
 @inlined
 def pop(window: Any) -> None:
     """Remove the oldest row; if it was the answer, the next in the list is."""
     _, _, marks, rows, _ = window
-    if marks[2] < marks[3] and rows[marks[2] & (len(rows) - 1)] == marks[0]:
-        marks[2] += 1
-    marks[0] += 1
+    if marks[FIRST] < marks[LAST] and rows[marks[FIRST] & (len(rows) - 1)] == marks[FRONT]:
+        marks[FIRST] += 1
+    marks[FRONT] += 1
 
 
 @inlined
 def total(window: Any) -> State:
     """Return the first of the list; where only nulls are in the window, one of them."""
     slots, _, marks, _, nothing = window
-    if marks[2] < marks[3]:
-        return load(slots, marks[2] & (len(slots) - 1))
+    if marks[FIRST] < marks[LAST]:
+        return load(slots, marks[FIRST] & (len(slots) - 1))
     return load(nothing, 0)
 
 
@@ -66,7 +66,7 @@ def total(window: Any) -> State:
 def listed_from(window: Any, position: int) -> int:
     """Return the first entry of the list whose row is not before a position."""
     _, _, marks, rows, _ = window
-    low, high = marks[2], marks[3]
+    low, high = marks[FIRST], marks[LAST]
     while low < high:
         middle = (low + high) // 2
         if rows[middle & (len(rows) - 1)] < position:
@@ -82,7 +82,7 @@ def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
     """Lower the aggregate from a position to the end: the first of the list that is not before it."""
     slots, _, marks, _, nothing = window
     at = listed_from(window, position)
-    if at < marks[3]:
+    if at < marks[LAST]:
         emit(outputs, 0, load(slots, at & (len(slots) - 1)))
     else:
         emit(outputs, 0, load(nothing, 0))
@@ -91,8 +91,8 @@ def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
 @kernel
 def drop_before(window: Any, position: int) -> None:
     """Remove all rows before a position."""
-    window[2][2] = listed_from(window, position)
-    window[2][0] = position
+    window[MARKS][FIRST] = listed_from(window, position)
+    window[MARKS][FRONT] = position
 
 
 class SlickDeque(RingAggregator):
@@ -126,7 +126,7 @@ class SlickDeque(RingAggregator):
 
 
 class _SelectiveDeque(SlickDeque):
-    """The list is in the ring of states, beside the positions of its rows; marks[2] and [3] are its ends."""
+    """The list is in the ring of states, beside the positions of its rows, from marks[FIRST] to marks[LAST]."""
 
     structure: ClassVar[tuple[Any, ...]] = (push, pop, total, listed_from, answer_suffix, drop_before)
     entries: ClassVar[tuple[str, ...]] = ("answer_suffix", "drop_before")
@@ -137,7 +137,7 @@ class _SelectiveDeque(SlickDeque):
 
     def _listed(self) -> Array:
         """Return where the entries of the list are."""
-        return np.arange(self._marks[FIRST], self._marks[LAST]) & (len(self._window[0]) - 1)
+        return np.arange(self._marks[FIRST], self._marks[LAST]) & (len(self._window[SLOTS]) - 1)
 
     def _insert_rows(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
         # A single row is compared before anything is written; of several, the first may have displaced entries.
@@ -166,7 +166,7 @@ class _SelectiveDeque(SlickDeque):
         self._module.answer_suffix(self._window, begin, outputs)
 
     def _reserve(self, rows: int) -> None:
-        if rows > len(self._window[0]):
+        if rows > len(self._window[SLOTS]):
             self._move_in(self._arrays(), 1 << (rows - 1).bit_length())
 
     def _arrays(self) -> dict[str, Array]:
@@ -193,7 +193,7 @@ class _SelectiveDeque(SlickDeque):
         if len(listed):
             inside = front <= listed[0] and listed[-1] < end
             require(bool(inside), f"the list holds the positions {listed}, and the window is [{front}, {end})")
-        entries = [states.load(self._window[0], at) for at in self._listed()]
+        entries = [states.load(self._window[SLOTS], at) for at in self._listed()]
         beaten = any(states.prefers_newer(older, newer) for older, newer in pairwise(entries))
         require(not beaten, "an entry of the list is beaten by the next")
 

@@ -1,7 +1,7 @@
 """SubtractOnEvict: one running aggregate; a row that leaves is taken out again by `invert`.
 
 Two combines a slide and nothing faster, where `invert` exists and is exact. Floats round, and an infinity cannot be
-taken out at all; so the running aggregate is folded anew from the rows whenever one of its floats is no longer finite,
+taken out at all; so the running aggregate is folded again from the rows whenever one of its floats is no longer finite,
 or has fallen to a millionth of the largest size it has had, where lost digits could show. Results then never drift, at
 the price of O(n) for those evictions.
 """
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import RingAggregator
+from muntin.aggregators.ring import END, FRONT, SLOTS, RingAggregator
 from muntin.kernels.vocabulary import (
     Columns,
     Ints,
@@ -39,28 +39,28 @@ from muntin.types import Array
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
     slots, times, marks, running, peaks = window
-    at = marks[1] & (len(slots) - 1)
+    at = marks[END] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
-    if marks[1] > marks[0]:
+    if marks[END] > marks[FRONT]:
         state = combine(load(running, 0), state)
     store(running, 0, state)
     raise_peaks(peaks, state)
-    marks[1] += 1
+    marks[END] += 1
 
 
 @inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
     slots, _, marks, running, peaks = window
-    oldest = marks[0]
-    marks[0] = oldest + 1
-    if marks[0] == marks[1]:
+    oldest = marks[FRONT]
+    marks[FRONT] = oldest + 1
+    if marks[FRONT] == marks[END]:
         peaks[:] = 0.0
         return
     state = invert(load(running, 0), load(slots, oldest & (len(slots) - 1)))
     if has_lost_digits(peaks, state):
-        state = fold(slots, marks[0], marks[1])
+        state = fold(slots, marks[FRONT], marks[END])
         peaks[:] = 0.0
         raise_peaks(peaks, state)
     store(running, 0, state)
@@ -73,11 +73,11 @@ def total(window: Any) -> State:
 
 
 @kernel
-def fold_anew(window: Any) -> None:
+def refold(window: Any) -> None:
     """Fold the running aggregate from the rows."""
     slots, _, marks, running, peaks = window
-    if marks[1] > marks[0]:
-        state = fold(slots, marks[0], marks[1])
+    if marks[END] > marks[FRONT]:
+        state = fold(slots, marks[FRONT], marks[END])
         store(running, 0, state)
         peaks[:] = 0.0
         raise_peaks(peaks, state)
@@ -87,7 +87,7 @@ def fold_anew(window: Any) -> None:
 def slide_windows(
     slots: Slots, columns: Columns, times: Ints, first: Ints, last: Ints, start: int, stop: int, outputs: Outputs
 ) -> None:
-    """Run the windows [first, last) of rows, both bounds ascending. For exact states only: nothing is folded anew."""
+    """Run the windows [first, last) of rows, both bounds ascending. For exact states only: nothing is folded again."""
     begin = first[start]
     end = begin
     state = lift(columns, times, 0)
@@ -140,8 +140,8 @@ class SubtractOnEvict(RingAggregator):
     50
     """
 
-    structure: ClassVar[tuple[Any, ...]] = (push, fold, pop, total, fold_anew, answer_range)
-    entries: ClassVar[tuple[str, ...]] = ("fold_anew", "answer_range")
+    structure: ClassVar[tuple[Any, ...]] = (push, fold, pop, total, refold, answer_range)
+    entries: ClassVar[tuple[str, ...]] = ("refold", "answer_range")
     needs_invert: ClassVar[bool] = True
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
@@ -149,16 +149,16 @@ class SubtractOnEvict(RingAggregator):
 
     def _after_conversion(self) -> None:
         self._window = (*self._window[:4], np.zeros(self._binding.float_fields))
-        self._module.fold_anew(self._window)
+        self._module.refold(self._window)
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
         self._module.answer_range(self._window, begin, end, outputs)
 
     def _check_structure(self, states: Any, require: Any) -> None:
-        front, end = int(self._marks[0]), int(self._marks[1])
+        front, end = int(self._marks[FRONT]), int(self._marks[END])
         if front < end:
             running = states.load(self._window[3], 0)
             require(
-                states.close(running, states.fold(self._window[0], front, end)),
+                states.close(running, states.fold(self._window[SLOTS], front, end)),
                 "the running aggregate is not that of the rows in the window",
             )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import RingAggregator
+from muntin.aggregators.ring import END, FRONT, SLOTS, RingAggregator
 from muntin.errors import UnsupportedOperationError
 from muntin.kernels.vocabulary import (
     Columns,
@@ -37,52 +37,53 @@ from muntin.kernels.vocabulary import (
 )
 from muntin.types import Array
 
-FRONT, MIDDLE, END = 0, 2, 1
+MIDDLE = 2
+"""The mark of the position where the back begins."""
 
 
 @inlined
 def push(window: Any, time: int, state: State) -> None:
     """Append a state."""
     slots, times, marks, back = window
-    end = marks[1]
+    end = marks[END]
     at = end & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
-    if end > marks[2]:
+    if end > marks[MIDDLE]:
         store(back, 0, combine(load(back, 0), state))
     else:
         store(back, 0, state)
-    marks[1] = end + 1
+    marks[END] = end + 1
 
 
 @kernel
 def turn_over(slots: Slots, marks: Ints) -> None:
     """Make every slot of the back the aggregate from there to the end: it becomes the front."""
     last = len(slots) - 1
-    state = hold(load(slots, (marks[1] - 1) & last))
-    for at in range(marks[1] - 2, marks[0] - 1, -1):
+    state = hold(load(slots, (marks[END] - 1) & last))
+    for at in range(marks[END] - 2, marks[FRONT] - 1, -1):
         state = combine(load(slots, at & last), state)
         store(slots, at & last, state)
-    marks[2] = marks[1]
+    marks[MIDDLE] = marks[END]
 
 
 @inlined
 def pop(window: Any) -> None:
     """Remove the oldest state."""
     slots, _, marks, _ = window
-    if marks[0] == marks[2]:
+    if marks[FRONT] == marks[MIDDLE]:
         turn_over(slots, marks)
-    marks[0] += 1
+    marks[FRONT] += 1
 
 
 @inlined
 def total(window: Any) -> State:
     """Return the aggregate of the whole window."""
     slots, _, marks, back = window
-    if marks[0] == marks[2]:
+    if marks[FRONT] == marks[MIDDLE]:
         return load(back, 0)
-    front = load(slots, marks[0] & (len(slots) - 1))
-    if marks[2] == marks[1]:
+    front = load(slots, marks[FRONT] & (len(slots) - 1))
+    if marks[MIDDLE] == marks[END]:
         return front
     return combine(front, load(back, 0))
 
@@ -91,10 +92,10 @@ def total(window: Any) -> State:
 def evict_until(window: Any, position: int) -> None:
     """Move the front to a position. One inside the back turns over only what stays."""
     slots, _, marks, _ = window
-    marks[0] = position
-    if position > marks[2]:
-        marks[2] = position
-        if position < marks[1]:
+    marks[FRONT] = position
+    if position > marks[MIDDLE]:
+        marks[MIDDLE] = position
+        if position < marks[END]:
             turn_over(slots, marks)
 
 
@@ -103,13 +104,13 @@ def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
     """Lower the aggregate from a position to the end."""
     slots, _, marks, back = window
     last = len(slots) - 1
-    if position < marks[2]:
+    if position < marks[MIDDLE]:
         state = load(slots, position & last)
-        if marks[2] < marks[1]:
+        if marks[MIDDLE] < marks[END]:
             state = combine(state, load(back, 0))
         emit(outputs, 0, state)
     else:
-        answer_range(window, position, marks[1], outputs)
+        answer_range(window, position, marks[END], outputs)
 
 
 # ---------------------------------------------------------------- the same over arrays: rows need no ring
@@ -318,6 +319,6 @@ class TwoStacks(RingAggregator):
         if middle < end:
             back = states.load(self._window[3], 0)
             require(
-                states.close(back, states.fold(self._window[0], middle, end)),
+                states.close(back, states.fold(self._window[SLOTS], middle, end)),
                 "the back's aggregate is not that of the rows in the back",
             )

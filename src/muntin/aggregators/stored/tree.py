@@ -262,11 +262,11 @@ class StoredMonoidTree(MonoidTree):
             name = next(name for name in types if types[name] != self._types[name])
             raise ColumnTypeError(
                 f"column {name!r} holds {self._types[name]}, would have to become {types[name]}, and has rows in the "
-                "store; settle the type with dtype= when building"
+                "store; give the type with dtype= when building"
             )
         return types
 
-    def _settle(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
+    def _take_types(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
         if self._time_type == time_type and self._types == types:
             return
         if self._policy is not None:

@@ -11,6 +11,7 @@ import pytest
 
 from muntin import agg, aggregators, slide
 
+pytestmark = pytest.mark.slow
 SLIDES, CALLS = 10_000_000, 20
 KINDS = ["BaseIntervals", "Boundary", "Daba", "FlatFat", "FlatFit", "SlickDeque", "TwoStacks"]
 

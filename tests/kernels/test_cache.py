@@ -14,6 +14,8 @@ from waiting import PATIENCE, until
 import muntin
 from muntin.kernels import cache
 
+pytestmark = pytest.mark.slow  # starts processes
+
 # One kernel of an aggregation that no other test has, and a report of how its machine code was come by.
 PROGRAM = """
 import sys, numpy as np, muntin
@@ -76,7 +78,7 @@ def test_eight_processes_warm_it_at_once(tmp_path: Path) -> None:
 def test_killed_while_writing(tmp_path: Path, written: str) -> None:
     folder = tmp_path / "cache"
     victim = program(folder)
-    until(lambda: any(folder.rglob(written)), pause=0.001)
+    until(lambda: any(folder.rglob(written)) or victim.poll() is not None, pause=0.001)
     victim.send_signal(signal.SIGKILL)
     victim.communicate()
     assert finish(program(folder))[0] == 6.0

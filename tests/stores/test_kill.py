@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from waiting import PATIENCE
 
+pytestmark = pytest.mark.slow
 TRIALS = 50
 
 

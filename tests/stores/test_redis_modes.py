@@ -15,6 +15,7 @@ from waiting import until
 from muntin import agg, aggregators, stores
 from muntin.errors import StoreError
 
+pytestmark = pytest.mark.slow
 TLS = Path(__file__).parent / "tls"
 """A certificate for 127.0.0.1 that signs itself, and its key, for these tests only."""
 

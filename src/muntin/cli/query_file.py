@@ -15,7 +15,7 @@
     peak = "max(watts)"
     usual = { agg = "quantile", columns = ["watts"], q = 0.5 }
 
-Whatever is wrong is said in one line, with the line of the file and the key.
+Every error is one line, with the line of the file and the key.
 """
 
 from __future__ import annotations
@@ -171,19 +171,19 @@ class _File:
         found = self.data.get("aggregates")
         if not isinstance(found, dict) or not found:
             raise self._wrong(("aggregates",), 'give at least one, such as [aggregates] with longest = "max(len)"')
-        return {name: self._aggregate(said, ("aggregates", name)) for name, said in found.items()}
+        return {name: self._aggregate(given, ("aggregates", name)) for name, given in found.items()}
 
-    def _aggregate(self, said: Any, path: toml_lines.Path) -> Aggregation:
-        if isinstance(said, str):
-            name, positional, named = self._call(said, path)
-        elif isinstance(said, dict) and isinstance(said.get("agg"), str):
-            columns = said.get("columns", [])
+    def _aggregate(self, given: Any, path: toml_lines.Path) -> Aggregation:
+        if isinstance(given, str):
+            name, positional, named = self._call(given, path)
+        elif isinstance(given, dict) and isinstance(given.get("agg"), str):
+            columns = given.get("columns", [])
             if isinstance(columns, str):
                 columns = [columns]
             if not _is_list_of(str, columns):
                 raise self._wrong((*path, "columns"), f"it is {columns!r}; give a list of names")
-            name, positional = said["agg"], columns
-            named = {key: value for key, value in said.items() if key not in ("agg", "columns")}
+            name, positional = given["agg"], columns
+            named = {key: value for key, value in given.items() if key not in ("agg", "columns")}
         else:
             raise self._wrong(path, 'give a text such as "max(len)", or { agg = "max", columns = ["len"] }')
         known = sorted(name for name in dir(aggregations) if _is_aggregation(name))
@@ -192,7 +192,7 @@ class _File:
         try:
             made = getattr(aggregations, name)(*positional, **named)
         except (MuntinError, TypeError) as error:
-            guilty = (*path, next(iter(named))) if isinstance(said, dict) and len(named) == 1 else path
+            guilty = (*path, next(iter(named))) if isinstance(given, dict) and len(named) == 1 else path
             raise self._wrong(guilty, str(error)) from error
         if not isinstance(made, Aggregation):
             raise self._wrong(path, f"{name!r} is no aggregation")

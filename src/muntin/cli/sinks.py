@@ -54,7 +54,7 @@ class Sink:
         self._rows = 0
 
     def open(self, finished: int = 0) -> None:
-        """Begin, or go on after so many parts."""
+        """Begin, or go on after `finished` parts."""
         self.finished = finished
         self.parts.mkdir(parents=True, exist_ok=True)
         for path in self._paths():

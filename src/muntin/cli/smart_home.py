@@ -48,7 +48,7 @@ def query() -> Query:
 
 
 def write(folder: Path, days: int, *, files: int) -> int:
-    """Write readings in the order in which they arrive, as so many Parquet files; return how many there are."""
+    """Write readings in the order in which they arrive, as Parquet files; return how many there are."""
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
     for number, table in enumerate(_hours(days, files)):
@@ -58,7 +58,7 @@ def write(folder: Path, days: int, *, files: int) -> int:
 
 
 def _hours(days: int, files: int) -> Iterator[pa.Table]:
-    """Yield what arrives in each of so many equal spans of time: sorted by arrival, so that times are out of order."""
+    """Yield what arrives in each of `files` equal spans of time: sorted by arrival, so that times are out of order."""
     random = np.random.default_rng(SEED)
     table = pa.concat_tables([_plug(number, days, random) for number in range(PLUGS)])
     table = table.sort_by("arrival")

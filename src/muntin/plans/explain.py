@@ -49,7 +49,7 @@ class Subject:
     assumed: Mapping[str, str]
 
     def explained(self, keys: int, rows_per_second: float | None = None) -> QueryPlan:
-        """Return what will be done, with the state of so many keys, of which so many rows come each."""
+        """Return the plan, with the state of `keys` keys at `rows_per_second` rows each."""
         query, plan = self.query, self.plan
         stores = tuple(self._store(each, rows_per_second) for each in self.strategies)
         known = [store.bytes for store in stores if store.bytes is not None]

@@ -45,7 +45,7 @@ class WindowPlan:
     """In a running stream, for a window that was added: from when on it is complete."""
 
     def lines(self, unit: str) -> Iterator[tuple[str, str]]:
-        """Yield what is said of it, with titles."""
+        """Yield its lines, each with a title."""
         yield "class", f"{self.context}, measured in {self.measure}"
         yield "strategy", "; ".join([self.strategy, *(f"not {name}: {why}" for name, why in self.not_by.items())])
         kept = {"nothing": "none is kept", "values": "their values are kept, sorted"}.get(self.kept, "they are kept")
@@ -93,7 +93,7 @@ class StorePlan:
     """In a running stream: what is there."""
 
     def lines(self, unit: str, keys: int) -> Iterator[tuple[str, str]]:
-        """Yield what is said of it, with titles."""
+        """Yield its lines, each with a title."""
         yield "windows", ", ".join(map(str, self.window_ids))
         if self.slices_per_second is not None:
             yield "slices", f"{_number(self.slices_per_second)} a {unit} and key, at most"
@@ -140,11 +140,11 @@ class QueryPlan:
     time_type: str
     unit: str
     assumed: Mapping[str, str]
-    """Columns whose types nobody has said, and what was assumed."""
+    """Columns whose types were not given, and what was assumed."""
     keys: int
     """The number of keys for which bytes are reckoned."""
     bytes: int | None
-    """The bytes of state of so many keys; None where they depend on how many rows come."""
+    """The bytes of state of all `keys`; None where they depend on how many rows come."""
     run: str
     watermark: str
     lateness: str
@@ -159,7 +159,7 @@ class QueryPlan:
         return asdict(self)
 
     def sections(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-        """Yield what is said, in sections of lines with titles."""
+        """Yield sections of lines with titles."""
         yield "query", list(self._of_the_query())
         for window in self.windows:
             lines = list(window.lines(self.unit))

@@ -29,8 +29,8 @@ _SAME = ("window_id", "revision", "retracted")
 
 
 @dataclass(frozen=True)
-class Settled:
-    """A query over a DataFrame, with everything settled that the types of the columns decide."""
+class Resolved:
+    """A query over a DataFrame, with all that the types of the columns decide."""
 
     query: Query
     frame: DataFrame
@@ -44,7 +44,7 @@ class Settled:
     """Whether it matters which of two rows of equal time came first."""
 
     @classmethod
-    def of(cls, query: Query, frame: DataFrame) -> Settled:
+    def of(cls, query: Query, frame: DataFrame) -> Resolved:
         """Settle a query by a DataFrame's columns. No row is read."""
         if query.time is None:
             raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
@@ -61,7 +61,7 @@ class Settled:
 
     @property
     def asks_for_arrival(self) -> bool:
-        """Whether some window is told rows in the order in which they came."""
+        """Whether some window must see rows in the order of arrival."""
         return any(each.arrival_matters for each in self.windows)
 
     @property
@@ -103,34 +103,34 @@ def _order_matters(plan: Plan) -> bool:
 
 def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | None = None) -> DataFrame:
     """Return a DataFrame of the answers to a query over another one."""
-    settled = Settled.of(query, frame)
-    if chosen(settled, path)[0] == "native":
-        return native.native(settled)
+    resolved = Resolved.of(query, frame)
+    if chosen(resolved, path)[0] == "native":
+        return native.native(resolved)
     send_by_value(query)
-    long = _long_keys(settled, pieces)
-    rows = _together(settled, long)
+    long = _long_keys(resolved, pieces)
+    rows = _together(resolved, long)
     numbered = [piece for each in long for piece in each.pieces]
-    constant = _SAME if len(settled.windows) == 1 else _SAME[1:]
-    answers = pa.schema([field for field in settled.answers if field.name not in constant])
-    task = Task(query, settled.rows, answers, settled.asks_for_arrival, dict(enumerate(numbered)), _horizon(settled))
+    constant = _SAME if len(resolved.windows) == 1 else _SAME[1:]
+    answers = pa.schema([field for field in resolved.answers if field.name not in constant])
+    task = Task(query, resolved.rows, answers, resolved.asks_for_arrival, dict(enumerate(numbered)), _horizon(resolved))
     found = rows.mapInArrow(task, spark_schema(answers))
-    return _with_constants(found, settled.answers, constant)
+    return _with_constants(found, resolved.answers, constant)
 
 
-def chosen(settled: Settled, path: str) -> tuple[str, str]:
+def chosen(resolved: Resolved, path: str) -> tuple[str, str]:
     """Return the path that answers a query, and why."""
     if path not in PATHS:
         raise InvalidArgumentError(f"path is {path!r}; it is one of {', '.join(PATHS)}")
     if path == "python":
         return path, "as was asked for"
-    problem = native.refused(settled)
+    problem = native.refused(resolved)
     if path == "native":
         if problem is not None:
             raise UnsupportedOperationError(f"Spark's own operators cannot answer this query: {problem}")
         return path, "as was asked for"
     if problem is not None:
         return "python", problem
-    if not native.is_faster(settled):
+    if not native.is_faster(resolved):
         return "python", "a window holds several slices, and Spark's own operators would copy each into several windows"
     return "native", "all windows are tumbling, and Spark knows every aggregate"
 
@@ -142,14 +142,14 @@ def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> str:
     """
     if frame.isStreaming:
         return "streaming: rows are grouped by buckets of keys, and answered by one stateful call a bucket"
-    settled = Settled.of(query, frame)
-    name, why = chosen(settled, path)
+    resolved = Resolved.of(query, frame)
+    name, why = chosen(resolved, path)
     if name == "native":
         return f"path native: {why}\n  rows are aggregated into slices, and slices into windows, by Spark alone"
     lines = [f"path python: {why}", f"  rows are sorted by {', '.join([*query.key, str(query.time)])}, by Spark"]
-    lines += ["  and by arrival among equal times, which matters here"] if settled.ordered else []
-    held = [repr(each) for each in settled.windows if not each.cuttable]
-    whole = _whole(settled)
+    lines += ["  and by arrival among equal times, which matters here"] if resolved.ordered else []
+    held = [repr(each) for each in resolved.windows if not each.cuttable]
+    whole = _whole(resolved)
     lines += [f"  {each} needs all rows of a key at once: a task holds a key in memory" for each in held]
     if whole:
         lines += [f"  each key is answered in one task, because {each}" for each in whole]
@@ -168,41 +168,41 @@ def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, .
     )
 
 
-def _whole(settled: Settled) -> list[str]:
+def _whole(resolved: Resolved) -> list[str]:
     """Return why keys are not cut, however long they are."""
-    reasons = [f"{each!r} cannot be cut by time" for each in settled.windows if survey.lookback([each]) is None]
-    if settled.query.emit_empty:
+    reasons = [f"{each!r} cannot be cut by time" for each in resolved.windows if survey.lookback([each]) is None]
+    if resolved.query.emit_empty:
         reasons.append("windows without rows are asked for")
-    floats = [name for name in settled.query.key if pa.types.is_floating(settled.rows.field(name).type)]
+    floats = [name for name in resolved.query.key if pa.types.is_floating(resolved.rows.field(name).type)]
     return reasons + [f"the key {name!r} is a float, and Spark counts both zeros as one" for name in floats]
 
 
-def _long_keys(settled: Settled, pieces: int | None) -> list[LongKey]:
+def _long_keys(resolved: Resolved, pieces: int | None) -> list[LongKey]:
     if pieces is not None and (isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1):
         raise InvalidArgumentError(f"pieces is {pieces!r}; give how many a long key may be cut into")
-    slots = settled.frame.sparkSession.sparkContext.defaultParallelism
-    back = survey.lookback(settled.windows)
-    if back is None or _whole(settled) or (slots if pieces is None else pieces) == 1:
+    slots = resolved.frame.sparkSession.sparkContext.defaultParallelism
+    back = survey.lookback(resolved.windows)
+    if back is None or _whole(resolved) or (slots if pieces is None else pieces) == 1:
         return []
-    return survey.long_keys(settled.frame, settled.query, settled.ticks, back, slots, pieces)
+    return survey.long_keys(resolved.frame, resolved.query, resolved.ticks, back, slots, pieces)
 
 
-def _together(settled: Settled, long: list[LongKey]) -> DataFrame:
+def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
     """Return the rows, those of a key in one partition and sorted; of a long key, those of a piece."""
     from pyspark.sql import functions as F
 
-    frame, query = _with_one_zero(settled), settled.query
-    if settled.ordered:
+    frame, query = _with_one_zero(resolved), resolved.query
+    if resolved.ordered:
         frame = frame.withColumn(ARRIVAL, F.monotonically_increasing_id())
     keys = [column(frame, name) for name in query.key]
     if long:
-        frame = frame.withColumn(PIECE, F.explode(survey.pieces_of(frame, query, settled.ticks, long)))
+        frame = frame.withColumn(PIECE, F.explode(survey.pieces_of(frame, query, resolved.ticks, long)))
         frame = _placed(frame, keys, sum(len(each.pieces) for each in long))
     else:
         frame = frame.repartition(*keys) if keys else frame.repartition(1)
     order: list[Any] = [*keys, column(frame, str(query.time))]
-    rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if settled.ordered else []))
-    return rows if settled.asks_for_arrival else rows.drop(ARRIVAL)  # once sorted, few need the number itself
+    rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if resolved.ordered else []))
+    return rows if resolved.asks_for_arrival else rows.drop(ARRIVAL)  # once sorted, few need the number itself
 
 
 def _placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
@@ -219,22 +219,22 @@ def _placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
     return frame.repartitionById(pieces + others, place.cast("int"))
 
 
-def _with_one_zero(settled: Settled) -> DataFrame:
+def _with_one_zero(resolved: Resolved) -> DataFrame:
     """Return the rows with -0.0 in a key as 0.0: they are one key."""
-    frame = settled.frame
-    for name in settled.query.key:
-        if pa.types.is_floating(settled.rows.field(name).type):
+    frame = resolved.frame
+    for name in resolved.query.key:
+        if pa.types.is_floating(resolved.rows.field(name).type):
             kind = frame.schema[name].dataType
             frame = frame.withColumn(name, (column(frame, name) + 0.0).cast(kind))
     return frame
 
 
-def _horizon(settled: Settled) -> int | None:
+def _horizon(resolved: Resolved) -> int | None:
     from pyspark.sql import functions as F
 
-    if not settled.query.emit_empty:
+    if not resolved.query.emit_empty:
         return None
-    (row,) = settled.frame.agg(F.max(settled.ticks)).collect()
+    (row,) = resolved.frame.agg(F.max(resolved.ticks)).collect()
     return None if row[0] is None else int(row[0])
 
 

@@ -23,15 +23,15 @@ from muntin.windows.shapes import SLIDING, Periodic
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from muntin.spark.batch import Settled
+    from muntin.spark.batch import Resolved
 
 _KNOWN = ("count", "sum", "min", "max", "mean")
 
 
-def refused(settled: Settled) -> str | None:
+def refused(resolved: Resolved) -> str | None:
     """Return why Spark's own operators cannot answer a query; None where they can."""
-    query = settled.query
-    for definition in settled.windows:
+    query = resolved.query
+    for definition in resolved.windows:
         if _sliding(definition) is None:
             return f"{definition!r} is neither tumbling nor sliding by time"
     for name, each in query.aggregates.items():
@@ -39,17 +39,17 @@ def refused(settled: Settled) -> str | None:
         if how is None:
             return f"{name} is {each!r}, and not one of {', '.join(_KNOWN)}"
         for read in each.columns:
-            kind = settled.rows.field(read).type
+            kind = resolved.rows.field(read).type
             if not _same_numbers(how, kind):
                 return f"{name} reads {read!r}, which holds {kind}: Spark's {how} of it may differ in the end"
-    kind = settled.rows.field(query.time).type
+    kind = resolved.rows.field(query.time).type
     if pa.types.is_timestamp(kind) and kind.tz is None:
         return f"the time column {query.time!r} has no zone"
     if query.emit_empty:
         return "windows without rows are asked for"
-    if any(pa.types.is_floating(settled.rows.field(name).type) for name in query.key):
+    if any(pa.types.is_floating(resolved.rows.field(name).type) for name in query.key):
         return "a key is a float, of which Spark takes both zeros for one"
-    if native(settled).schema.simpleString() != spark_schema(settled.answers).simpleString():
+    if native(resolved).schema.simpleString() != spark_schema(resolved.answers).simpleString():
         return "Spark gives other types"
     return None
 
@@ -92,32 +92,32 @@ def _sliding(window: Window) -> Periodic | None:
     return shape if isinstance(shape, Periodic) and shape.branch == SLIDING else None
 
 
-def is_faster(settled: Settled) -> bool:
+def is_faster(resolved: Resolved) -> bool:
     """Say whether Spark's own operators are faster, however many rows a slice holds."""
-    return all(slices_of(each) == 1 for each in settled.windows)
+    return all(slices_of(each) == 1 for each in resolved.windows)
 
 
-def native(settled: Settled) -> DataFrame:
+def native(resolved: Resolved) -> DataFrame:
     """Return the answers as a DataFrame. Each row is looked at once for each window definition."""
-    shapes = [_sliding(each) for each in settled.windows]
-    parts = [_window(settled, i, each) for i, each in enumerate(shapes) if each is not None]
+    shapes = [_sliding(each) for each in resolved.windows]
+    parts = [_window(resolved, i, each) for i, each in enumerate(shapes) if each is not None]
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.unionByName(part)
     return whole
 
 
-def _window(settled: Settled, window_id: int, each: Periodic) -> DataFrame:
+def _window(resolved: Resolved, window_id: int, each: Periodic) -> DataFrame:
     from pyspark.sql import functions as F
 
-    query, frame = settled.query, settled.frame
+    query, frame = resolved.query, resolved.frame
     step = math.gcd(each.length, each.every)
     keys = [f"key {i}" for i in range(len(query.key))]
     read = {name: f"value {i}" for i, name in enumerate(query.columns)}
     rows = frame.select(
         *(column(frame, name).alias(alias) for name, alias in zip(query.key, keys, strict=True)),
         *(column(frame, name).alias(alias) for name, alias in read.items()),
-        _floor(_required(settled), step, each.offset % step).alias("slice"),
+        _floor(_required(resolved), step, each.offset % step).alias("slice"),
     )
     partials = [
         (alias, how, first.alias(alias))
@@ -136,7 +136,7 @@ def _window(settled: Settled, window_id: int, each: Periodic) -> DataFrame:
     else:
         merged = slices.withColumnRenamed("slice", "start")
     bounds = F.struct(
-        settled.as_time(F.col("start")).alias("start"), settled.as_time(F.col("start") + each.length).alias("end")
+        resolved.as_time(F.col("start")).alias("start"), resolved.as_time(F.col("start") + each.length).alias("end")
     )
     return merged.select(
         *(F.col(f"`{alias}`").alias(name) for name, alias in zip(query.key, keys, strict=True)),
@@ -148,12 +148,12 @@ def _window(settled: Settled, window_id: int, each: Periodic) -> DataFrame:
     )
 
 
-def _required(settled: Settled) -> Column:
+def _required(resolved: Resolved) -> Column:
     """Return the times; Spark fails at one that is null."""
     from pyspark.sql import functions as F
 
-    text = f"the time column {settled.query.time!r} is null in some row; every row needs a time"
-    return F.coalesce(settled.ticks, F.raise_error(F.lit(text)).cast("long"))
+    text = f"the time column {resolved.query.time!r} is null in some row; every row needs a time"
+    return F.coalesce(resolved.ticks, F.raise_error(F.lit(text)).cast("long"))
 
 
 def _named(names: list[str]) -> list[str]:

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _STRETCHES = 1 << 10
-"""Of so many parts of a key's time the rows are counted."""
+"""Stretches of time in which the rows of a long key are counted."""
 _FEW = 1_000_000
 """A key of fewer rows is not worth a cut."""
 _SAMPLE = 0.01
-"""Of so many of the rows the keys are looked at."""
+"""The share of rows in the sample that finds long keys."""
 _SMALL = 4 << 20
 """A DataFrame of fewer bytes, as Spark reckons, has no long key."""
 _FINER = 16
-"""Where a sample is enough, so many times more places than pieces are looked at, of which cuts are chosen."""
+"""Candidate places for each cut, where a sample is enough."""
 _WORTH = 2
-"""A piece has at least so many times the rows that it repeats."""
+"""The least ratio of a piece's rows to those that it repeats."""
 
 
 def lookback(windows: Sequence[Window]) -> Lookback | None:

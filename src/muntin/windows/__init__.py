@@ -100,7 +100,7 @@ def sliding(range: Any, *, every: Any, offset: Any = 0) -> Sliding | SlidingRows
 
 @word()
 def trailing(range: Any) -> Trailing | TrailingRows:
-    """Return one window for each row that ends with it: (t - range, t], or the last so many rows.
+    """Return one window for each row that ends with it: (t - range, t], or the last `range` rows.
 
     Rows of equal time share the window by time, and each has its own result.
 

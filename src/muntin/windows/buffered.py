@@ -1,6 +1,6 @@
 """What every kind of window asks of a buffer of rows: which it takes, when its windows are due, and what it needs.
 
-A window is due at a time: it is emitted when the watermark reaches that. It is settled when the watermark has gone on
+A window is due at a time: it is emitted when the watermark reaches that. It is final when the watermark has gone on
 by the allowed lateness: it never changes again. A row that is not behind the lateness is taken by most kinds without
 asking; one that is goes the slow way, and is asked about one by one.
 """
@@ -39,10 +39,10 @@ class Moment:
     """When windows are looked at."""
 
     before: int
-    """The watermark up to now: what was settled by it stays as it is."""
+    """The watermark up to now: what was final by it stays as it is."""
     watermark: int
     horizon: int
-    """The greatest time seen, or told of."""
+    """The greatest time that the stream has seen or was advanced to."""
     fresh: int
     """The number of the first row that came since windows were last looked at."""
 
@@ -54,8 +54,8 @@ class Windows:
     found: Found
     key: Array
     due: Array
-    settled: Array
-    """Those that were settled before."""
+    final: Array
+    """Those that were final before."""
     name: tuple[Array, Array, Array]
     full: Array | None = None
     """Which windows by rows are full; all, if None."""
@@ -116,21 +116,21 @@ class BufferedWindows(ABC):
         """Return the rows as `find` takes them."""
         return SortedRows(rows.times, rows.ends, rows.numbers, rows.columns, self.terms.time_type, partial=True)
 
-    def settled(self, due: Array, watermark: int) -> Array:
+    def final(self, due: Array, watermark: int) -> Array:
         """Return which windows never change again at a watermark."""
         return due <= less(watermark, self.slack) if watermark < END_OF_TIME else np.ones(len(due), np.bool_)
 
-    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
+    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
         """Return for each key that has rows the first that is still needed."""
         first = rows.ends.copy()
-        alive = ~settled & (windows.found.first < windows.found.last)
+        alive = ~final & (windows.found.first < windows.found.last)
         if alive.any():
             key = np.searchsorted(rows.present, windows.key[alive])
             np.minimum.at(first, key, windows.first_rows[alive])
         return first
 
     def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:
-        """Return for each key that has rows when some can be let go though no window settles; END_OF_TIME: never."""
+        """Return for each key with rows when some can be evicted though no window becomes final; END_OF_TIME: never."""
         return np.full(len(rows.ends), END_OF_TIME)
 
     def wakes_without_rows(self, keys: Array, watermark: int) -> Array:
@@ -142,8 +142,8 @@ class BufferedWindows(ABC):
     def dropped(self, keys: Array, counts: Array) -> None:
         """Note how many rows of keys were let go."""
 
-    def settle(self, windows: Windows, settled: Array, watermark: int) -> None:
-        """Note what is settled now."""
+    def finalize(self, windows: Windows, final: Array, watermark: int) -> None:
+        """Note what is final now."""
 
     def held_keys(self) -> Array:
         """Return keys of which something is known besides rows."""
@@ -168,7 +168,7 @@ def keys_of(rows: HeldRows, first: Array) -> Array:
 
 
 def zeros(count: int) -> Array:
-    """Return so many zeros."""
+    """Return `count` zeros."""
     return np.zeros(count, np.int64)
 
 
@@ -182,7 +182,7 @@ def peers(rows: HeldRows) -> Array:
 
 
 class ByKey:
-    """A number for each key, zero unless said."""
+    """A number for each key, zero unless it was set."""
 
     def __init__(self, default: int = 0) -> None:
         self.default = default
@@ -203,7 +203,7 @@ class ByKey:
         self._grow(keys)
         np.minimum.at(self.values, keys, values)
 
-    def said(self) -> Array:
+    def keys(self) -> Array:
         """Return the keys whose number was set."""
         return np.flatnonzero(self.values != self.default)
 

@@ -45,7 +45,7 @@ class BufferedDefinition:
         self.kind.takes(rows.take(np.argsort(rows.numbers)), rows.take(slice(0, 0)), BEFORE_TIME)
         self.kind.note(rows)
         windows = self.kind.windows(rows, rows.present, Moment(BEFORE_TIME, BEFORE_TIME, BEFORE_TIME, 0))
-        self.kind.settle(windows, self.kind.settled(windows.due, watermark), watermark)
+        self.kind.finalize(windows, self.kind.final(windows.due, watermark), watermark)
 
     # ------------------------------------------------------------ rows
 
@@ -74,7 +74,7 @@ class BufferedDefinition:
     def emit(self, rows: HeldRows, active: Array, moment: Moment, early: bool) -> tuple[list[Answers], Array]:
         """Return what has changed among the windows of some keys, and the first row that each key still needs."""
         windows = self.kind.windows(rows, active, moment)
-        alive = np.flatnonzero(~windows.settled)
+        alive = np.flatnonzero(~windows.final)
         complete = np.ones(len(alive), np.bool_) if windows.full is None or self.plan.partial else windows.full[alive]
         is_due = complete & (windows.due[alive] <= moment.watermark)
         may_emit = is_due
@@ -87,10 +87,10 @@ class BufferedDefinition:
             answers.append(self._aggregated(windows, rows, alive[changes.windows], changes.emitted))
         if len(changes.retracted):
             answers.append(self._retracted(changes.retracted))
-        settled = self.kind.settled(windows.due, moment.watermark) | windows.settled
-        self.kind.settle(windows, settled, moment.watermark)
-        self._pending = windows.key[~settled], windows.due[~settled]
-        return answers, self.kind.needed(rows, windows, settled, moment.watermark)
+        final = self.kind.final(windows.due, moment.watermark) | windows.final
+        self.kind.finalize(windows, final, moment.watermark)
+        self._pending = windows.key[~final], windows.due[~final]
+        return answers, self.kind.needed(rows, windows, final, moment.watermark)
 
     def _described(self, windows: Windows, rows: HeldRows, which: Array, is_due: Array) -> EmittedWindows:
         """Return windows as the ledger has them; the hashes of their rows' numbers add up to their content."""
@@ -131,7 +131,7 @@ class BufferedDefinition:
 
     def _forget(self, watermark: int) -> None:
         """Drop windows that are final from the ledger; retracted ones when a window of that name cannot come back."""
-        self.emitted = self.emitted.keep(~self.kind.settled(self._final_from(), watermark))
+        self.emitted = self.emitted.keep(~self.kind.final(self._final_from(), watermark))
 
     def _final_from(self) -> Array:
         """Return when emitted windows are final, but for the lateness: when due, or when they would have been."""
@@ -142,8 +142,8 @@ class BufferedDefinition:
         """Return for each key that is active when it is to be looked at again."""
         wake = self.kind.wakes_without_rows(active, watermark)
         key, due = self._pending
-        settles = np.minimum(due, END_OF_TIME - self.kind.slack) + self.kind.slack
-        np.minimum.at(wake, np.searchsorted(active, key), np.where(due > watermark, due, settles))
+        becomes_final = np.minimum(due, END_OF_TIME - self.kind.slack) + self.kind.slack
+        np.minimum.at(wake, np.searchsorted(active, key), np.where(due > watermark, due, becomes_final))
         mine = self._is_active(active)
         final = np.minimum(self._final_from()[mine], END_OF_TIME - self.kind.slack) + self.kind.slack
         np.minimum.at(wake, np.searchsorted(active, self.emitted.keys[mine]), final)

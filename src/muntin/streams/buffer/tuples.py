@@ -1,4 +1,4 @@
-"""The tuple buffer: rows are kept as they are, and windows found and aggregated anew. Exact for every kind of window.
+"""The tuple buffer: rows are kept as they are, and windows are found among them. Exact for every kind of window.
 
 The simplest strategy, for whatever has no better one, and what the others are measured against. One buffer serves all
 definitions; each remembers which of its rows it refused.

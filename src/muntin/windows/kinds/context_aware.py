@@ -123,7 +123,7 @@ class ContextAware(Window):
 
 
 class BufferedContextAware(BufferedWindows):
-    """Windows between edges that rows bring. The edges are kept for ever, and so are the windows that are settled."""
+    """Windows between edges that rows bring. The edges are kept for ever, and so are the windows that are final."""
 
     definition: ContextAware
 
@@ -178,10 +178,10 @@ class BufferedContextAware(BufferedWindows):
         columns = zip(*parts, strict=True) if parts else [(zeros(0),)] * 6
         key, first, last, start, stop, due = (np.concatenate(each).astype(np.int64) for each in columns)
         found = Found(first, last, start, stop)
-        return Windows(found, key, due, self.settled(due, moment.before), (start, stop, zeros(len(key))))
+        return Windows(found, key, due, self.final(due, moment.before), (start, stop, zeros(len(key))))
 
-    def settle(self, windows: Windows, settled: Array, watermark: int) -> None:
-        now = settled & ~windows.settled
+    def finalize(self, windows: Windows, final: Array, watermark: int) -> None:
+        now = final & ~windows.final
         found = windows.found
         for key, start, end in zip(windows.key[now], found.start[now], found.end[now], strict=True):
             self.closed.setdefault(int(key), set()).add((int(start), int(end)))

@@ -113,6 +113,6 @@ class BufferedContextFree(BufferedWindows):
 
     def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
         found = self.definition.find(self.sorted_rows(rows))
-        settled = self.settled(found.end, moment.before)
+        final = self.final(found.end, moment.before)
         name = (found.start, found.end, zeros(len(found.first)))
-        return Windows(found, keys_of(rows, found.first), found.end, settled, name)
+        return Windows(found, keys_of(rows, found.first), found.end, final, name)

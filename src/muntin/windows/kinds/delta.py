@@ -140,14 +140,14 @@ def delta(column: str, range: float, *, every: float | None = None, offset: floa
 
 
 class BufferedDelta(BufferedWindows):
-    """Windows by value. They are due when the column is beyond them, and settled by the greatest value that is old."""
+    """Windows by value. They are due when the column is beyond them, and final by the greatest value that is old."""
 
     definition: Delta
 
     def __init__(self, definition: Delta, terms: Terms) -> None:
         super().__init__(definition, terms)
-        self.born_settled: set[tuple[int, Any]] = set()
-        """Windows that rows of this push brought about when they were settled already, by key and from_value."""
+        self.born_final: set[tuple[int, Any]] = set()
+        """Windows that rows of this push brought about when they were final already, by key and from_value."""
         steps = (definition.range, definition.every, definition.offset)
         floats = terms.types[definition.column].family == "floating" or any(isinstance(each, float) for each in steps)
         self.number: Any = np.float64 if floats else np.int64
@@ -178,7 +178,7 @@ class BufferedDelta(BufferedWindows):
             if taken[row] and most is not None and value < most:
                 here = old_values[np.intersect1d(old_valued, np.arange(len(held))[held.of_key(key)])].tolist()
                 here += [values[i] for i in valued if i < row and taken[i] and new.keys[i] == key]
-                self._note_born_settled(key, value, most, here)
+                self._note_born_final(key, value, most, here)
             if taken[row] and new.times[row] <= is_old:
                 beyond[key] = value if most is None else max(most, value)
         return taken
@@ -187,11 +187,11 @@ class BufferedDelta(BufferedWindows):
         """Say whether no value is less than the greatest old one of its key."""
         return all(values[keys == key].min(initial=most) >= most for key, most in beyond.items())
 
-    def _note_born_settled(self, key: int, value: Any, most: Any, here: list[Any]) -> None:
+    def _note_born_final(self, key: int, value: Any, most: Any, here: list[Any]) -> None:
         """Note the windows that hold a value, and none that is here, but end by the greatest old one."""
         for low in self._holding(value):
             if low + self.range <= most and not any(low <= each < low + self.range for each in here):
-                self.born_settled.add((key, low))
+                self.born_final.add((key, low))
 
     def _holding(self, value: Any) -> list[Any]:
         """Return the from_values of the windows that hold a value."""
@@ -210,7 +210,7 @@ class BufferedDelta(BufferedWindows):
         low, high = (each.astype(self.number) for each in found.values)
         values, valued = self._values(rows)
         due = np.full(len(key), END_OF_TIME)
-        settled = np.zeros(len(key), np.bool_)
+        final = np.zeros(len(key), np.bool_)
         old = less(moment.before, self.lateness)
         for each in np.unique(key):
             mine, own = np.flatnonzero(key == each), valued[rows.keys[valued] == each]
@@ -219,21 +219,21 @@ class BufferedDelta(BufferedWindows):
             due[mine] = soonest[np.searchsorted(values[order], high[mine])]
             known = own[(rows.numbers[own] < moment.fresh) & (rows.times[own] <= old)]
             if len(known):
-                settled[mine] = high[mine] <= values[known].max()
-        for i in range(len(key)) if self.born_settled else ():
-            settled[i] |= (int(key[i]), low[i]) in self.born_settled
+                final[mine] = high[mine] <= values[known].max()
+        for i in range(len(key)) if self.born_final else ():
+            final[i] |= (int(key[i]), low[i]) in self.born_final
         name = low.view(np.int64) if low.dtype == np.float64 else low
-        return Windows(found, key, due, settled, (name, zeros(len(key)), zeros(len(key))))
+        return Windows(found, key, due, final, (name, zeros(len(key)), zeros(len(key))))
 
-    def settle(self, windows: Windows, settled: Array, watermark: int) -> None:
-        self.born_settled = set()
+    def finalize(self, windows: Windows, final: Array, watermark: int) -> None:
+        self.born_final = set()
 
     def save(self) -> dict[str, Array]:
-        keys, lows = [key for key, _ in self.born_settled], [low for _, low in self.born_settled]
+        keys, lows = [key for key, _ in self.born_final], [low for _, low in self.born_final]
         return {"born_key": np.array(keys, np.int64), "born_low": np.array(lows, self.number)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        self.born_settled = set(zip(state["born_key"].tolist(), state["born_low"].tolist(), strict=True))
+        self.born_final = set(zip(state["born_key"].tolist(), state["born_low"].tolist(), strict=True))
 
 
 def _greatest(keys: Array, values: Array) -> tuple[list[int], list[Any]]:

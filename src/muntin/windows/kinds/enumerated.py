@@ -152,15 +152,15 @@ class BufferedEnumerated(BufferedContextFree):
         key, end = key[order], end[order]
         start = self.definition.start_of(end)
         found = Found(first, last, start, end)
-        return Windows(found, key, end, self.settled(end, moment.before), (start, end, zeros(len(end))))
+        return Windows(found, key, end, self.final(end, moment.before), (start, end, zeros(len(end))))
 
     def _empty(self, windows: Windows, active: Array, moment: Moment) -> tuple[Array, Array]:
         """Return the windows without rows that are due and may still change: their keys and ends."""
         first = self.since[active]
         keys, first = active[first < END_OF_TIME], first[first < END_OF_TIME]
-        settled = less(moment.before, self.lateness)
-        if settled > BEFORE_TIME:
-            first = np.maximum(first, self.definition.next_end(settled))
+        final = less(moment.before, self.lateness)
+        if final > BEFORE_TIME:
+            first = np.maximum(first, self.definition.next_end(final))
         until = min(moment.watermark, moment.horizon)
         known = self.definition.ends(int(first.min()), until) if len(first) else zeros(0)
         begins = np.searchsorted(known, first)  # each is one of them, or beyond all
@@ -181,7 +181,7 @@ class BufferedEnumerated(BufferedContextFree):
         return np.where(since < END_OF_TIME, np.maximum(since, after), END_OF_TIME)
 
     def held_keys(self) -> Array:
-        return self.since.said()
+        return self.since.keys()
 
     def save(self) -> dict[str, Array]:
         return {"since": self.since.values.copy()}

@@ -29,7 +29,7 @@ class BufferedRowNumbers(BufferedWindows):
         self.gone[keys] = self.gone[keys] + counts
 
     def held_keys(self) -> Array:
-        return self.gone.said()
+        return self.gone.keys()
 
     def save(self) -> dict[str, Array]:
         return {"gone": self.gone.values.copy()}
@@ -39,7 +39,7 @@ class BufferedRowNumbers(BufferedWindows):
 
 
 class BufferedFixedNumbers(BufferedRowNumbers):
-    """Windows of fixed row numbers. A late row moves others on, but never those of windows that are settled."""
+    """Windows of fixed row numbers. A late row moves others on, but never those of windows that are final."""
 
     unit = 1
     """The rows from one window to the next."""
@@ -47,13 +47,13 @@ class BufferedFixedNumbers(BufferedRowNumbers):
     def __init__(self, definition: Any, terms: Terms) -> None:
         super().__init__(definition, terms)
         self.done = ByKey()
-        """How many windows of each key are settled."""
+        """How many windows of each key are final."""
 
-    def settle(self, windows: Windows, settled: Array, watermark: int) -> None:
-        if settled.any():
-            key = windows.key[settled]
+    def finalize(self, windows: Windows, final: Array, watermark: int) -> None:
+        if final.any():
+            key = windows.key[final]
             most = self.done[key]
-            np.maximum.at(self.done.values, key, np.maximum(most, windows.name[0][settled] // self.unit + 1))
+            np.maximum.at(self.done.values, key, np.maximum(most, windows.name[0][final] // self.unit + 1))
 
     def save(self) -> dict[str, Array]:
         return {**super().save(), "done": self.done.values.copy()}
@@ -63,7 +63,7 @@ class BufferedFixedNumbers(BufferedRowNumbers):
         self.done.values = state["done"].copy()
 
     def held_keys(self) -> Array:
-        return np.union1d(super().held_keys(), self.done.said())
+        return np.union1d(super().held_keys(), self.done.keys())
 
 
 def from_row(number: Array, rows: HeldRows) -> Array:

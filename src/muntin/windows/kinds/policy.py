@@ -101,9 +101,9 @@ def policy(policy: Policy) -> Programmed:
 
 
 class BufferedPolicy(BufferedWindows):
-    """Windows of a policy. It goes on from what it left at the last row that is settled, and never asks further back.
+    """Windows of a policy. It goes on from what it left at the last row that is final, and never asks further back.
 
-    The rows of a key are those: the window of the last settled row, which the policy has judged, and all rows after it.
+    The rows of a key are those: the window of the last final row, which the policy has judged, and all rows after it.
     """
 
     forgets = True
@@ -133,15 +133,15 @@ class BufferedPolicy(BufferedWindows):
 
     def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
         old = (rows.numbers < moment.fresh) | (rows.times < moment.before)
-        self._judged = _counts(rows, old & self.settled(rows.times, moment.before))
+        self._judged = _counts(rows, old & self.final(rows.times, moment.before))
         found = self.definition.find(replace(self.sorted_rows(rows), judged=self._judged))
         row = found.last - 1
-        settled = np.zeros(len(row), np.bool_)
-        return Windows(found, rows.keys[row], found.end, settled, (found.end, rows.numbers[row], zeros(len(row))))
+        final = np.zeros(len(row), np.bool_)
+        return Windows(found, rows.keys[row], found.end, final, (found.end, rows.numbers[row], zeros(len(row))))
 
-    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
-        """Keep what the policy left at the last row that is settled now; if none is, what it left before."""
-        count = _counts(rows, self.settled(rows.times, watermark))
+    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
+        """Keep what the policy left at the last row that is final now; if none is, what it left before."""
+        count = _counts(rows, self.final(rows.times, watermark))
         begins = begins_of(rows)
         last = np.maximum(begins + count - 1, 0)
         found = windows.found

@@ -125,16 +125,16 @@ class BufferedPunctuated(BufferedWindows):
             same = (np.diff(key) == 0) & (np.diff(found.start) == 0) & (np.diff(found.end) == 0)
             again[1:] = same
         which = order - np.maximum.accumulate(np.where(again, 0, order)) if len(key) else order
-        return Windows(found, key, due, self.settled(due, moment.before) & old, (found.start, found.end, which))
+        return Windows(found, key, due, self.final(due, moment.before) & old, (found.start, found.end, which))
 
-    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
-        """Keep the last marker that is settled, to know what is before it; and all windows that ended at its time."""
+    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
+        """Keep the last marker that is final, to know what is before it; and all windows that ended at its time."""
         found = windows.found
         of = np.searchsorted(rows.present, windows.key)
         opened = np.full(len(rows.ends), END_OF_TIME)
-        np.minimum.at(opened, of[~settled], found.start[~settled])
+        np.minimum.at(opened, of[~final], found.start[~final])
         first = rows.ends - 1
         near = found.end >= opened[of]
         np.minimum.at(first, of[near], found.first[near])
-        np.minimum.at(first, of[~settled], np.maximum(found.first[~settled] - 1, begins_of(rows)[of[~settled]]))
+        np.minimum.at(first, of[~final], np.maximum(found.first[~final] - 1, begins_of(rows)[of[~final]]))
         return first

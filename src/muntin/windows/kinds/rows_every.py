@@ -134,12 +134,12 @@ class BufferedRowsEvery(BufferedRowNumbers):
         bounds = (np.maximum(0, to_row - self.definition.range.count), to_row)
         found = Found(found.first, found.last, found.start, found.end, bounds)
         due = self.definition.next_edge(found.end)
-        return Windows(found, key, due, self.settled(due, moment.before), (*bounds, zeros(len(key))))
+        return Windows(found, key, due, self.final(due, moment.before), (*bounds, zeros(len(key))))
 
-    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
+    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
         """Keep as many rows before the first open window as one may hold, and one more."""
         begins = begins_of(rows)
         due = self.definition.next_edge(rows.times)
-        closed = np.concatenate(([0], np.cumsum(self.settled(due, watermark))))
+        closed = np.concatenate(([0], np.cumsum(self.final(due, watermark))))
         count = closed[rows.ends] - closed[begins]
         return from_row(count - self.definition.range.count, rows)

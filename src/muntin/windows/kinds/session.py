@@ -111,9 +111,9 @@ def session(gap: Any) -> Session:
 
 
 class BufferedSession(BufferedWindows):
-    """Sessions over rows that are kept. A settled one must be known while a row could join it.
+    """Sessions over rows that are kept. A final one must be known while a row could join it.
 
-    So the last settled one before a session that is not settled stays, and where there is none, until a row that could
+    So the last final one before a session that is not final stays, and where there is none, until a row that could
     reach it would itself be too late: then the key begins again.
     """
 
@@ -149,15 +149,15 @@ class BufferedSession(BufferedWindows):
     def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
         found = self.definition.find(self.sorted_rows(rows))
         name = (found.start, found.end, zeros(len(found.first)))
-        settled = self.settled(found.end, moment.before)
-        return Windows(found, keys_of(rows, found.first), found.end, settled, name)
+        final = self.final(found.end, moment.before)
+        return Windows(found, keys_of(rows, found.first), found.end, final, name)
 
-    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
+    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
         if not len(rows):
             return rows.ends
         begins = np.searchsorted(windows.key, rows.present)
         ends = np.searchsorted(windows.key, rows.present, "right")
-        total = np.concatenate(([0], np.cumsum(settled)))
+        total = np.concatenate(([0], np.cumsum(final)))
         kept = windows.first_rows[begins + np.maximum(total[ends] - total[begins] - 1, 0)]
         return np.where(rows.times[rows.ends - 1] > less(watermark, self.memory), kept, rows.ends)
 

@@ -143,6 +143,6 @@ class BufferedSlidingRows(BufferedFixedNumbers):
         due = np.where(full, found.end, END_OF_TIME)
         return Windows(found, key, due, window < self.done[key], (start, zeros(len(key)), zeros(len(key))), full)
 
-    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
-        """Keep the row before the first window that is not settled: it tells which rows are too late."""
+    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
+        """Keep the row before the first window that is not final: it tells which rows are too late."""
         return from_row(self.done[rows.present] * self.unit - 1 - self.gone[rows.present], rows)

@@ -122,10 +122,10 @@ class BufferedTrailing(BufferedWindows):
     def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
         found = self.definition.find(self.sorted_rows(rows))
         name = (found.end, peers(rows), zeros(len(rows)))
-        return Windows(found, rows.keys, found.end, self.settled(found.end, moment.before), name)
+        return Windows(found, rows.keys, found.end, self.final(found.end, moment.before), name)
 
-    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
-        return np.minimum(super().needed(rows, windows, settled, watermark), newer(rows, watermark, self.memory))
+    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
+        return np.minimum(super().needed(rows, windows, final, watermark), newer(rows, watermark, self.memory))
 
     def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:
         return when_older(rows, first, watermark, self.memory)

@@ -118,8 +118,8 @@ class BufferedTrailingRows(BufferedFixedNumbers):
         bounds = (np.maximum(0, to_row - self.definition.range.count), to_row)
         found = Found(found.first, found.last, found.start, found.end, bounds)
         number = to_row - 1
-        settled = number < self.done[rows.keys]
-        return Windows(found, rows.keys, found.end, settled, (number, zeros(len(rows)), zeros(len(rows))))
+        final = number < self.done[rows.keys]
+        return Windows(found, rows.keys, found.end, final, (number, zeros(len(rows)), zeros(len(rows))))
 
-    def needed(self, rows: HeldRows, windows: Windows, settled: Array, watermark: int) -> Array:
+    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
         return from_row(self.done[rows.present] - self.definition.range.count - self.gone[rows.present], rows)

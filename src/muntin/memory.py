@@ -35,7 +35,7 @@ class Pool:
         return sum(block.nbytes for block in self._blocks)
 
     def take(self, size: int) -> Array:
-        """Return a block of exactly so many bytes, used before or new."""
+        """Return a block of exactly `size` bytes, used before or new."""
         with self._lock:
             for i, block in enumerate(self._blocks):
                 if block.nbytes == size:

@@ -19,7 +19,7 @@ _OWN = ("window", "window_id", "revision", "retracted")
 _BOUNDS = ("start", "end", "from_row", "from_value")
 _MOST_KEYS = 10
 _MOST_BARS = 2000
-"""More windows than that are drawn as a line through their ends, since bars would not be told apart."""
+"""More windows than that are drawn as a line through their ends, since bars could not be distinguished."""
 
 
 def plot(
@@ -33,7 +33,7 @@ def plot(
 
     `result` is what `run`, `push` or `close` returns. Windows that follow one another are bars from their start to
     their end; windows that overlap are a line through their ends. Where a window was revised its last revision is
-    drawn. `columns` are the aggregates to draw, all numeric ones unless said; `names` are titles of the panels. With
+    drawn. `columns` are the aggregates to draw, all numeric ones by default; `names` are titles of the panels. With
     several keys each has its own colour, up to ten. Returns a matplotlib figure, which notebooks show.
 
     >>> from muntin import Query, agg, plot, window

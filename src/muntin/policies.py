@@ -1,4 +1,4 @@
-"""Slide policies: which of the oldest rows must go, said by a plain Python function.
+"""Slide policies: which of the oldest rows must go, as a plain Python function.
 
 A policy looks at two things, the whole window and its oldest part, and says whether that part must go. What it sees of
 each are the answers of some aggregations, which need not be those that the window reports:
@@ -146,7 +146,7 @@ def at_most_rows(n: int) -> Policy:
 
 
 def at_most_duration(duration: Any) -> Policy:
-    """Keep the rows of the last hour, or what else is said: those later than the newest time less the duration.
+    """Keep the rows of the last hour, or of another duration: those later than the newest time less the duration.
 
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.MonoidTree(agg.sum("v"), policy=policies.at_most_duration(10), compiled=False)

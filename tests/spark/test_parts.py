@@ -127,18 +127,18 @@ def test_buckets_are_spread_evenly(count: int) -> None:
 
 SETTLED = """
 import gc, weakref
-from muntin.spark.worker import settle
+from muntin.spark.worker import freeze_loaded
 
 class Loaded: pass
 
 kept, ring = [[] for _ in range(30_000)], Loaded()
 ring.itself, gone = ring, weakref.ref(ring)
 del ring
-settle()
+freeze_loaded()
 frozen = gc.get_freeze_count()
 assert frozen >= 30_000 and gone() is None, "what was loaded is out of sight, and no garbage with it"
 few = [[] for _ in range(100)]
-settle()
+freeze_loaded()
 assert gc.get_freeze_count() == frozen, "the few objects of a task are left to the collector"
 del kept
 assert gc.get_freeze_count() <= frozen - 30_000, "and what nothing refers to still goes"

@@ -98,7 +98,7 @@ class Aggregation:
         return self._algebra_of(whole).invert(whole, part)
 
     def neutral(self, *kinds: Any) -> Any:
-        """Return the neutral element, for columns of these types (float64 unless said)."""
+        """Return the neutral element, for columns of these types (float64 by default)."""
         from muntin.aggregations.binding import plain_algebra  # binding imports this module
         from muntin.types import FLOAT64
 

@@ -91,7 +91,7 @@ def define(
     of `lift`, which stands for that column's type. `"object"` lets a state be any Python value, and `"sorted"` is the
     sorted window itself, for which `lower(s)` may ask `s[k]` and `len(s)`.
     `result` is the type of what `lower` returns, or a mapping of names to types where it returns several; without it
-    the type is inferred. `empty` is the answer for no rows (null unless said). `commutative` and `selective`
+    the type is inferred. `empty` is the answer for no rows (null by default). `commutative` and `selective`
     (`combine` always returns one of its arguments) are promises; `muntin.testing.laws.check` tests them.
 
     A definition is compiled into every kernel: one O(1) `combine` costs a nanosecond or so.
@@ -214,9 +214,9 @@ class Factory:
             if name in given:
                 raise DefinitionError(f"{self.name} got {name!r} twice")
             given[name] = value
-        settled = tuple((name, self._parameter(name, given, parameters)) for name in parameters)
-        self._check(dict(settled))
-        return Aggregation(self, tuple(self._column(name, given) for name in columns), settled, skip_nan)
+        resolved = tuple((name, self._parameter(name, given, parameters)) for name in parameters)
+        self._check(dict(resolved))
+        return Aggregation(self, tuple(self._column(name, given) for name in columns), resolved, skip_nan)
 
     def _check(self, parameters: Mapping[str, Any]) -> None:
         function = self.first.functions.get("check")

@@ -222,7 +222,7 @@ def _guard(dispatcher: Any, path: Path) -> None:
     from numba.core.errors import NumbaError
 
     if not hasattr(dispatcher, "_compile_for_args"):
-        return  # numba has been told not to compile: NUMBA_DISABLE_JIT
+        return  # NUMBA_DISABLE_JIT: numba does not compile
     compile_for_arguments = dispatcher._compile_for_args
 
     def compile_once(*arguments: Any, **keywords: Any) -> Any:

@@ -104,7 +104,7 @@ def place(index: int, size: int) -> int:
 
 
 def definite(value: Any) -> Any:
-    """Return a value that is known not to be None. For the compiler, which must be told so."""
+    """Return a value that is known not to be None. For the compiler, which cannot know."""
     return value
 
 

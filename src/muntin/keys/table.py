@@ -254,7 +254,7 @@ class KeyTable:
         return *encoding.rows_of(arrays, rows), np.zeros(0, np.bool_)
 
     def _grow(self, length: int) -> None:
-        """Make room for a key of so many bytes, and as many more as there are."""
+        """Make room for a key of `length` bytes, and as many more as there are."""
         end = int(self._tallies[_END]) + length
         if end > len(self._arena):
             self._arena = _longer(self._arena, max(end, 2 * len(self._arena)))
@@ -262,7 +262,7 @@ class KeyTable:
             self._make_room(2 * len(self._used))
 
     def _make_room(self, keys: int) -> None:
-        """Let there be room for at least so many numbers, and twice as many slots. O(keys)."""
+        """Make room for at least `keys` numbers, and twice as many slots. O(keys)."""
         bits = max(1, keys - 1).bit_length()
         void = self._free[: self._tallies[_FREE]] >= 1 << bits
         if void.any():

@@ -163,7 +163,7 @@ class Query:
 
         `schema` has the types of the columns: an Arrow schema, a mapping of names to Arrow types, or a table. Without
         it they are assumed, and the plan says how. `strategy` and `merge` are as in `stream`. State is reckoned for a
-        number of `keys`; where rows are kept, for so many `rows_per_second` of each key (a unit of time, where times
+        number of `keys`; where rows are kept, for `rows_per_second` of each key (a unit of time, where times
         are integers). No row is read.
 
         >>> from muntin import Query, agg, window
@@ -219,8 +219,8 @@ class Query:
         """Return a stream that answers this query as rows come; with a snapshot, one that goes on from there.
 
         `strategy` forces how rows are kept, for all windows that it can answer (see `explain`); `merge` forces what
-        merges slices into windows. `clock` gives the time in nanoseconds, `time.time_ns` unless
-        said; where the times of rows are integers, in their unit.
+        merges slices into windows. `clock` gives the time in nanoseconds, or, where the times of rows are integers, in
+        their unit; it is `time.time_ns` by default.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.session(5), {"n": agg.count()}, time="t").stream()
@@ -252,7 +252,7 @@ class Query:
         Spark, and a task answers all its keys, chunk by chunk, so that memory does not grow with the partition. A key
         with more than its share of the rows is cut by time into `pieces` that overlap, so that all cores work on it;
         to find such keys Spark counts rows before this returns, unless `pieces` is 1. `path` forces how: "python" as
-        said, "native" by Spark's own operators; `muntin.spark.explain` says what is chosen, and why.
+        above, "native" by Spark's own operators; `muntin.spark.explain` tells what is chosen, and why.
 
         Needs `pip install muntin[spark]`, and Java.
         """

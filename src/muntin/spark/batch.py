@@ -45,7 +45,7 @@ class Resolved:
 
     @classmethod
     def of(cls, query: Query, frame: DataFrame) -> Resolved:
-        """Settle a query by a DataFrame's columns. No row is read."""
+        """Resolve a query by a DataFrame's columns. No row is read."""
         if query.time is None:
             raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
         schema = arrow_schema(frame)

@@ -31,7 +31,7 @@ class Keyed:
 
     @classmethod
     def of(cls, columns: list[Any], rows: int, count: int) -> Keyed:
-        """Return the keys of rows, in so many buckets. O(rows): only the different keys are hashed.
+        """Return the keys of rows, hashed into `buckets`. O(rows): only the different keys are hashed.
 
         >>> keyed = Keyed.of([pa.array(["b", "a", "b"])], 3, 8)
         >>> keyed.columns[0].to_pylist(), keyed.numbers, keyed.buckets
@@ -91,7 +91,7 @@ def spark_hash(value: int) -> int:
 
 
 def default_count(cores: int, partitions: int) -> int:
-    """Return how many buckets there are unless said: four a core, and as many in each partition.
+    """Return the default number of buckets: four a core, and as many in each partition.
 
     >>> default_count(2, 2), default_count(4, 6), default_count(2, 200)
     (8, 18, 8)

@@ -16,7 +16,7 @@ from muntin.snapshots import Snapshot, sizes
 LEAST, MOST = 1 << 17, 1 << 20
 """The bytes of a chunk: at least and at most, but for the last one."""
 _ONE_IN = 1 << 14
-"""About one in so many words of 8 bytes ends a chunk: 128 KiB past the least."""
+"""On average one in this number of 8-byte words ends a chunk: 128 KiB past the least."""
 
 
 def cut(data: bytes) -> list[bytes]:

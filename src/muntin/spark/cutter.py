@@ -25,7 +25,7 @@ from muntin.types import Array
 _FEW = 4
 """With fewer rows a slice than this it is cheaper to send the rows."""
 _AGAIN = 16
-"""After so many tries it is tried again."""
+"""The batches for which rows are sent, before slices are tried again."""
 
 
 class Cutter:

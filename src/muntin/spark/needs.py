@@ -33,7 +33,7 @@ def _is_there(module: str) -> bool:
 
 
 def apply_settings(session: SparkSession) -> None:
-    """Set what is not set; refuse a session that was told otherwise, and leave it as it is."""
+    """Set what is not set; refuse a session that is configured otherwise, and leave it as it is."""
     found = {name: session.conf.get(name, None) for name in SETTINGS}
     for name, wanted in SETTINGS.items():
         if (found[name] or wanted).lower() != wanted.lower():

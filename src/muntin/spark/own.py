@@ -14,7 +14,7 @@ from muntin.query.query import Query
 def send_by_value(query: Query) -> None:
     """Have the classes of one's own windows sent as they are, not by the names of their modules.
 
-    Spark sends what `__main__` holds, but only names what modules hold; it adds files that it was told of to the path
+    Spark sends what `__main__` holds, but only names what modules hold; it adds the files of `addPyFile` to the path
     of its workers, but not to that of the process that looks at a stateful query first. Installed packages are
     everywhere, and stay names. Aggregations and policies are sent as their source.
     """

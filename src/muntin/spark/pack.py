@@ -19,7 +19,7 @@ from muntin.query.query import Query
 from muntin.spark.buckets import CLERK, Keyed
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import CUTTERS
-from muntin.spark.worker import settle
+from muntin.spark.worker import freeze_loaded
 
 PACKED = pa.schema(
     {
@@ -34,7 +34,7 @@ PACKED = pa.schema(
 """What leaves a task: task and part put binaries into an order that is the same when a task is run again."""
 PACKED_DDL = "bucket int, task int, part int, sliced boolean, clock timestamp, data binary"
 _ROWS = 1 << 18
-"""After so many rows what has come is packed, so that memory is bounded."""
+"""Rows are packed in parts of this size, so that memory is bounded."""
 
 
 @dataclass
@@ -74,11 +74,11 @@ class Packer:
         if waiting:
             yield self.packed(waiting, task, part)
         if latest is not None:
-            yield told(task, self.clock.micros(latest))
+            yield watermark_row(task, self.clock.micros(latest))
             if self.wakes:
                 none = [None] * len(self.labels)
                 yield _batch(self.labels, task, 0, False, none, none)
-        settle()
+        freeze_loaded()
 
     def latest(self, times: pa.Array) -> int:
         """Return the greatest time; refuse a row without one."""
@@ -106,7 +106,7 @@ class Packer:
         return _batch([self.labels[i] for i in used], task, part, cut is not None, [None] * len(used), data)
 
 
-def told(task: int, micros: int) -> pa.RecordBatch:
+def watermark_row(task: int, micros: int) -> pa.RecordBatch:
     """Return two rows: one with the time, for Spark's watermark, and one for the bucket that holds no rows."""
     return _batch([CLERK, CLERK], task, 0, False, [micros, None], [None, None])
 

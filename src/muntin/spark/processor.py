@@ -12,7 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from muntin.spark.bucket import COUNTS, Bucket, Job, require_compatible
 from muntin.spark.buckets import CLERK
 from muntin.spark.state import BucketState
-from muntin.spark.worker import settle
+from muntin.spark.worker import freeze_loaded
 
 
 class Processor(StatefulProcessor):
@@ -46,7 +46,7 @@ class Processor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is left open."""
-        settle()
+        freeze_loaded()
 
     def _check(self) -> None:
         """Refuse a checkpoint of another query; remember this one."""

@@ -71,7 +71,7 @@ def streaming(query: Query, frame: DataFrame, *, buckets: int | None, late: bool
     )
     rows = frame.select(*(_column(frame, name) for name in schema.names))
     packed = rows.mapInArrow(packer, PACKED_DDL).withWatermark("clock", clock.delay(query.watermark, time))
-    # The rows that tell the time have told it; Spark would drop some of them, and count those as late.
+    # The rows that carry the watermark have done so; Spark would drop some of them, and count those as late.
     grouped = (
         packed.where(F.col("clock").isNull())
         .select("bucket", "task", "part", "sliced", "clock", "data")

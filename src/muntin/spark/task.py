@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from muntin.query.query import Query
-from muntin.spark.worker import settle
+from muntin.spark.worker import freeze_loaded
 from muntin.tables.answers import cast
 from muntin.tables.sorted_rows import SortedStream
 from muntin.windows.found import Cut
@@ -18,7 +18,7 @@ PIECE = "muntin_piece"
 ARRIVAL = "muntin_arrival"
 """The column that numbers the rows as they came, where their order matters."""
 _ROWS = 1 << 16
-"""So many answers go back to Spark at once."""
+"""The answers that go back to Spark in one batch."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Task:
             yield from self._given(stream.push(self._rows(table)))
         if stream is not None:
             yield from self._given(stream.close())
-        settle()
+        freeze_loaded()
 
     def _stream(self, table: pa.Table) -> SortedStream:
         number = table[PIECE][0].as_py() if self.pieces else -1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from muntin.spark.pack import from_binary
-from muntin.spark.worker import settle
+from muntin.spark.worker import freeze_loaded
 
 LATE = "late"
 """The column that holds a late row, where these are asked for."""
@@ -30,7 +30,7 @@ class Unpacker:
                     yield from self._answers(from_binary(answers.as_buffer())).to_batches()
                 if late.is_valid:
                     yield from self._late(from_binary(late.as_buffer())).to_batches()
-        settle()
+        freeze_loaded()
 
     def _answers(self, table: pa.Table) -> pa.Table:
         if self.late:

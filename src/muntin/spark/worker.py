@@ -9,10 +9,10 @@ from __future__ import annotations
 import gc
 
 _MANY = 20_000
-"""So many objects that have come since the last time are what a module or a compiled kernel brings, not a task."""
+"""More new objects than this are what a module or a compiled kernel brings, not a task."""
 
 
-def settle() -> None:
+def freeze_loaded() -> None:
     """Take what a worker has loaded out of the collector's sight; called at the end of every task. O(new objects).
 
     Such objects still go when nothing refers to them; only cycles of them stay, of which none is left here.

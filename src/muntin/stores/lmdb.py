@@ -26,7 +26,7 @@ _environments: dict[Path, tuple[Any, int, tuple[bool, int]]] = {}
 and the options that it was opened with."""
 _lock = threading.Lock()
 MOST_MAPPED = 1 << 24
-"""After so many bytes read or written, pages of the file that are mapped go back: else all of it would seem in use."""
+"""Bytes read or written after which mapped pages of the file are released: else all of it would seem in use."""
 
 
 class Lmdb(Store):

@@ -4,7 +4,7 @@ The URL says everything: `redis://user:password@host:6379/0?socket_timeout=2`, `
 and the like), `unix://` for a socket. All keys of a window lie in one slot of a cluster.
 
 How durable a value is, the server's configuration decides; with `appendonly yes` it survives a restart. `replicas=n`
-lets `flush` wait until so many replicas have it.
+lets `flush` wait until `replicas` of them have it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Redis(Store):
         return gone
 
     def flush(self) -> None:
-        """See that the server is there and, with `replicas`, that so many of them have everything."""
+        """See that the server is there and, with `replicas`, that as many of them have everything."""
         with self._attempt("flush"):
             if not self._replicas:
                 self._client.ping()

@@ -12,9 +12,9 @@ from muntin.stores.base import Lease, Store, numbered
 
 
 class Faulty(Store):
-    """A store around another that fails, is slow, tears values or loses what was not flushed, when told to.
+    """A store around another that fails, is slow, tears values or loses what was not flushed, on demand.
 
-    `failing` makes every operation fail until it is False again, `delay` makes each take so many seconds longer,
+    `failing` makes every operation fail until it is False again, `delay` makes each take that many seconds longer,
     `fail_next(n)` fails the next n operations, or those after some more, `tear_next()` makes the next `put_many` write
     half of its first value and fail. `crash()` does what a power cut does: of the writes and deletes since the last
     flush some are done, in any order, some are torn, some are lost; and nobody holds a lease.

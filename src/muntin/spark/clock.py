@@ -20,7 +20,7 @@ _EARLIEST = 1 << 45
 class Clock:
     """How the times of a column (`ticks`) are given to Spark, and how Spark's watermark is read.
 
-    A tick of a timestamp is a microsecond, of a date a day; one of integers is given as a millisecond. Spark's watermark
+    A tick of a timestamp is a microsecond, of a date a day, of integers a millisecond. Spark's watermark
     is in milliseconds, and knows nothing before 1970.
     """
 

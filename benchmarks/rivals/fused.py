@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import pyarrow as pa
 
-from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregations.binding import Binding, bind
+from muntin.aggregations.binding import Binding
+from muntin.aggregations.together import run_together
 from muntin.arrays.results import to_arrow
-from muntin.columns import Column, boxed, mask_of, read_only
+from muntin.columns import Column, read_only
 from muntin.query.plan import Plan
 from muntin.types import Array
 
@@ -23,12 +24,8 @@ class Fused:
     def __init__(self, plan: Plan) -> None:
         self.names = tuple(plan.aggregates)
         self.commutative = all(each.commutative for each in plan.aggregates.values())
-        groups: dict[tuple[bool, bool], dict[str, Aggregation]] = {}
-        for name, each in plan.aggregates.items():
-            alone = _bound({name: each}, plan)
-            objects = all(part.fields is None for part in alone.parts)  # these get Python objects, the others ticks
-            groups.setdefault((alone.compiled, objects), {})[name] = each
-        self.bindings: tuple[Binding, ...] = tuple(_bound(group, plan) for group in groups.values())
+        bind = partial(plan.bind, gaps=True)
+        self.bindings: tuple[Binding, ...] = tuple(map(bind, run_together(plan.aggregates, bind)))
 
     @property
     def fixed(self) -> bool:
@@ -37,11 +34,9 @@ class Fused:
 
     def inputs(self, columns: Mapping[str, Column], rows: Array | slice) -> list[tuple[Array, ...]]:
         """Return for each binding what `lift` reads of some rows, in this order."""
-        taken = {
-            name: Column(each.values[rows], None if each.valid is None else each.valid[rows], each.type)
-            for name, each in columns.items()
-        }
-        return [_inputs(binding, taken) for binding in self.bindings]
+        taken = {name: each.take(rows) for name, each in columns.items()}
+        count = len(next(iter(taken.values())).values) if taken else 0
+        return [tuple(map(read_only, binding.inputs(taken, count))) for binding in self.bindings]
 
     def outputs(self, count: int) -> list[tuple[Array, ...]]:
         """Return for each binding the arrays that `emit` writes."""
@@ -59,16 +54,3 @@ class Fused:
     def nothing(self, count: int) -> dict[str, pa.Array]:
         """Return nulls, for windows that are taken back."""
         return {name: pa.nulls(count, each.type) for name, each in self.arrays(self.outputs(0)).items()}
-
-
-def _bound(aggregates: Mapping[str, Aggregation], plan: Plan) -> Binding:
-    types = {column: plan.types[column] for each in aggregates.values() for column in each.columns}
-    return bind(aggregates, types, time=plan.time_type)
-
-
-def _inputs(binding: Binding, columns: Mapping[str, Column]) -> tuple[Array, ...]:
-    read = [columns[name] for name in binding.columns]
-    rows = len(next(iter(columns.values())).values) if columns else 0
-    masks = [mask_of([read[p] for p in positions], skip_nan, rows) for positions, skip_nan in binding.masks]
-    values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(read)]
-    return tuple(read_only(each) for each in (*values, *masks))

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.define import Definition, can_say_none
+from muntin.columns import Column, boxed, mask_of, read_only
 from muntin.errors import DefinitionError
 from muntin.kernels import cache
 from muntin.kernels.allocation import can_raise
@@ -122,10 +123,28 @@ class Binding:
         """How many floats, or arrays of them, a state holds."""
         return sum(field.dtype.kind == "f" for _, part in self.states for field in part.fields or ())
 
+    @property
+    def lifts_objects(self) -> bool:
+        """Whether all states are objects, made of Python values: a list of dates should hold dates, not numbers."""
+        return all(part.fields is None for part in self.parts)
+
     def boxed(self, column: int) -> bool:
-        """Whether `lift` gets this column's values as Python objects: a list of dates should hold dates."""
-        whole = all(part.fields is None for part in self.parts)
-        return not self.fixed and (whole or self.types[column].family not in ("temporal", "duration"))
+        """Whether `lift` gets this column's values as Python objects."""
+        as_number = self.types[column].family in ("temporal", "duration") and not self.lifts_objects
+        return not self.fixed and not as_number
+
+    def inputs(self, columns: Mapping[str, Column], rows: int) -> tuple[Array, ...]:
+        """Return what `lift` reads of `rows` rows: the values of each column, and masks of those that count.
+
+        Values are read-only, as Arrow's are: for others kernels would be compiled again. O(rows) for masks and objects.
+        """
+        used = [columns[name] for name in self.columns]
+        values = [
+            boxed(column) if self.boxed(c) else column.values.astype(self.types[c].physical, copy=False)
+            for c, column in enumerate(used)
+        ]
+        masks = [mask_of([used[p] for p in positions], skip_nan, rows) for positions, skip_nan in self.masks]
+        return (*map(read_only, values), *masks)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:

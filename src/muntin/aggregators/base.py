@@ -21,7 +21,7 @@ from muntin.aggregations.binding import Binding, SlideRule, bind
 from muntin.aggregators import drive
 from muntin.aggregators.answers import read_answer
 from muntin.aggregators.states import States, converted, counting
-from muntin.columns import Column, boxed, mask_of, read_column, read_only, recast, select
+from muntin.columns import Column, mask_of, read_column, read_only, recast, select
 from muntin.errors import (
     AggregationOverflowError,
     ColumnTypeError,
@@ -397,18 +397,7 @@ class Aggregator(ABC):
         return select(vs, names)
 
     def _physical(self, columns: Mapping[str, Column], rows: int) -> tuple[Array, ...]:
-        binding = self._binding
-        values = [
-            boxed(columns[name])
-            if binding.boxed(c)
-            else columns[name].values.astype(binding.types[c].physical, copy=False)
-            for c, name in enumerate(binding.columns)
-        ]
-        masks = [
-            mask_of([columns[binding.columns[p]] for p in positions], skip_nan, rows)
-            for positions, skip_nan in binding.masks
-        ]
-        return tuple(map(read_only, (*values, *masks)))
+        return tuple(map(read_only, self._binding.inputs(columns, rows)))
 
     def _time(self, t: Any) -> int:
         """Return a time as an integer of the window's unit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,6 +13,7 @@ import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
+from muntin.aggregations.together import run_together
 from muntin.aggregators import (
     blocks,
     blocks_paired,
@@ -26,7 +27,7 @@ from muntin.aggregators.base import Aggregator
 from muntin.aggregators.choose import choose, explained
 from muntin.aggregators.table import TABLE, Entry, Facts, Loop
 from muntin.arrays.spans import Span
-from muntin.columns import Column, boxed, mask_of
+from muntin.columns import Column, mask_of
 from muntin.errors import AggregationOverflowError, UnsupportedOperationError
 from muntin.types import INT64, OBJECT, Array, ColumnType
 
@@ -85,14 +86,13 @@ class Run:
         return {name: results[name] for name in aggregations}
 
     def _groups(self, aggregations: Mapping[str, Aggregation]) -> list[dict[str, Aggregation]]:
-        groups: dict[Any, dict[str, Aggregation]] = {}
-        for name, each in aggregations.items():
-            binding = self._bind({name: each})
-            sort = all(part.sorted for part in binding.parts) and self._sortable(binding)
-            objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
-            key = ("sorted", each.columns, each.skip_nan) if sort else (binding.compiled, objects)
-            groups.setdefault(key, {})[name] = each
-        return list(groups.values())
+        return run_together(aggregations, self._bind, self._ranked_values)
+
+    def _ranked_values(self, _name: str, alone: Binding) -> Hashable:
+        """Return which values an aggregation ranks, None where it ranks none: those of the same values run together."""
+        if not (all(part.sorted for part in alone.parts) and self._sortable(alone)):
+            return None
+        return alone.columns, alone.aggregations[0].skip_nan
 
     def _bind(self, aggregations: Mapping[str, Aggregation]) -> Binding:
         used = {c: self.columns[c] for each in aggregations.values() for c in each.columns}
@@ -208,12 +208,9 @@ class Run:
             raise UnsupportedOperationError(f"{entry.name} runs exact quantiles of numbers only, not {what}")
 
     def _inputs(self, binding: Binding) -> tuple[tuple[Array, ...], Array]:
-        columns = [self.columns[name] for name in binding.columns]
-        masks = [mask_of([columns[p] for p in positions], skip_nan, self.rows) for positions, skip_nan in binding.masks]
         uses_time = any(part.uses_time for part in binding.parts)
         times = self.span.times(self.rows) if uses_time else np.zeros(1, np.int64)
-        values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(columns)]
-        return (*values, *masks), times
+        return binding.inputs(self.columns, self.rows), times
 
     def _windows(self, binding: Binding, outputs: tuple[Array, ...], loop: Loop) -> None:
         inputs, times = self._inputs(binding)

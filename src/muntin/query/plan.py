@@ -12,6 +12,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.binding import Binding, bind
 from muntin.arrays.results import arrow_types
 from muntin.columns import pick, type_of_values
 from muntin.durations import in_unit_of
@@ -89,6 +90,13 @@ class Plan:
     def terms(self) -> Terms:
         """What each window must know of the query."""
         return Terms(self.time_type, self.types, self.lateness, self.emit_empty)
+
+    def bind(self, aggregates: Mapping[str, Aggregation], *, gaps: bool = False) -> Binding:
+        """Return aggregates fused over the columns: nothing is known of the rows, so that any may be null or NaN.
+
+        `gaps`: windows can be empty.
+        """
+        return bind(aggregates, self.types, time=self.time_type, gaps=gaps)
 
     @cached_property
     def answer_schema(self) -> pa.Schema:

@@ -28,7 +28,7 @@ from muntin.streams.row_slices.leave_inverted import LEAVE_INVERTED
 from muntin.streams.row_slices.rows import KEYED, NOWHERE, ROWS, rows_until
 from muntin.streams.row_slices.slices import SLICES
 from muntin.streams.slices.shapes import fewest, ints
-from muntin.streams.slices.slice_set import inputs_of, longer, more_states
+from muntin.streams.slices.slice_set import longer, more_states
 from muntin.streams.slices.slicer import position
 from muntin.streams.tree import TREE
 from muntin.types import Array
@@ -215,7 +215,7 @@ class CountSet:
 
     def take(self, keys: Array, times: Array, order: Array, columns: Mapping[str, Column], limit: int) -> None:
         """Put rows, in the order of key and time, between those there are. Those up to the limit were judged."""
-        inputs = inputs_of(self.binding, columns, len(times))
+        inputs = self.binding.inputs(columns, len(times))
         spots = np.empty(len(order), np.int64)
         self.cursor[0] = 0
         keyed, _, numbers = self._numbers

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregations.binding import Binding, bind
+from muntin.aggregations.binding import Binding
+from muntin.aggregations.together import run_together
 from muntin.aggregators.choose import Chosen
 from muntin.arrays.results import to_arrow
 from muntin.durations import BEFORE_TIME, END_OF_TIME
@@ -201,19 +201,14 @@ def _groups(plan: Plan) -> list[Binding]:
     Where one of them must be folded anew from its rows whenever one moves, the others are folded along with it: they
     would need rows of their own otherwise.
     """
-    ways: dict[Any, dict[str, Aggregation]] = {}
-    for name, each in plan.aggregates.items():
-        binding = _bound(plan, {name: each})
-        objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
-        way = leaving(binding)
-        ways.setdefault((binding.compiled, objects, f"{way} {name}" if way == "beaten" else way), {})[name] = each
-    groups: dict[Any, dict[str, Aggregation]] = {}
-    for (compiled, objects, way), group in ways.items():
-        anew = (compiled, objects, "anew")
-        groups.setdefault(anew if anew in ways else (compiled, objects, way), {}).update(group)
-    return [_bound(plan, group) for group in groups.values()]
+    groups = []
+    for group in run_together(plan.aggregates, plan.bind):
+        folded = any(leaving(plan.bind({name: each})) == "anew" for name, each in group.items())
+        groups += [group] if folded else run_together(group, plan.bind, _way_out)
+    return [plan.bind(group) for group in groups]
 
 
-def _bound(plan: Plan, aggregates: Mapping[str, Aggregation]) -> Binding:
-    types = {c: plan.types[c] for each in aggregates.values() for c in each.columns}
-    return bind(aggregates, types, time=plan.time_type, nullable=True, gaps=False)
+def _way_out(name: str, alone: Binding) -> Hashable:
+    """Return how rows leave a slice, by which aggregations are grouped; a selective one shares it with no other."""
+    way = leaving(alone)
+    return (way, name) if way == "beaten" else way

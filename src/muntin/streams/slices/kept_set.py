@@ -20,7 +20,7 @@ from muntin.streams.found import Found
 from muntin.streams.slices.kept_kernels import FOLDS
 from muntin.streams.slices.kept_rows import KeptRows
 from muntin.streams.slices.shapes import Shapes
-from muntin.streams.slices.slice_set import inputs_of, require
+from muntin.streams.slices.slice_set import require
 from muntin.streams.slices.tagged_set import TaggedSet
 from muntin.streams.strategy import Batch
 from muntin.types import Array
@@ -40,7 +40,7 @@ class KeptSet(TaggedSet):
         return self.binding.kernels(FOLDS, *_ENTRIES)
 
     def _add(self, tags: Array, batch: Batch) -> None:
-        self.rows.add(tags, batch.times, inputs_of(self.binding, batch.columns, len(batch.times)))
+        self.rows.add(tags, batch.times, self.binding.inputs(batch.columns, len(batch.times)))
 
     def _join(self, into: Array, from_: Array, *, by_rows: bool) -> None:
         self.rows.join(into, from_, mixes=by_rows)

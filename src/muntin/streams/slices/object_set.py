@@ -18,7 +18,7 @@ from muntin.streams.found import Found
 from muntin.streams.slices.kept_kernels import HALVES
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.shapes import Shapes
-from muntin.streams.slices.slice_set import inputs_of, require
+from muntin.streams.slices.slice_set import require
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 
@@ -46,7 +46,7 @@ class ObjectSet(KeptSet):
         return self.objects.uncompiled.kernels(HALVES, "fold_tags", "answer_from_tags", "answer_by_halves")
 
     def _add(self, tags: Array, batch: Batch) -> None:
-        self.rows.add(tags, batch.times, inputs_of(self.objects, batch.columns, len(batch.times)))
+        self.rows.add(tags, batch.times, self.objects.inputs(batch.columns, len(batch.times)))
         more = len(self.rows.count) - len(self.made)
         if more > 0:
             self.made = np.concatenate((self.made, np.zeros(more, np.bool_)))

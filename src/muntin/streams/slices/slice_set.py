@@ -10,7 +10,6 @@ import numpy as np
 
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States
-from muntin.columns import Column, boxed, mask_of
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
@@ -151,7 +150,7 @@ class SliceSet:
     def _resuming(self, name: str, batch: Batch, *further: Any) -> None:
         """Run a kernel over rows, again with more memory where it stopped for lack of it."""
         rows = (batch.keys, batch.times, self.tags, self.fresh)
-        inputs = inputs_of(self.binding, batch.columns, len(batch.times))
+        inputs = self.binding.inputs(batch.columns, len(batch.times))
         kernel = getattr(self.module, name)
         self.cursor[ROW] = 0
         edges = (self.shapes.steps, self.shapes.phases, self.coming, *self.shapes.own.intervals)
@@ -306,21 +305,6 @@ class SliceSet:
         require(bool((last[inner] >= last[inner - 1]).all()), "the last rows of slices do not ascend")
         both = inner[plain[inner] & plain[inner - 1] & (low[inner] == low[inner - 1])]
         require(bool((first[both] > last[both - 1] + self.shapes.gap).all()), "two slices should have been one")
-
-
-def inputs_of(binding: Binding, columns: Mapping[str, Column], rows: int) -> tuple[Array, ...]:
-    """Return what `lift` reads of the columns."""
-    used = [columns[name] for name in binding.columns]
-    masks = [mask_of([used[p] for p in positions], skip_nan, rows) for positions, skip_nan in binding.masks]
-    values = [boxed(column) if binding.boxed(c) else column.values for c, column in enumerate(used)]
-    return (*map(_read_only, values), *masks)
-
-
-def _read_only(array: Array) -> Array:
-    """Return an array as Arrow's are, which cannot be written to: for any other one kernels would be compiled again."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def require(condition: bool, message: str) -> None:

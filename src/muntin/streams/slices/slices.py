@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregations.binding import Binding, bind
+from muntin.aggregations.binding import Binding
+from muntin.aggregations.together import run_together
 from muntin.aggregators.choose import Chosen
 from muntin.arrays.results import to_arrow
 from muntin.durations import BEFORE_TIME, END_OF_TIME
@@ -391,20 +392,10 @@ def _put_back(array: Array, order: Array) -> Array:
 def _groups(plan: Plan) -> tuple[dict[str, Aggregation], list[Binding]]:
     """Return the aggregations whose values are kept as sorted runs, and the others as they run together."""
     runs = {name: each for name, each in plan.aggregates.items() if keeps_runs(each, plan.types)}
-    groups: dict[Any, dict[str, Aggregation]] = {}
-    for name, each in plan.aggregates.items():
-        if name not in runs:
-            binding = _bound(plan, {name: each})
-            objects = all(part.fields is None for part in binding.parts)  # these get Python objects, the others ticks
-            kept = _keeps_rows(plan, [each])
-            groups.setdefault((binding.compiled, objects, kept), {})[name] = each
-    return runs, [_bound(plan, group) for group in groups.values()]
+    others = {name: each for name, each in plan.aggregates.items() if name not in runs}
+    groups = run_together(others, plan.bind, lambda _, alone: _keeps_rows(plan, alone.aggregations))
+    return runs, [plan.bind(group) for group in groups]
 
 
 def _keeps_rows(plan: Plan, aggregations: Iterable[Aggregation]) -> bool:
     return decide(Facts.of(plan.windows.values(), aggregations, ordered=plan.ordered)).kept.answer == ROWS
-
-
-def _bound(plan: Plan, aggregates: Mapping[str, Aggregation]) -> Binding:
-    types = {c: plan.types[c] for each in aggregates.values() for c in each.columns}
-    return bind(aggregates, types, time=plan.time_type, nullable=True, gaps=False)

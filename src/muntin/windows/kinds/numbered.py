@@ -1,24 +1,57 @@
-"""What windows by rows share over rows that are kept: the rows of a key before those that are kept count, too."""
+"""What windows by rows share. The rows of each key are numbered from 0, by event time and then by arrival."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.types import Array
-from muntin.windows.base import ROW_BOUNDS
+from muntin.types import Array, ColumnType
+from muntin.windows.base import ROW_BOUNDS, Context, Measure, Window
 from muntin.windows.buffered import BufferedWindows, ByKey, Terms, Windows, begins_of
 from muntin.windows.held_rows import HeldRows
+from muntin.windows.lengths import Rows
+from muntin.windows.shapes import Lookback
 
 ROW_FIELDS: Mapping[str, pa.DataType] = dict.fromkeys(ROW_BOUNDS, pa.int64())
 """What windows by rows have besides start and end."""
 
 
+@dataclass(frozen=True, repr=False)
+class NumberedWindow(Window):
+    """Windows of `range` rows with fixed numbers. A row out of order moves what they number."""
+
+    context: ClassVar[Context] = Context.FREE
+    measure: ClassVar[Measure] = Measure.ROWS
+    edges_known: ClassVar[bool] = True  # as row numbers
+    cuttable: ClassVar[bool] = True
+
+    range: Rows
+
+    @property
+    def lookback(self) -> Lookback:
+        """A window reaches back by its rows."""
+        return Lookback(rows=self.range.count)
+
+    def time_held(self, delay: int, lateness: int) -> int:
+        """Return for how long a row may be needed."""
+        return delay + lateness
+
+    @property
+    def rows_held(self) -> int:
+        """How many of the last rows are needed, whatever their time."""
+        return self.range.count
+
+    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
+        """Return the fields that its windows have besides start and end, and their types."""
+        return ROW_FIELDS
+
+
 class BufferedRowNumbers(BufferedWindows):
-    """Windows that number the rows of a key."""
+    """Windows that number the rows of a key, over rows that are kept: those before them count, too."""
 
     def __init__(self, definition: Any, terms: Terms) -> None:
         super().__init__(definition, terms)

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from muntin.durations import END_OF_TIME
 from muntin.errors import InvalidArgumentError
-from muntin.types import Array, ColumnType
-from muntin.windows.base import Context, Measure, Window
+from muntin.types import Array
 from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, begins_of, zeros
 from muntin.windows.found import Cut, Found, SortedRows, between_rows, filled, finding
 from muntin.windows.held_rows import HeldRows
-from muntin.windows.kinds.numbered import ROW_FIELDS, BufferedFixedNumbers, from_row
+from muntin.windows.kinds.numbered import BufferedFixedNumbers, NumberedWindow, from_row
 from muntin.windows.lengths import Rows
-from muntin.windows.shapes import Density, Lookback, RowShape
+from muntin.windows.shapes import Density, RowShape
 
 
 @dataclass(frozen=True, repr=False)
-class SlidingRows(Window):
+class SlidingRows(NumberedWindow):
     """Windows of the rows [k * every, k * every + range), for k from 0 on. Made by `tumbling` and `sliding`."""
 
-    context: ClassVar[Context] = Context.FREE
-    measure: ClassVar[Measure] = Measure.ROWS
-    edges_known: ClassVar[bool] = True  # as row numbers; a row out of order moves what they number
-    cuttable: ClassVar[bool] = True
-
-    range: Rows
     every: Rows
 
     def __post_init__(self) -> None:
@@ -65,11 +55,6 @@ class SlidingRows(Window):
         """Return which windows are full. O(windows)."""
         return np.asarray(found.last - found.first == self.range.count)
 
-    @property
-    def lookback(self) -> Lookback:
-        """A window reaches back by its rows."""
-        return Lookback(rows=self.range.count)
-
     # ------------------------------------------------------------ streams
 
     @property
@@ -81,23 +66,10 @@ class SlidingRows(Window):
         """Return what answers it from rows that are kept."""
         return BufferedSlidingRows(self, terms)
 
-    def time_held(self, delay: int, lateness: int) -> int:
-        """Return for how long a row may be needed."""
-        return delay + lateness
-
-    @property
-    def rows_held(self) -> int:
-        """How many of the last rows are needed, whatever their time."""
-        return self.range.count
-
     def density(self, many: int) -> Density:
         """Return what is expected of its windows."""
         length, every = self.range.count, self.every.count
         return Density(length, -(-length // every), min(every, many))
-
-    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
-        """Return the fields that its windows have besides start and end, and their types."""
-        return ROW_FIELDS
 
 
 class BufferedSlidingRows(BufferedFixedNumbers):

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
-from muntin.types import Array, ColumnType
-from muntin.windows.base import Context, Measure, Window
+from muntin.types import Array
 from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, zeros
 from muntin.windows.found import Cut, Found, SortedRows
 from muntin.windows.held_rows import HeldRows
-from muntin.windows.kinds.numbered import ROW_FIELDS, BufferedFixedNumbers, from_row
-from muntin.windows.lengths import Rows
-from muntin.windows.shapes import Density, Lookback
+from muntin.windows.kinds.numbered import BufferedFixedNumbers, NumberedWindow, from_row
+from muntin.windows.shapes import Density
 
 
 @dataclass(frozen=True, repr=False)
-class TrailingRows(Window):
+class TrailingRows(NumberedWindow):
     """One window for each row: the last `range` rows up to it, or as many as there are. Made by `trailing`."""
 
-    context: ClassVar[Context] = Context.FREE
-    measure: ClassVar[Measure] = Measure.ROWS
-    edges_known: ClassVar[bool] = True
     each_row: ClassVar[bool] = True
-    cuttable: ClassVar[bool] = True
-
-    range: Rows
 
     def __repr__(self) -> str:
         """Show it as it is written."""
@@ -61,33 +51,15 @@ class TrailingRows(Window):
         assert found.rows is not None
         return np.asarray(found.rows[1] > cut.row)
 
-    @property
-    def lookback(self) -> Lookback:
-        """A window reaches back by its rows."""
-        return Lookback(rows=self.range.count)
-
     # ------------------------------------------------------------ streams
 
     def buffered(self, terms: Terms) -> BufferedWindows:
         """Return what answers it from rows that are kept."""
         return BufferedTrailingRows(self, terms)
 
-    def time_held(self, delay: int, lateness: int) -> int:
-        """Return for how long a row may be needed."""
-        return delay + lateness
-
-    @property
-    def rows_held(self) -> int:
-        """How many of the last rows are needed, whatever their time."""
-        return self.range.count
-
     def density(self, many: int) -> Density:
         """Return what is expected of its windows."""
         return Density(self.range.count, self.range.count, 1)
-
-    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
-        """Return the fields that its windows have besides start and end, and their types."""
-        return ROW_FIELDS
 
 
 class BufferedTrailingRows(BufferedFixedNumbers):

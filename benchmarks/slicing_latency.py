@@ -22,6 +22,7 @@ from sensor import SECOND
 
 from muntin import window
 from muntin.kernels import intrinsics  # noqa: F401  # teaches numba the functions of runtime
+from muntin.streams.slices.due import Windows
 
 KEYS, RATE, DAY = 250, 1000, 1440
 MINUTE = 60 * SECOND
@@ -68,12 +69,12 @@ class Minutes:
 def merging(merge: str, length: int, minutes: int) -> list[float]:
     """Return the nanoseconds of the kernel that answers a window of one key."""
     of = Minutes(merge, length, 1)
-    loop = repeating(of.slices.module, tree=of.slices.has_tree)
+    loop = repeating(of.slices.folding, tree=of.slices.has_tree)
     taken = []
     for _ in range(minutes + 1):
-        found = of.due().arrays
+        found = Windows(*of.due().arrays)
         outputs = of.slices.binding.outputs(1)
-        state = (of.slices.arena, of.slices.tree, of.slices.blocks, found, outputs)
+        state = (of.slices.states, of.slices.slices.skip, of.slices.tree, of.slices.blocks, found, outputs)
         loop(*state, 1)
         begun = now()
         loop(*state, TIMES)
@@ -87,14 +88,13 @@ def repeating(module: Any, *, tree: bool) -> Any:
     query, fold = module.query_windows, module.fold_windows
 
     @njit(nogil=True, error_model="numpy")
-    def loop(arena: Any, nodes: Any, blocks: Any, found: Any, outputs: Any, times: int) -> None:
-        _, _, head, size, stale = blocks
+    def loop(states: Any, skip: Any, nodes: Any, blocks: Any, found: Any, outputs: Any, times: int) -> None:
         for _ in range(times):
             if tree:
-                stale[0] = head[0] + size[0] - 1
-                query(arena, nodes, blocks, found, outputs)
+                blocks.stale[0] = blocks.head[0] + blocks.size[0] - 1
+                query(states, nodes, blocks, found, outputs)
             else:
-                fold(arena, found, 1, outputs)
+                fold(states, skip, found, 1, outputs)
 
     return loop
 

@@ -149,7 +149,7 @@ def cost_of_a_late_row(aggregation: Any, values: list[int]) -> tuple[int, dict[s
         counted = Counted(plan)
         (only,) = counted.sets
         counter = [0]
-        only.module = counting(only.binding, only.structure, counter)
+        only.folding = counting(only.binding, only.kernels, counter)
         times = np.arange(1000) * 2
         counted.take(batch(times, values), BEFORE_TIME)
         counted.emit(1998, 1998)

@@ -256,7 +256,7 @@ def test_check_sees_two_slices_of_one_name() -> None:
         driver = Driver(query, Slices)
         driver.push([row(1, 1), row(2, 2), row(11, 1)])
         kept = kept_set(driver)
-        kept.tag[kept.slots()[2]] = 0
+        kept.slices.tag[kept.slots()[2]] = 0
         with pytest.raises(InvariantError, match="one name"):
             driver.strategy.check()
 

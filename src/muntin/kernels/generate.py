@@ -27,9 +27,11 @@ COMPILED_HEADER = '''\
 from collections import namedtuple
 import numpy as np
 from numba import njit
+from muntin.kernels.widening import for_any_integer
 options = {"nogil": True, "error_model": "numpy", "_nrt": COUNTED, "no_cfunc_wrapper": True}
-jit = njit(**options, no_cpython_wrapper=True)
-inlined = njit(**options, no_cpython_wrapper=True, forceinline=not COUNTED)
+inner = {**options, "no_cpython_wrapper": True}
+def jit(function): return for_any_integer(njit(**inner)(function))
+def inlined(function): return for_any_integer(njit(**inner, forceinline=not COUNTED)(function))
 entry = njit(**options, cache=CACHED)
 index = np.uintp
 NULL = np.uint64(0x7FF86D756E74696E).view(np.float64)

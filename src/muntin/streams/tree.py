@@ -1,16 +1,14 @@
 """A FlatFat over the block of each key, whose leaves are its slices.
 
 A node is as good as the leaves below it that are there, so that only nodes whose leaves are all there are kept up and
-read. Before windows are answered it is made anew from the first slice on that has changed; a window then takes O(log n)
+read. Before windows are answered it is rebuilt from the first slice on that has changed; a window then takes O(log n)
 combines.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from muntin.kernels.vocabulary import Slots, State, combine, hold, inlined, kernel, load, store
-from muntin.streams.blocks import room_of
+from muntin.streams.blocks import Blocks, room_of
 
 
 @inlined
@@ -22,15 +20,14 @@ def node(states: Slots, tree: Slots, base: int, leaves: int, at: int) -> State:
 
 
 @kernel
-def renew_tree(arena: Any, tree: Slots, blocks: Any, key: int) -> None:
-    """Make the nodes anew above the slices that have changed."""
-    base, length, head, size, stale = blocks
-    states = arena[8]
-    begin = base[key]
-    leaves = room_of(length[key])
-    least = leaves + head[key]
-    most = leaves + head[key] + size[key] - 1
-    low = leaves + max(stale[key], head[key])
+def rebuild_tree(states: Slots, tree: Slots, blocks: Blocks, key: int) -> None:
+    """Rebuild the nodes above the slices of a key that have changed."""
+    begin = blocks.base[key]
+    head = blocks.head[key]
+    leaves = room_of(blocks.length[key])
+    least = leaves + head
+    most = leaves + head + blocks.size[key] - 1
+    low = leaves + max(blocks.stale[key], head)
     high = most
     while low > 1:
         low >>= 1
@@ -40,7 +37,7 @@ def renew_tree(arena: Any, tree: Slots, blocks: Any, key: int) -> None:
         for at in range(max(low, least), min(high, most) + 1):
             older = node(states, tree, begin, leaves, 2 * at)
             store(tree, begin + at, combine(older, node(states, tree, begin, leaves, 2 * at + 1)))
-    stale[key] = leaves
+    blocks.stale[key] = leaves
 
 
 @kernel
@@ -68,4 +65,14 @@ def query_tree(states: Slots, tree: Slots, base: int, leaves: int, low: int, hig
     return left if some_left else right
 
 
-TREE = (node, renew_tree, query_tree)
+@kernel
+def query_slices(states: Slots, tree: Slots, blocks: Blocks, key: int, first: int, last: int) -> State:
+    """Return the state of the slots [first, last) of a key, of which there is at least one."""
+    leaves = room_of(blocks.length[key])
+    if blocks.stale[key] < leaves:
+        rebuild_tree(states, tree, blocks, key)
+    base = blocks.base[key]
+    return query_tree(states, tree, base, leaves, first - base, last - base)
+
+
+TREE = (room_of, node, rebuild_tree, query_tree, query_slices)

@@ -17,36 +17,39 @@ from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.query.plan import Plan
-from muntin.streams.blocks import ARENA, LENGTHS, MARKS, STEP, USED, dropped, given_back, lay_out, room_of
+from muntin.streams.blocks import MEMORY, SLOTS, USED, Blocks, Slices, lay_out, longer
 from muntin.streams.blocks import SLICES as SLICE_COUNT
 from muntin.streams.found import Found
-from muntin.streams.row_slices.due import ANSWER, FIND, find_windows, settle
-from muntin.streams.row_slices.late import HOLES, JUDGE, NUMBERS, judge
-from muntin.streams.row_slices.leave_anew import LEAVE_ANEW
-from muntin.streams.row_slices.leave_beaten import LEAVE_BEATEN
-from muntin.streams.row_slices.leave_inverted import LEAVE_INVERTED
-from muntin.streams.row_slices.rows import KEYED, NOWHERE, ROWS, rows_until
-from muntin.streams.row_slices.slices import SLICES
+from muntin.streams.row_slices.due import ANSWER, FIND, Asked, Windows, finalize, find_windows
+from muntin.streams.row_slices.folding import FOLDING
+from muntin.streams.row_slices.late import APART, HOLES, JUDGE, NUMBERS, ROW, Numbers, RowWindows, judge
+from muntin.streams.row_slices.removal import REMOVAL
+from muntin.streams.row_slices.rows import NOWHERE, ROWS, Arriving, Keyed
+from muntin.streams.row_slices.slices import SLICES, extend, merge_rows
+from muntin.streams.script import DONE, LEAVING, NO_ROOM, SCRIPT, SHORT, Script
 from muntin.streams.slices.shapes import fewest, ints
-from muntin.streams.slices.slice_set import longer, more_states
+from muntin.streams.slices.slice_set import more_states
 from muntin.streams.slices.slicer import position
 from muntin.streams.tree import TREE
 from muntin.types import Array
 from muntin.windows.base import Window
 
-LEAVING = {"invert": LEAVE_INVERTED, "beaten": LEAVE_BEATEN, "anew": LEAVE_ANEW}
-"""How a row leaves a slice."""
-ENTRIES = ("merge_rows", "extend", "answer_slices", "answer_rows")
+SLICING = (judge, merge_rows, extend, find_windows, finalize)
+"""The kernels that see no state."""
+_INNER = (*SCRIPT, *MEMORY, *SLOTS, position, *ROWS, *NUMBERS, *JUDGE, *SLICES, *FIND)
+ENTRIES = ("lift_rows", "fold_rows", "answer_slices", "answer_rows")
 _NOTHING = np.zeros(0, np.int64)
+_KEPT = ("low", "high", "first", "last")
+"""What is kept of a slice."""
+_TABLES = ("shifts", "fresh", "odd", "least")
+"""The tables of keys whose definitions number apart."""
 
 
 @cache
-def _finding(compiled: bool) -> Any:
-    """Return the kernels that touch no state: compiled once, whatever the aggregations."""
-    entries = (judge, find_windows, settle)
-    inner = (position, room_of, given_back, dropped, rows_until, *NUMBERS, *JUDGE, *FIND)
-    within = [each for each in inner if each not in entries]
-    return kernel_cache.load(standalone(*entries, within=within, counted=False), compiled=compiled)
+def slicing(compiled: bool) -> Any:
+    """Return the kernels that see no state: compiled once, whatever the aggregations."""
+    within = [each for each in _INNER if each not in SLICING]
+    return kernel_cache.load(standalone(*SLICING, within=within, counted=False), compiled=compiled)
 
 
 def leaving(binding: Binding) -> str:
@@ -86,9 +89,9 @@ class RowShapes:
         return cls(ints(windows), ints(n for n, _ in pairs), ints(n for _, n in pairs), steps, phases)
 
     @property
-    def arrays(self) -> tuple[Array, ...]:
+    def arrays(self) -> RowWindows:
         """What kernels take."""
-        return self.lengths, self.everys, self.steps, self.phases
+        return RowWindows(self.lengths, self.everys, self.steps, self.phases)
 
 
 class CountSet:
@@ -105,21 +108,25 @@ class CountSet:
 
     def _clear(self) -> None:
         self.cursor = np.zeros(7, np.int64)
-        self.keyed = {name: np.zeros(0, np.int64) for name in KEYED}
-        self.apart = np.zeros(0, np.int64)
-        self.apart_tables = tuple(np.zeros((0, len(self.shapes.lengths)), np.int64) for _ in range(4))
+        self.keyed = Keyed(*(np.zeros(0, np.int64) for _ in Keyed._fields))
+        tables = (np.zeros((0, len(self.shapes.lengths)), np.int64) for _ in _TABLES)
+        self.numbers = Numbers(np.zeros(0, np.int64), *tables)
         self.holes = np.zeros((0, 3), np.int64)
-        self.row_marks, self.marks = np.zeros(MARKS, np.int64), np.zeros(MARKS, np.int64)
-        self.row_marks[STEP] = self.marks[STEP] = 2
-        self.row_free, self.free = np.full(LENGTHS, -1, np.int64), np.full(LENGTHS, -1, np.int64)
-        self.row_blocks, self.blocks = (tuple(np.zeros(0, np.int64) for _ in range(5)) for _ in range(2))
+        self.row_blocks, self.blocks = Blocks.empty(2), Blocks.empty(2)
+        self.script = Script.empty(columns=LEAVING + 1)
         self.times = np.zeros(0, np.int64)
         self.row_states, self.states, self.tree = (self.binding.slots(0) for _ in range(3))
-        self.low, self.high, self.first, self.last = (np.zeros(0, np.int64) for _ in range(4))
+        self.slices = Slices(*(_NOTHING for _ in Slices._fields))
         self.peaks = np.zeros(0, self._peak_type)
         self.cuts = np.zeros(0, np.bool_)
         self._make_room_for_rows(64)
         self._make_room_for_slices(64)
+
+    @property
+    def marks(self) -> Array:
+        """What is counted of slices and of their memory: see `blocks`."""
+        marks: Array = self.blocks.marks
+        return marks
 
     @property
     def _peak_type(self) -> np.dtype[Any]:
@@ -128,19 +135,19 @@ class CountSet:
         return np.dtype([("size", np.float64, (max(1, watched),))])
 
     @cached_property
-    def module(self) -> Any:
-        """The kernels."""
-        return self.binding.kernels(self.structure, *ENTRIES)
+    def folding(self) -> Any:
+        """The kernels that fold rows into states, and merge states."""
+        return self.binding.kernels(self.kernels, *ENTRIES)
 
     @property
-    def finding(self) -> Any:
-        """The kernels that find windows."""
-        return _finding(not kernel_cache.is_uncompiled())
+    def kernels(self) -> tuple[Any, ...]:
+        """What is compiled for these aggregations."""
+        return (*REMOVAL[self.leaving], *FOLDING, *TREE, *ANSWER)
 
     @property
-    def structure(self) -> tuple[Any, ...]:
-        """The kernels of these aggregations."""
-        return (position, *ARENA, *ROWS, *NUMBERS, *LEAVING[self.leaving], *SLICES, *TREE, *ANSWER)
+    def slicing(self) -> Any:
+        """The kernels that see no state."""
+        return slicing(not kernel_cache.is_uncompiled())
 
     # ------------------------------------------------------------ memory
 
@@ -149,8 +156,8 @@ class CountSet:
         self.row_states = more_states(self.binding, self.row_states, slots)
 
     def _make_room_for_slices(self, slots: int) -> None:
-        self.low, self.high = longer(self.low, slots), longer(self.high, slots)
-        self.first, self.last = longer(self.first, slots), longer(self.last, slots)
+        edges = {name: longer(getattr(self.slices, name), slots) for name in _KEPT}
+        self.slices = self.slices._replace(**edges)
         peaks = np.zeros(slots, self._peak_type)
         peaks[: len(self.peaks)] = self.peaks
         self.peaks = peaks
@@ -158,58 +165,46 @@ class CountSet:
         self.tree = more_states(self.binding, self.tree, slots)
 
     def _make_room_apart(self) -> None:
-        used, definitions = self.apart_tables[0].shape
-        self.apart_tables = tuple(
-            np.concatenate((table, np.zeros((max(4, used), definitions), np.int64))) for table in self.apart_tables
-        )
-        more = max(definitions, len(self.holes))
-        self.holes = np.concatenate((self.holes, np.zeros((more, 3), np.int64)))
+        used, definitions = self.numbers.shifts.shape
+        more = np.zeros((max(4, used), definitions), np.int64)
+        tables = {name: np.concatenate((getattr(self.numbers, name), more)) for name in _TABLES}
+        self.numbers = self.numbers._replace(**tables)
+        more = np.zeros((max(definitions, len(self.holes)), 3), np.int64)
+        self.holes = np.concatenate((self.holes, more))
 
     def know_keys(self, count: int) -> None:
         """Be ready for keys up to a number."""
-        if count > len(self.apart):
-            capacity = max(count, 2 * len(self.apart))
-            self.apart = longer(self.apart, capacity, -1)
-            for name in KEYED:
-                self.keyed[name] = longer(self.keyed[name], capacity, NOWHERE if name == "moved" else 0)
-            self.row_blocks, self.blocks = (
-                _longer_blocks(self.row_blocks, capacity),
-                _longer_blocks(self.blocks, capacity),
-            )
+        known = len(self.numbers.apart)
+        if count > known:
+            capacity = max(count, 2 * known)
+            self.numbers = self.numbers._replace(apart=longer(self.numbers.apart, capacity, -1))
+            pairs = zip(Keyed._fields, self.keyed, strict=True)
+            self.keyed = Keyed(*(longer(each, capacity, NOWHERE if name == "moved" else 0) for name, each in pairs))
+            self.row_blocks, self.blocks = self.row_blocks.for_keys(capacity), self.blocks.for_keys(capacity)
 
     @property
     def _rows(self) -> tuple[Any, ...]:
-        return (self.times, self.row_states), self.row_blocks
+        """The rows without their states."""
+        return self.times, self.row_blocks
 
     @property
     def _slices(self) -> tuple[Any, ...]:
-        # The fields of the arena that slices by time have: times and peaks move with a slice, names it has none.
-        times = (self.first, self.last, self.first)
-        return (self.low, self.high, *times, self.peaks, _NOTHING, _NOTHING, self.states), self.blocks
-
-    @property
-    def _row_times(self) -> tuple[Any, ...]:
-        """The rows without their states."""
-        return (self.times, _NOTHING), self.row_blocks
-
-    @property
-    def _edges(self) -> tuple[Any, ...]:
         """The slices without their states."""
-        return (self.low, self.high, *(_NOTHING,) * 7), self.blocks
+        return self.slices, self.blocks
 
     @property
     def _numbers(self) -> tuple[Any, ...]:
         """What is kept of each key, the definitions, and by how much their numbers differ."""
-        return tuple(self.keyed.values()), self.shapes.arrays, (self.apart, *self.apart_tables)
+        return self.keyed, self.shapes.arrays, self.numbers
 
     # ------------------------------------------------------------ rows
 
     def judge(self, keys: Array, times: Array, order: Array, limit: int) -> Array:
         """Return which rows are taken of those that come after the lateness allowed, in the order of key and time."""
         taken = np.zeros(len(times), np.bool_)
-        self.cursor[0] = 0
-        batch = (keys, times, order)
-        while not self.finding.judge(batch, *self._row_times, *self._numbers, self.holes, self.cursor, limit, taken):
+        self.cursor[ROW] = 0
+        batch = Arriving(keys, times, order)
+        while not self.slicing.judge(batch, *self._rows, *self._numbers, self.holes, self.cursor, limit, taken):
             self._make_room_apart()
         return taken
 
@@ -217,22 +212,33 @@ class CountSet:
         """Put rows, in the order of key and time, between those there are. Those up to the limit were judged."""
         inputs = self.binding.inputs(columns, len(times))
         spots = np.empty(len(order), np.int64)
-        self.cursor[0] = 0
-        keyed, _, numbers = self._numbers
-        slices = (*self._slices, self.marks, keyed, numbers, self.cursor, limit, self.commutes, spots)
-        batch = (keys, times, order)
-        while not self.module.merge_rows(batch, inputs, *self._rows, self.row_marks, self.row_free, *slices):
-            self._make_room_for_rows(4 * len(self.times))
+        batch = Arriving(keys, times, order)
+        fixed = (self.keyed, self.numbers, self.cursor, limit, self.commutes, spots)
+        self.cursor[ROW] = self.script.length[0] = 0
+        stopped = -1
+        while stopped != DONE:
+            stopped = self.slicing.merge_rows(batch, *self._rows, *self._slices, self.script, *fixed)
+            states = (self.row_states, self.states, self.peaks)
+            self.folding.lift_rows(self.script, batch, inputs, *states, spots, self.cursor)
+            if stopped == NO_ROOM:
+                self._make_room_for_rows(4 * len(self.times))
+            elif stopped == SHORT:
+                self.script = Script.empty(2 * len(self.script.steps), LEAVING + 1)
 
     def extend(self, chosen: Array, watermark: int) -> None:
         """Put all rows up to the watermark into slices."""
-        most = int(self.row_blocks[3].max(initial=0)) + 2
+        most = int(self.row_blocks.size.max(initial=0)) + 2
         if most > len(self.cuts):
             self.cuts = np.zeros(2 * most, np.bool_)
-        while not self.module.extend(
-            *self._rows, *self._slices, self.marks, self.free, *self._numbers, self.cuts, chosen, watermark
-        ):
-            self._make_room_for_slices(4 * len(self.low))
+        self.cursor[ROW] = self.script.length[0] = 0
+        stopped = -1
+        while stopped != DONE:
+            stopped = self.slicing.extend(
+                *self._rows, *self._slices, self.script, *self._numbers, self.cuts, chosen, self.cursor, watermark
+            )
+            self.folding.fold_rows(self.script, self.row_states, self.states, self.peaks)
+            if stopped == NO_ROOM:
+                self._make_room_for_slices(4 * len(self.slices.low))
 
     # ------------------------------------------------------------ windows
 
@@ -242,37 +248,38 @@ class CountSet:
         `start` is a window's first row and `rows` the one after its last; `end` is always 0, since the first row alone
         tells windows of a definition apart.
         """
-        fixed = (*self._row_times, *self._edges, *self._numbers, chosen, watermark, everything, partial)
+        asked = Asked(everything, partial)
+        fixed = (*self._rows, *self._slices, *self._numbers, chosen, watermark, asked)
         found = _room_for_windows(self.expected)
-        count = self.finding.find_windows(*fixed, found)
+        count = self.slicing.find_windows(*fixed, found)
         if count > self.expected:
             found = _room_for_windows(count)
-            self.finding.find_windows(*fixed, found)
+            self.slicing.find_windows(*fixed, found)
         self.expected = max(64, count + count // 4)
         keys, definitions, start, end, first, last, again = (array[:count] for array in found)
         return Found(keys, definitions, start, np.zeros(count, np.int64), first, last, end), again != 0
 
     def moved(self, keys: Array, definitions: Array) -> Array:
         """Return for definitions of keys the first row since windows were last looked at, in their own numbers."""
-        which = self.apart[keys]
-        moved = self.keyed["moved"][keys]
+        which = self.numbers.apart[keys]
+        moved: Array = self.keyed.moved[keys]
         own = which >= 0
-        moved[own] = self.apart_tables[3][which[own], definitions[own]]
+        moved[own] = self.numbers.least[which[own], definitions[own]]
         return moved
 
     def answer(self, found: Found) -> dict[str, Any]:
         """Return the raw results of windows by name."""
         outputs = self.binding.outputs(len(found.keys))
-        arena, blocks = self._slices
-        self.module.answer_slices(arena, self.tree, blocks, found.keys, found.first, found.last, outputs)
+        windows = (found.keys, found.first, found.last)
+        self.folding.answer_slices(self.states, self.tree, self.blocks, *windows, outputs)
         for at in np.flatnonzero(found.first < 0):
-            self.module.answer_rows(self.row_states, self._odd_rows(found, int(at)), outputs, at)
+            self.folding.answer_rows(self.row_states, self._odd_rows(found, int(at)), outputs, at)
         triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
         return {name: (values, valid, result) for name, result, (values, valid) in triples}
 
     def spans(self, found: Found) -> tuple[Array, Array]:
         """Return the times of the first and the last row of windows."""
-        start, end = self.first[found.first], self.last[found.last - 1]
+        start, end = self.slices.first[found.first], self.slices.last[found.last - 1]
         for at in np.flatnonzero(found.first < 0):
             rows = self._odd_rows(found, int(at))
             start[at], end[at] = self.times[rows[0]], self.times[rows[-1]]
@@ -283,28 +290,28 @@ class CountSet:
         key, definition = int(found.keys[at]), int(found.definitions[at])
         keys, definitions, rows = self.holes[: self.cursor[HOLES]].T
         holes = np.sort(rows[(keys == key) & (definitions == definition)])
-        first = int(found.start[at] + self.apart_tables[0][self.apart[key], definition]) - len(holes)
+        first = int(found.start[at] + self.numbers.shifts[self.numbers.apart[key], definition]) - len(holes)
         for hole in holes:
             first += int(hole) <= first
         count = int(found.rows[at] - found.start[at])
         numbers = np.setdiff1d(np.arange(first, first + count + len(holes)), holes)[:count]
-        slots: Array = numbers + (self.row_blocks[0][key] + self.row_blocks[2][key] - self.keyed["gone"][key])
+        slots: Array = numbers + (self.row_blocks.base[key] + self.row_blocks.head[key] - self.keyed.gone[key])
         return slots
 
     def settle(self, chosen: Array, watermark: int) -> None:
         """Note that windows were looked at, and let go what none needs any more."""
         limit = watermark if watermark in (BEFORE_TIME, END_OF_TIME) else watermark - self.plan.lateness
-        memory = (*self._row_times, self.row_marks, self.row_free, *self._edges, self.marks, self.free)
         closed = watermark == END_OF_TIME
         self.cursor[HOLES] = 0
-        self.finding.settle(*memory, *self._numbers, chosen, watermark, limit, self.plan.ordered, closed)
+        fixed = (*self._rows, *self._slices, *self._numbers)
+        self.slicing.finalize(*fixed, chosen, watermark, limit, self.plan.ordered, closed)
 
     def begins(self, keys: Array, definitions: Array) -> Array:
         """Return for definitions of keys the first row of the first window that is not settled, in their numbers."""
-        which = self.apart[keys]
-        shift = np.where(which >= 0, self.apart_tables[0][which, definitions], 0) if len(self.apart_tables[0]) else 0
+        which = self.numbers.apart[keys]
+        shift = np.where(which >= 0, self.numbers.shifts[which, definitions], 0) if len(self.numbers.shifts) else 0
         every = self.shapes.everys[definitions]
-        settled = (self.keyed["final"][keys] - shift - self.shapes.lengths[definitions]) // every + 1
+        settled = (self.keyed.final[keys] - shift - self.shapes.lengths[definitions]) // every + 1
         begins: Array = np.maximum(0, settled) * every
         return begins
 
@@ -312,24 +319,19 @@ class CountSet:
 
     def known(self) -> Array:
         """Return the keys of which a row was ever taken: their rows are numbered for ever."""
-        return np.flatnonzero(self.keyed["gone"] + self.row_blocks[3] > 0)
+        return np.flatnonzero(self.keyed.gone + self.row_blocks.size > 0)
 
     def save(self) -> dict[str, Array]:
         """Return rows and slices, one key after the other."""
         keys = self.known()
         rows, slices = _slots(self.row_blocks, keys), _slots(self.blocks, keys)
-        used = int(self.cursor[1])
-        tables = dict(
-            zip(
-                ("shifts", "fresh", "odd", "least"),
-                (table[:used].ravel().copy() for table in self.apart_tables),
-                strict=True,
-            )
-        )
-        arrays = {name: array[keys] for name, array in self.keyed.items()}
-        arrays |= {"keys": keys, "row_sizes": self.row_blocks[3][keys], "sizes": self.blocks[3][keys]}
-        arrays |= {"times": self.times[rows], "row_states": _copied(self.row_states, rows), "apart": self.apart[keys]}
-        arrays |= {name: getattr(self, name)[slices] for name in ("low", "high", "first", "last", "peaks", "states")}
+        used = int(self.cursor[APART])
+        tables = {name: getattr(self.numbers, name)[:used].ravel().copy() for name in _TABLES}
+        arrays = {name: array[keys] for name, array in self.keyed._asdict().items()}
+        arrays |= {"keys": keys, "row_sizes": self.row_blocks.size[keys], "sizes": self.blocks.size[keys]}
+        arrays |= {"times": self.times[rows], "row_states": _copied(self.row_states, rows)}
+        arrays |= {name: getattr(self.slices, name)[slices] for name in _KEPT}
+        arrays |= {"apart": self.numbers.apart[keys], "peaks": self.peaks[slices], "states": self.states[slices]}
         return arrays | tables | {"cursor": self.cursor.copy()}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
@@ -337,62 +339,68 @@ class CountSet:
         self._clear()
         keys = arrays["keys"]
         self.know_keys(int(keys.max(initial=-1)) + 1)
-        for name in KEYED:
-            self.keyed[name][keys] = arrays[name]
-        self.apart[keys] = arrays["apart"]
+        for name, of_key in self.keyed._asdict().items():
+            of_key[keys] = arrays[name]
+        self.numbers.apart[keys] = arrays["apart"]
         definitions = len(self.shapes.lengths)
-        self.apart_tables = tuple(
-            arrays[name].reshape(-1, definitions).copy() for name in ("shifts", "fresh", "odd", "least")
-        )
+        tables = {name: arrays[name].reshape(-1, definitions).copy() for name in _TABLES}
+        self.numbers = self.numbers._replace(**tables)
         self.cursor[:] = arrays["cursor"]
         revived = States(self.binding).revived
-        self._make_room_for_rows(lay_out(self.row_blocks, self.row_marks, keys, arrays["row_sizes"]))
+        self._make_room_for_rows(lay_out(self.row_blocks, keys, arrays["row_sizes"]))
         rows = _slots(self.row_blocks, keys)
         self.times[rows], self.row_states[rows] = arrays["times"], revived(arrays["row_states"].copy())
-        self._make_room_for_slices(lay_out(self.blocks, self.marks, keys, arrays["sizes"]))
+        self._make_room_for_slices(lay_out(self.blocks, keys, arrays["sizes"]))
         slices = _slots(self.blocks, keys)
-        for name in ("low", "high", "first", "last", "peaks"):
-            getattr(self, name)[slices] = arrays[name]
-        self.states[slices] = revived(arrays["states"].copy())
+        for name in _KEPT:
+            getattr(self.slices, name)[slices] = arrays[name]
+        self.peaks[slices], self.states[slices] = arrays["peaks"], revived(arrays["states"].copy())
 
     @property
     def kept(self) -> int:
         """How many rows are kept."""
-        return int(self.row_blocks[3].sum())
+        return int(self.row_blocks.size.sum())
 
     @property
     def bytes(self) -> int:
         """The memory of the blocks in use."""
         row, slice_ = 8 + self.row_states.itemsize, 4 * 8 + self.peaks.itemsize + 2 * self.states.itemsize
-        of_key = 8 * (len(KEYED) + 11) * len(self.apart)
-        used = int(self.row_marks[USED]) * row + int(self.marks[USED]) * slice_
-        return used + of_key + 4 * self.apart_tables[0].nbytes
+        of_key = 8 * (len(Keyed._fields) + 11) * len(self.numbers.apart)
+        used = int(self.row_blocks.marks[USED]) * row + int(self.marks[USED]) * slice_
+        return used + of_key + 4 * int(self.numbers.shifts.nbytes)
 
     # ------------------------------------------------------------ invariants
 
     def check(self) -> None:
         """Raise `InvariantError` where rows and slices contradict each other."""
         states = States(self.binding)
-        sizes = self.blocks[3][self.known()]
+        sizes = self.blocks.size[self.known()]
         _require(
             int(self.marks[SLICE_COUNT]) == int(sizes.sum()), "the number of slices is not that of the slots in use"
         )
         for key in self.known():
             rows, slices = _slots(self.row_blocks, ints([key])), _slots(self.blocks, ints([key]))
-            gone, made = int(self.keyed["gone"][key]), int(self.keyed["made"][key])
+            gone, made = int(self.keyed.gone[key]), int(self.keyed.made[key])
             _require(bool((np.diff(self.times[rows]) >= 0).all()), "the rows of a key are out of order")
             _require(gone <= made <= gone + len(rows) or self.plan.ordered, "slices reach beyond the rows")
-            _require(bool((self.low[slices] < self.high[slices]).all()), "a slice holds no row")
-            _require(np.array_equal(self.low[slices][1:], self.high[slices][:-1]), "there is a gap between slices")
-            _require(not len(slices) or int(self.high[slices[-1]]) == made, "slices do not reach as far as they should")
+            low, high = self.slices.low[slices], self.slices.high[slices]
+            _require(bool((low < high).all()), "a slice holds no row")
+            _require(
+                np.array_equal(self.slices.low[slices][1:], self.slices.high[slices][:-1]),
+                "there is a gap between slices",
+            )
+            _require(
+                not len(slices) or int(self.slices.high[slices[-1]]) == made,
+                "slices do not reach as far as they should",
+            )
             if not self.plan.ordered:
                 for slot in slices:
                     self._check_slice(states, slot, rows, gone)
 
     def _check_slice(self, states: States, slot: int, rows: Array, gone: int) -> None:
-        mine = rows[int(self.low[slot]) - gone : int(self.high[slot]) - gone]
-        _require(int(self.first[slot]) == int(self.times[mine[0]]), "a slice does not begin with its first row")
-        _require(int(self.last[slot]) == int(self.times[mine[-1]]), "a slice does not end with its last row")
+        mine = rows[int(self.slices.low[slot]) - gone : int(self.slices.high[slot]) - gone]
+        _require(int(self.slices.first[slot]) == int(self.times[mine[0]]), "a slice does not begin with its first row")
+        _require(int(self.slices.last[slot]) == int(self.times[mine[-1]]), "a slice does not end with its last row")
         folded = states.load(self.row_states, mine[0])
         for row in mine[1:]:
             folded = states.combine(folded, states.load(self.row_states, row))
@@ -411,20 +419,15 @@ def _require(condition: bool, message: str) -> None:
         raise InvariantError(f"Counted: {message}")
 
 
-def _room_for_windows(count: int) -> tuple[Array, ...]:
-    return tuple(np.empty(count, np.int64) for _ in range(7))
+def _room_for_windows(count: int) -> Windows:
+    return Windows(*(np.empty(count, np.int64) for _ in Windows._fields))
 
 
-def _longer_blocks(blocks: tuple[Array, ...], capacity: int) -> tuple[Array, ...]:
-    base, *others = blocks
-    return (longer(base, capacity, -1), *(longer(each, capacity, 0) for each in others))
-
-
-def _slots(blocks: tuple[Array, ...], keys: Array) -> Array:
+def _slots(blocks: Blocks, keys: Array) -> Array:
     """Return the slots of keys, one key after the other."""
-    base, _, head, size, _ = (array[keys] for array in blocks)
+    size = blocks.size[keys]
     within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    slots: Array = np.repeat(base + head, size) + within
+    slots: Array = np.repeat(blocks.base[keys] + blocks.head[keys], size) + within
     return slots
 
 

@@ -19,7 +19,7 @@ from muntin.streams.emitted import EmittedWindows
 from muntin.streams.found import Found
 from muntin.streams.journal import Replayed
 from muntin.streams.row_slices.count_set import CountSet, RowShapes, leaving
-from muntin.streams.row_slices.slices import SHIFTS, SPLITS
+from muntin.streams.row_slices.late import SHIFTS, SPLITS
 from muntin.streams.slices.shapes import ints
 from muntin.streams.sorted_runs.runs import keeps_runs
 from muntin.streams.strategy import Batch

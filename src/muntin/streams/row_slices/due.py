@@ -2,80 +2,98 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, combine, emit, hold, kernel, load
-from muntin.streams.blocks import dropped, given_back, room_of
-from muntin.streams.row_slices.late import first_ending_after, settled_rows, shift_of, shift_then
-from muntin.streams.row_slices.rows import rows_until
+from muntin.streams.blocks import Blocks, Slices, drop_oldest, give_back
+from muntin.streams.row_slices.late import Numbers, RowWindows, final_rows, first_ending_after, shift_of, shift_then
+from muntin.streams.row_slices.rows import NOWHERE, Keyed, rows_until
 from muntin.streams.slices.slicer import position
-from muntin.streams.tree import query_tree, renew_tree
+from muntin.streams.tree import query_slices
+
+FEW = 16
+"""Up to how many slices of a window are combined one by one."""
+
+
+class Windows(NamedTuple):
+    """Windows by their rows [start, end), and the slots [first, last) of their slices; -1 where a window has holes."""
+
+    keys: Ints
+    definitions: Ints
+    starts: Ints
+    ends: Ints
+    firsts: Ints
+    lasts: Ints
+    again: Ints
+    """1 for a window that was due before."""
+
+
+class Asked(NamedTuple):
+    """Which windows are looked for besides those that are due or have changed."""
+
+    everything: bool
+    """All that may still change."""
+    partial: bool
+    """Those that are not full yet."""
 
 
 @kernel
-def write_window(found: Any, count: int, window: Any, slices: Any, begin: int, stop: int, shift: int) -> None:
+def write_window(
+    found: Windows, count: int, key: int, d: int, start: int, end: int, revised: int, low: Ints, span: Ints, shift: int
+) -> None:
     """Write a window, if there is room for it: one that there is no room for is only counted.
 
-    With a negative shift it has holes, and no slices.
+    `span` are the first and the last slot of the key's slices. With a negative shift the window has holes.
     """
-    keys, definitions, starts, ends, firsts, lasts, again = found
-    key, d, start, end, revised = window
-    low = slices[0]
-    if count < len(keys):
-        keys[count] = key
-        definitions[count] = d
-        starts[count] = start
-        ends[count] = end
-        firsts[count] = position(low, begin, stop, start + shift) - 1 if shift >= 0 else -1
-        lasts[count] = position(low, firsts[count], stop, end + shift - 1) if shift >= 0 else -1
-        again[count] = revised
+    begin, stop = span
+    if count < len(found.keys):
+        found.keys[count] = key
+        found.definitions[count] = d
+        found.starts[count] = start
+        found.ends[count] = end
+        found.firsts[count] = position(low, begin, stop, start + shift) - 1 if shift >= 0 else -1
+        found.lasts[count] = position(low, found.firsts[count], stop, end + shift - 1) if shift >= 0 else -1
+        found.again[count] = revised
 
 
 @kernel
 def windows_of_key(
-    slices: Any,
-    blocks: Any,
-    keyed: Any,
-    shapes: Any,
-    numbers: Any,
+    slices: Slices,
+    blocks: Blocks,
+    keyed: Keyed,
+    shapes: RowWindows,
+    numbers: Numbers,
     key: int,
     until: int,
     total: int,
-    everything: bool,
-    partial: bool,
-    found: Any,
+    asked: Asked,
+    found: Windows,
     count: int,
 ) -> int:
-    """Find the windows of a key that end by a row: those that did not before, and those whose rows have changed.
-
-    With `everything` all that may still change, with `partial` also those that are not full yet.
-    """
-    _, _, _, told, _, moved, _ = keyed
-    lengths, everys, _, _ = shapes
-    apart, _, _, odd, least = numbers
-    base, _, head, size, _ = blocks
-    begin = base[key] + head[key]
-    stop = begin + size[key]
-    for d in range(len(lengths)):
+    """Find the windows of a key that end by a row: those that did not before, and those whose rows have changed."""
+    told = keyed.told[key]
+    which = numbers.apart[key]
+    begin = blocks.base[key] + blocks.head[key]
+    span = (begin, begin + blocks.size[key])
+    for d in range(len(shapes.lengths)):
         shift = shift_of(numbers, key, d)
         then = shift_then(numbers, key, d)
-        length = lengths[d]
-        every = everys[d]
-        changed = least[apart[key], d] if apart[key] >= 0 else moved[key]
-        window = first_ending_after(settled_rows(keyed, numbers, key, d), length, every)
-        if not everything:
-            window = max(window, first_ending_after(min(told[key] - then, changed), length, every))
+        length = shapes.lengths[d]
+        every = shapes.everys[d]
+        changed = numbers.least[which, d] if which >= 0 else keyed.moved[key]
+        window = first_ending_after(final_rows(keyed, numbers, key, d), length, every)
+        if not asked.everything:
+            window = max(window, first_ending_after(min(told - then, changed), length, every))
         start = window * every
         while start + length <= until - shift:
-            revised = start + length <= told[key] - then
-            holes = apart[key] >= 0 and start < odd[apart[key], d]
-            own = -1 if holes else shift
-            write_window(found, count, (key, d, start, start + length, revised), slices, begin, stop, own)
+            end = start + length
+            own = -1 if which >= 0 and start < numbers.odd[which, d] else shift
+            write_window(found, count, key, d, start, end, int(end <= told - then), slices.low, span, own)
             count += 1
             start += every
-        if partial:
+        if asked.partial:
             while start < total - shift:
-                write_window(found, count, (key, d, start, total - shift, False), slices, begin, stop, shift)
+                write_window(found, count, key, d, start, total - shift, 0, slices.low, span, shift)
                 count += 1
                 start += every
     return count
@@ -83,58 +101,124 @@ def windows_of_key(
 
 @kernel
 def find_windows(
-    rows: Any,
-    row_blocks: Any,
-    slices: Any,
-    blocks: Any,
-    keyed: Any,
-    shapes: Any,
-    numbers: Any,
+    times: Ints,
+    row_blocks: Blocks,
+    slices: Slices,
+    blocks: Blocks,
+    keyed: Keyed,
+    shapes: RowWindows,
+    numbers: Numbers,
     chosen: Ints,
     watermark: int,
-    everything: bool,
-    partial: bool,
-    found: Any,
+    asked: Asked,
+    found: Windows,
 ) -> int:
-    """Find the windows of some keys that are due or have changed, or all that may still change; return how many."""
-    gone, _, _, told, _, moved, _ = keyed
+    """Find the windows of some keys that are due or have changed, and those that are asked for; return how many."""
     count = 0
     for i in range(len(chosen)):
         key = chosen[i]
-        until = rows_until(rows, row_blocks, gone, key, watermark)
-        total = gone[key] + row_blocks[3][key]
-        if everything or partial or until > told[key] or moved[key] < told[key]:
-            count = windows_of_key(
-                slices, blocks, keyed, shapes, numbers, key, until, total, everything, partial, found, count
-            )
+        until = rows_until(times, row_blocks, keyed.gone, key, watermark)
+        total = keyed.gone[key] + row_blocks.size[key]
+        changed = until > keyed.told[key] or keyed.moved[key] < keyed.told[key]
+        if asked.everything or asked.partial or changed:
+            count = windows_of_key(slices, blocks, keyed, shapes, numbers, key, until, total, asked, found, count)
     return count
 
 
 @kernel
-def answer_slices(
-    slices: Any, tree: Slots, blocks: Any, keys: Ints, firsts: Ints, lasts: Ints, outputs: Outputs
+def first_needed(keyed: Keyed, shapes: RowWindows, numbers: Numbers, key: int) -> int:
+    """Return the first row of a window of a key that is not final."""
+    needed = NOWHERE
+    for d in range(len(shapes.lengths)):
+        length, every = shapes.lengths[d], shapes.everys[d]
+        shift = shift_of(numbers, key, d)
+        needed = min(needed, every * first_ending_after(keyed.final[key] - shift, length, every) + shift)
+    return needed
+
+
+@kernel
+def forget_changes(keyed: Keyed, numbers: Numbers, key: int) -> None:
+    """Forget what has come for a key since windows were last looked at."""
+    if keyed.moved[key] < NOWHERE:
+        keyed.moved[key] = NOWHERE
+        which = numbers.apart[key]
+        if which >= 0:
+            numbers.fresh[which, :] = 0
+            numbers.odd[which, :] = 0
+            numbers.least[which, :] = NOWHERE
+
+
+@kernel
+def drop_rows(times: Ints, blocks: Blocks, keyed: Keyed, key: int, needed: int) -> None:
+    """Let the rows of a key before one go."""
+    count = needed - keyed.gone[key]
+    if count > 0:
+        blocks.head[key] += count
+        blocks.size[key] -= count
+        keyed.gone[key] = needed
+        if blocks.size[key] == 0:
+            give_back(times, blocks, key)
+
+
+@kernel
+def finalize(
+    times: Ints,
+    row_blocks: Blocks,
+    slices: Slices,
+    blocks: Blocks,
+    keyed: Keyed,
+    shapes: RowWindows,
+    numbers: Numbers,
+    chosen: Ints,
+    watermark: int,
+    limit: int,
+    ordered: bool,
+    closed: bool,
 ) -> None:
-    """Answer windows from their slices: up to 16 are combined one by one, more by the tree of their key.
+    """Note that all windows were looked at; let rows and slices go that no window needs which may still change.
+
+    The row before the first that is needed stays: it tells which rows are too late. None does that come in order.
+    """
+    for i in range(len(chosen)):
+        key = chosen[i]
+        keyed.told[key] = rows_until(times, row_blocks, keyed.gone, key, watermark)
+        forget_changes(keyed, numbers, key)
+        final = rows_until(times, row_blocks, keyed.gone, key, limit)
+        if final == keyed.final[key] and not ordered and not closed:
+            continue
+        keyed.final[key] = final
+        total = keyed.gone[key] + row_blocks.size[key]
+        needed = total if closed else first_needed(keyed, shapes, numbers, key)
+        begin = blocks.base[key] + blocks.head[key]
+        unneeded = position(slices.high, begin, begin + blocks.size[key], needed) - begin
+        if unneeded > 0:
+            drop_oldest(slices, blocks, key, unneeded)
+        if not closed:
+            needed = max(needed, keyed.made[key]) if ordered else needed - 1
+        drop_rows(times, row_blocks, keyed, key, needed)
+
+
+FIND = (write_window, windows_of_key, find_windows, first_needed, forget_changes, drop_rows, finalize)
+
+
+@kernel
+def answer_slices(
+    states: Slots, tree: Slots, blocks: Blocks, keys: Ints, firsts: Ints, lasts: Ints, outputs: Outputs
+) -> None:
+    """Answer windows from their slices, few one by one, more by the tree of their key.
 
     Windows with holes are left out.
     """
-    base, length, _, _, stale = blocks
-    states = slices[8]
     for i in range(len(keys)):
         if firsts[i] < 0:
             continue
-        if lasts[i] - firsts[i] <= 16:
+        if lasts[i] - firsts[i] <= FEW:
             state = hold(load(states, firsts[i]))
             for slot in range(firsts[i] + 1, lasts[i]):
                 state = combine(state, load(states, slot))
             emit(outputs, i, state)
         else:
-            key = keys[i]
-            leaves = room_of(length[key])
-            if stale[key] < leaves:
-                renew_tree(slices, tree, blocks, key)
-            begin = base[key]
-            emit(outputs, i, query_tree(states, tree, begin, leaves, firsts[i] - begin, lasts[i] - begin))
+            emit(outputs, i, query_slices(states, tree, blocks, keys[i], firsts[i], lasts[i]))
 
 
 @kernel
@@ -146,72 +230,5 @@ def answer_rows(states: Slots, slots: Ints, outputs: Outputs, at: int) -> None:
     emit(outputs, at, state)
 
 
-@kernel
-def first_needed(keyed: Any, shapes: Any, numbers: Any, key: int) -> int:
-    """Return the first row of a window of a key that is not settled."""
-    final = keyed[4]
-    lengths, everys, _, _ = shapes
-    needed = 1 << 62
-    for d in range(len(lengths)):
-        shift = shift_of(numbers, key, d)
-        needed = min(needed, everys[d] * first_ending_after(final[key] - shift, lengths[d], everys[d]) + shift)
-    return needed
-
-
-@kernel
-def settle(
-    rows: Any,
-    row_blocks: Any,
-    row_marks: Ints,
-    row_free: Ints,
-    slices: Any,
-    blocks: Any,
-    marks: Ints,
-    free: Ints,
-    keyed: Any,
-    shapes: Any,
-    numbers: Any,
-    chosen: Ints,
-    watermark: int,
-    limit: int,
-    ordered: bool,
-    closed: bool,
-) -> None:
-    """Note that all windows were looked at; let rows and slices go that no window needs which may still change.
-
-    The row before the first that is needed stays: it tells which rows are too late. None does that come in order.
-    """
-    gone, made, _, told, final, moved, _ = keyed
-    apart, _, fresh, odd, least = numbers
-    for i in range(len(chosen)):
-        key = chosen[i]
-        told[key] = rows_until(rows, row_blocks, gone, key, watermark)
-        if moved[key] < 1 << 62:
-            moved[key] = 1 << 62
-            if apart[key] >= 0:
-                fresh[apart[key], :] = 0
-                odd[apart[key], :] = 0
-                least[apart[key], :] = 1 << 62
-        settled = rows_until(rows, row_blocks, gone, key, limit)
-        if settled == final[key] and not ordered and not closed:
-            continue
-        final[key] = settled
-        total = gone[key] + row_blocks[3][key]
-        needed = total if closed else first_needed(keyed, shapes, numbers, key)
-        begin = blocks[0][key] + blocks[2][key]
-        unneeded = position(slices[1], begin, begin + blocks[3][key], needed) - begin
-        if unneeded > 0:
-            dropped(slices, blocks, marks, free, key, unneeded)
-        needed = max(needed, made[key]) if ordered else needed - 1
-        if closed:
-            needed = total
-        if needed > gone[key]:
-            row_blocks[2][key] += needed - gone[key]
-            row_blocks[3][key] -= needed - gone[key]
-            gone[key] = needed
-            if row_blocks[3][key] == 0:
-                given_back(rows, row_blocks, row_marks, row_free, key)
-
-
-FIND = (write_window, windows_of_key, find_windows, first_needed, settle)
 ANSWER = (answer_slices, answer_rows)
+"""What is made for each set of aggregations."""

@@ -13,145 +13,180 @@ row) what to leave out of them; once they have been looked at, neither is needed
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 from muntin.kernels.vocabulary import Ints, kernel
-from muntin.streams.row_slices.rows import rows_until
+from muntin.streams.blocks import Blocks
+from muntin.streams.row_slices.rows import Arriving, Keyed, rows_until
 
-HOLES = 5
-"""Where in the cursor is how many holes there are."""
+ROW, APART, SHIFTS, FOLDS, SPLITS, HOLES, ACCEPTED = range(7)
+"""What is where in the cursor: the row at hand, keys whose definitions number apart, rows that left a slice, slices
+that were folded again and those that were cut again, holes, and rows of the key at hand that were taken before memory
+ran out."""
+OF_KEY, OF_DEFINITION, OF_ROW = range(3)
+"""The columns of a hole."""
+
+
+class RowWindows(NamedTuple):
+    """The definitions of windows by rows, and the progressions of row numbers at which their windows begin or end."""
+
+    lengths: Ints
+    everys: Ints
+    steps: Ints
+    phases: Ints
+
+
+class Numbers(NamedTuple):
+    """By how much the numbers of definitions differ, for the keys where they do: a line for each, as `apart` says."""
+
+    apart: Ints
+    shifts: Ints
+    fresh: Ints
+    odd: Ints
+    least: Ints
 
 
 @kernel
-def shift_of(numbers: Any, key: int, d: int) -> int:
+def shift_of(numbers: Numbers, key: int, d: int) -> int:
     """Return by how many rows a definition's numbers are behind."""
-    apart, shifts, _, _, _ = numbers
-    return int(shifts[apart[key], d]) if apart[key] >= 0 else 0
+    which = numbers.apart[key]
+    return int(numbers.shifts[which, d]) if which >= 0 else 0
 
 
 @kernel
-def shift_then(numbers: Any, key: int, d: int) -> int:
+def shift_then(numbers: Numbers, key: int, d: int) -> int:
     """Return by how many rows a definition's numbers were behind when windows were last looked at."""
-    apart, shifts, fresh, _, _ = numbers
-    return int(shifts[apart[key], d] - fresh[apart[key], d]) if apart[key] >= 0 else 0
+    which = numbers.apart[key]
+    return int(numbers.shifts[which, d] - numbers.fresh[which, d]) if which >= 0 else 0
 
 
 @kernel
-def settled_rows(keyed: Any, numbers: Any, key: int, d: int) -> int:
-    """Return up to which row windows were settled when they were last looked at, in a definition's numbers."""
-    return int(keyed[4][key]) - shift_then(numbers, key, d)
+def final_rows(keyed: Keyed, numbers: Numbers, key: int, d: int) -> int:
+    """Return up to which row windows were final when they were last looked at, in a definition's numbers."""
+    return int(keyed.final[key]) - shift_then(numbers, key, d)
 
 
 @kernel
 def first_ending_after(row: int, length: int, every: int) -> int:
-    """Return the number of the first window that ends after so many rows."""
+    """Return the number of the first window that ends after this row."""
     return max(0, (row - length) // every + 1)
 
 
 @kernel
-def note_row(keyed: Any, numbers: Any, key: int, at: int) -> None:
+def note_row(keyed: Keyed, numbers: Numbers, key: int, at: int) -> None:
     """Note where a row came that every definition takes."""
-    moved = keyed[5]
-    apart, shifts, _, _, least = numbers
-    moved[key] = min(moved[key], at)
-    if apart[key] >= 0:
-        which = apart[key]
-        for d in range(shifts.shape[1]):
-            least[which, d] = min(least[which, d], at - shifts[which, d])
+    keyed.moved[key] = min(keyed.moved[key], at)
+    which = numbers.apart[key]
+    if which >= 0:
+        for d in range(numbers.shifts.shape[1]):
+            numbers.least[which, d] = min(numbers.least[which, d], at - numbers.shifts[which, d])
 
 
 @kernel
-def count_takers(shapes: Any, numbers: Any, key: int, at: int, old: int, newest: bool) -> int:
-    """Return how many definitions take a row at this place, of so many rows whose windows are settled."""
-    lengths, everys, _, _ = shapes
+def count_takers(shapes: RowWindows, numbers: Numbers, key: int, at: int, old: int, newest: bool) -> int:
+    """Return how many definitions take a row at this place, where the windows of the first `old` rows are final."""
     takers = 0
-    for d in range(len(lengths)):
+    for d in range(len(shapes.lengths)):
+        length, every = shapes.lengths[d], shapes.everys[d]
         shift = shift_of(numbers, key, d)
-        begins = everys[d] * first_ending_after(old - shift, lengths[d], everys[d])
-        if at - shift >= begins and not (newest and lengths[d] == 1):
+        begins = every * first_ending_after(old - shift, length, every)
+        if at - shift >= begins and not (newest and length == 1):
             takers += 1
     return takers
 
 
 @kernel
-def part_ways(keyed: Any, shapes: Any, numbers: Any, key: int, at: int, old: int, holes: Any, cursor: Ints) -> None:
+def note_hole(holes: Ints, cursor: Ints, key: int, d: int, row: int) -> None:
+    """Note a row that is in the midst of a definition's windows, and not of them."""
+    at = cursor[HOLES]
+    holes[at, OF_KEY] = key
+    holes[at, OF_DEFINITION] = d
+    holes[at, OF_ROW] = row
+    cursor[HOLES] = at + 1
+
+
+@kernel
+def part_ways(
+    keyed: Keyed, shapes: RowWindows, numbers: Numbers, key: int, at: int, old: int, holes: Ints, cursor: Ints
+) -> None:
     """Note a row that some definitions take and the others refuse."""
-    lengths, everys, _, _ = shapes
-    apart, shifts, fresh, odd, least = numbers
-    which = apart[key]
-    for d in range(len(lengths)):
-        own = at - shifts[which, d]
-        if own >= everys[d] * first_ending_after(old - shifts[which, d], lengths[d], everys[d]):
-            least[which, d] = min(least[which, d], own)
+    which = numbers.apart[key]
+    for d in range(len(shapes.lengths)):
+        length, every = shapes.lengths[d], shapes.everys[d]
+        shift = numbers.shifts[which, d]
+        own = at - shift
+        if own >= every * first_ending_after(old - shift, length, every):
+            numbers.least[which, d] = min(numbers.least[which, d], own)
         else:
-            known = first_ending_after(settled_rows(keyed, numbers, key, d), lengths[d], everys[d])
-            if known * everys[d] < own:
-                odd[which, d] = own
-                holes[cursor[5], 0] = key
-                holes[cursor[5], 1] = d
-                holes[cursor[5], 2] = at
-                cursor[5] += 1
-            shifts[which, d] += 1
-            fresh[which, d] += 1
-    keyed[5][key] = min(keyed[5][key], at)
-    keyed[6][key] = 1
+            known = first_ending_after(final_rows(keyed, numbers, key, d), length, every)
+            if known * every < own:
+                numbers.odd[which, d] = own
+                note_hole(holes, cursor, key, d, at)
+            numbers.shifts[which, d] += 1
+            numbers.fresh[which, d] += 1
+    keyed.moved[key] = min(keyed.moved[key], at)
+    keyed.torn[key] = 1
+
+
+@kernel
+def number_apart(keyed: Keyed, numbers: Numbers, key: int, cursor: Ints) -> None:
+    """Give a key numbers for each definition, as long as there is room for one key more."""
+    which = cursor[APART]
+    cursor[APART] += 1
+    numbers.shifts[which, :] = 0
+    numbers.fresh[which, :] = 0
+    numbers.odd[which, :] = 0
+    numbers.least[which, :] = keyed.moved[key]
+    numbers.apart[key] = which
 
 
 @kernel
 def judge(
-    batch: Any,
-    rows: Any,
-    blocks: Any,
-    keyed: Any,
-    shapes: Any,
-    numbers: Any,
-    holes: Any,
+    batch: Arriving,
+    times: Ints,
+    blocks: Blocks,
+    keyed: Keyed,
+    shapes: RowWindows,
+    numbers: Numbers,
+    holes: Ints,
     cursor: Ints,
     limit: int,
-    taken: Any,
+    taken: Ints,
 ) -> bool:
     """Note which late rows, in the order of key and time, are taken; say whether there was memory for that."""
-    keys, times, order = batch
-    gone, moved = keyed[0], keyed[5]
-    apart, shifts, fresh, odd, least = numbers
-    count = shifts.shape[1]
-    at = cursor[0]
+    order = batch.order
+    count = numbers.shifts.shape[1]
+    at = cursor[ROW]
     while at < len(order):
-        key = keys[order[at]]
-        if apart[key] < 0 and cursor[1] == len(shifts):
-            cursor[0] = at
+        key = batch.keys[order[at]]
+        if numbers.apart[key] < 0 and cursor[APART] == len(numbers.shifts):
+            cursor[ROW] = at
             return False
-        settled = rows_until(rows, blocks, gone, key, limit)
-        total = gone[key] + blocks[3][key]
-        accepted = cursor[6]  # of this key, before memory ran out
-        cursor[6] = 0
-        while at < len(order) and keys[order[at]] == key:
-            place = rows_until(rows, blocks, gone, key, times[order[at]]) + accepted
+        final = rows_until(times, blocks, keyed.gone, key, limit)
+        total = keyed.gone[key] + blocks.size[key]
+        accepted = cursor[ACCEPTED]
+        cursor[ACCEPTED] = 0
+        while at < len(order) and batch.keys[order[at]] == key:
+            place = rows_until(times, blocks, keyed.gone, key, batch.times[order[at]]) + accepted
             newest = place == total + accepted
-            takers = count_takers(shapes, numbers, key, place, settled + accepted, newest)
+            takers = count_takers(shapes, numbers, key, place, final + accepted, newest)
             if takers == count:
                 note_row(keyed, numbers, key, place)
             elif takers > 0:
-                if cursor[5] + count > len(holes):
-                    cursor[0] = at
-                    cursor[6] = accepted
+                if cursor[HOLES] + count > len(holes):
+                    cursor[ROW] = at
+                    cursor[ACCEPTED] = accepted
                     return False
-                if apart[key] < 0:
-                    which = cursor[1]
-                    cursor[1] += 1
-                    shifts[which, :] = 0
-                    fresh[which, :] = 0
-                    odd[which, :] = 0
-                    least[which, :] = moved[key]
-                    apart[key] = which
-                part_ways(keyed, shapes, numbers, key, place, settled + accepted, holes, cursor)
+                if numbers.apart[key] < 0:
+                    number_apart(keyed, numbers, key, cursor)
+                part_ways(keyed, shapes, numbers, key, place, final + accepted, holes, cursor)
             if takers > 0:
                 taken[order[at]] = True
                 accepted += 1
             at += 1
-    cursor[0] = at
+    cursor[ROW] = at
     return True
 
 
-NUMBERS = (shift_of, shift_then, settled_rows, first_ending_after, note_row)
-JUDGE = (count_takers, part_ways, judge)
+NUMBERS = (shift_of, shift_then, final_rows, first_ending_after, note_row)
+JUDGE = (count_takers, note_hole, part_ways, number_apart, judge)

@@ -4,97 +4,129 @@
     a slot             free            row `gone` ......... the newest one       free
 
 A row is its time and its state, as `lift` made it. New rows are merged from the back, so that only rows after the
-oldest of them move. Of each key a few numbers are kept (`keyed`): `gone`, how many rows were let go; `made`, up to
-which row there are slices, and `edge`, where the last of these ends; `told` and `final`, up to which row windows were
-due, and settled, when they were last looked at; `moved`, the first row that came since; and `torn`, whether
-definitions disagreed about one of them.
+oldest of them move.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from muntin.kernels.vocabulary import Columns, Ints, Slots, index, inlined, kernel, lift, load, store
-from muntin.streams.blocks import allotted, given_back, room_of
+from muntin.kernels.vocabulary import Ints, index, kernel
+from muntin.streams.blocks import STEP, Blocks, allot, give_back, room_of
+from muntin.streams.script import MOVE, OPEN, Script, add_step
 
-KEYED = ("gone", "made", "edge", "told", "final", "moved", "torn")
-"""What is kept of each key, in the order in which kernels take it."""
 NOWHERE = 2**62
 """The number of a row that never comes."""
 
 
-@inlined
-def copy_row(times: Ints, states: Slots, to: int, at: int) -> None:
-    """Copy a row from one slot to another."""
-    times[index(to)] = times[index(at)]
-    store(states, to, load(states, at))
+class Arriving(NamedTuple):
+    """Rows that come, and their order by key, time and arrival."""
+
+    keys: Ints
+    times: Ints
+    order: Ints
+
+
+class Keyed(NamedTuple):
+    """What is kept of each key."""
+
+    gone: Ints
+    """How many rows were let go."""
+    made: Ints
+    """Up to which row there are slices."""
+    edge: Ints
+    """Where the last slice ends once it is full."""
+    told: Ints
+    """Up to which row windows were due when they were last looked at."""
+    final: Ints
+    """Up to which row windows were final when they were last looked at."""
+    moved: Ints
+    """The first row that came since."""
+    torn: Ints
+    """1 where definitions disagreed about one of the rows that came."""
 
 
 @kernel
-def room_for(rows: Any, blocks: Any, marks: Ints, free: Ints, key: int, more: int) -> bool:
-    """Make room for more rows at the end of a key's block; say whether there was memory for them."""
-    times, states = rows
-    base, length, head, size, _ = blocks
-    count = size[key]
-    room = room_of(length[key]) if base[key] >= 0 else 0
-    if head[key] + count + more <= room:
-        return True
-    old = base[key] + head[key]
-    if count + more <= room and 2 * head[key] >= room:
-        for i in range(count):
-            copy_row(times, states, base[key] + i, old + i)
-        head[key] = 0
-        return True
-    longer = length[key] + marks[6] if base[key] >= 0 else 0
-    while room_of(longer) < count + more:
-        longer += marks[6]
-    begin = allotted(rows, marks, free, longer)
-    if begin < 0:
-        return False
+def move_rows(times: Ints, script: Script, to: int, at: int, count: int) -> None:
+    """Move rows, and their states, to other slots, which may overlap with theirs."""
+    if count > 0:
+        add_step(script, MOVE, to, at, count)
     for i in range(count):
-        copy_row(times, states, begin + i, old + i)
-    given_back(rows, blocks, marks, free, key)
-    base[key] = begin
-    length[key] = longer
-    size[key] = count
+        from_end = i if to < at else count - 1 - i
+        times[index(to + from_end)] = times[index(at + from_end)]
+
+
+@kernel
+def room_for(times: Ints, blocks: Blocks, script: Script, key: int, more: int) -> bool:
+    """Make room for more rows at the end of a key's block; say whether there was memory for them."""
+    count = blocks.size[key]
+    begin = blocks.base[key]
+    head = blocks.head[key]
+    room = room_of(blocks.length[key]) if begin >= 0 else 0
+    if head + count + more <= room:
+        return True
+    if count + more <= room and 2 * head >= room:
+        move_rows(times, script, begin, begin + head, count)
+        blocks.head[key] = 0
+        return True
+    length = blocks.length[key] + blocks.marks[STEP] if begin >= 0 else 0
+    while room_of(length) < count + more:
+        length += blocks.marks[STEP]
+    to = allot(times, blocks, length)
+    if to < 0:
+        return False
+    move_rows(times, script, to, begin + head, count)
+    give_back(times, blocks, key)
+    blocks.base[key] = to
+    blocks.length[key] = length
+    blocks.size[key] = count
     return True
 
 
 @kernel
 def merge_key(
-    batch: Any, columns: Columns, rows: Any, blocks: Any, key: int, gone: int, first: int, last: int, spots: Ints
+    batch: Arriving,
+    times: Ints,
+    blocks: Blocks,
+    script: Script,
+    key: int,
+    gone: int,
+    first: int,
+    last: int,
+    spots: Ints,
 ) -> None:
-    """Put the new rows [first, last) of a key between those there are; write the number that each one gets."""
-    _, arriving, order = batch
-    times, states = rows
-    base, _, head, size, _ = blocks
-    begin = base[key] + head[key]
-    old = begin + size[key] - 1
-    to = old + last - first
-    shift = gone - begin
-    new = last - 1
-    while new >= first:
-        row = order[index(new)]
-        if old >= begin and times[index(old)] > arriving[index(row)]:
-            copy_row(times, states, to, old)
+    """Put the new rows [first, last) of a key between those there are; write the number that each one gets.
+
+    From the back on, new rows and those there are take turns: each turn is a step.
+    """
+    begin = blocks.base[key] + blocks.head[key]
+    old = begin + blocks.size[key]
+    new = last
+    while new > first:
+        stop = old
+        time = batch.times[index(batch.order[index(new - 1)])]
+        while old > begin and times[index(old - 1)] > time:
             old -= 1
-        else:
-            times[index(to)] = arriving[index(row)]
-            store(states, to, lift(columns, arriving, row))
-            spots[index(new)] = to + shift
+        to = old + new - first
+        move_rows(times, script, to, old, stop - old)
+        stop = new
+        while new > first and (old == begin or times[index(old - 1)] <= time):
             new -= 1
-        to -= 1
-    size[key] += last - first
+            to -= 1
+            times[index(to)] = time
+            spots[index(new)] = to + gone - begin
+            if new > first:
+                time = batch.times[index(batch.order[index(new - 1)])]
+        add_step(script, OPEN, to, new, stop)
+    blocks.size[key] += last - first
 
 
 @kernel
-def rows_until(rows: Any, blocks: Any, gone: Ints, key: int, time: int) -> int:
+def rows_until(times: Ints, blocks: Blocks, gone: Ints, key: int, time: int) -> int:
     """Return how many rows of a key there have been up to this time, itself included."""
-    base, _, head, size, _ = blocks
-    begin = base[key] + head[key]
-    end = begin + size[key]
+    begin = blocks.base[key] + blocks.head[key]
+    end = begin + blocks.size[key]
     least = begin
-    times = rows[0]
     while least < end:
         middle = (least + end) >> 1
         if times[index(middle)] > time:
@@ -104,4 +136,4 @@ def rows_until(rows: Any, blocks: Any, gone: Ints, key: int, time: int) -> int:
     return int(gone[key] + least - begin)
 
 
-ROWS = (copy_row, room_for, merge_key, rows_until)
+ROWS = (move_rows, room_for, merge_key, rows_until)

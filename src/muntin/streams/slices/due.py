@@ -6,10 +6,42 @@ counts the others too, so that it can be called again with enough.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 from muntin.kernels.vocabulary import Ints, index, inlined, kernel
+from muntin.streams.blocks import Blocks, Slices
 from muntin.streams.slices.slicer import position
+from muntin.windows.shapes import KNOWN, SLIDING
+
+BY_TIME, SESSIONS = range(2)
+"""After which time windows are looked for: those by time, and sessions."""
+
+
+class TimeShapes(NamedTuple):
+    """The definitions of windows by time."""
+
+    kinds: Ints
+    lengths: Ints
+    everys: Ints
+    offsets: Ints
+    sinces: Ints
+    floors: Ints
+    starts: Ints
+    ends: Ints
+    """The windows of users' own definitions that are known."""
+    bounds: Ints
+    """Where those of each definition begin and end."""
+
+
+class Windows(NamedTuple):
+    """Windows, and the slots [first, last) of their slices."""
+
+    keys: Ints
+    definitions: Ints
+    starts: Ints
+    ends: Ints
+    firsts: Ints
+    lasts: Ints
 
 
 @inlined
@@ -20,26 +52,35 @@ def next_end(time: int, length: int, every: int, offset: int) -> int:
 
 @inlined
 def write_window(
-    found: Any, count: int, key: int, definition: int, start: int, end: int, begin: int, stop: int
+    found: Windows, count: int, key: int, definition: int, start: int, end: int, begin: int, stop: int
 ) -> None:
     """Write down a window, where there is room to write."""
-    keys, definitions, starts, ends, firsts, lasts = found
-    if count < len(keys):
-        keys[count] = key
-        definitions[count] = definition
-        starts[count] = start
-        ends[count] = end
-        firsts[count] = begin
-        lasts[count] = stop
+    if count < len(found.keys):
+        found.keys[count] = key
+        found.definitions[count] = definition
+        found.starts[count] = start
+        found.ends[count] = end
+        found.firsts[count] = begin
+        found.lasts[count] = stop
 
 
 @kernel
 def due_own(
-    low: Ints, key: int, d: int, begin: int, stop: int, windows: Any, after: int, until: int, found: Any, count: int
+    low: Ints,
+    key: int,
+    d: int,
+    begin: int,
+    stop: int,
+    shapes: TimeShapes,
+    after: int,
+    until: int,
+    found: Windows,
+    count: int,
 ) -> int:
     """Find the windows of a user's own definition that end in (after, until], among those that are known."""
-    starts, ends, at, last = windows
-    at = position(ends, at, last, max(after, low[begin]))
+    starts, ends = shapes.starts, shapes.ends
+    last = shapes.bounds[shapes.lengths[d] + 1]
+    at = position(ends, shapes.bounds[shapes.lengths[d]], last, max(after, low[begin]))
     first = begin
     while at < last and ends[at] <= until:
         first = position(low, first, stop, starts[at] - 1)
@@ -56,26 +97,24 @@ def due_own(
 
 @kernel
 def due_by_time(
-    arena: Any, key: int, begin: int, stop: int, shapes: Any, after: int, until: int, found: Any, count: int
+    low: Ints, key: int, begin: int, stop: int, shapes: TimeShapes, after: int, until: int, found: Windows, count: int
 ) -> int:
     """Find the windows by time of a key that end in (after, until]; its slices are [begin, stop)."""
-    low = arena[0]
-    kinds, lengths, everys, offsets, sinces, floors, starts, ends, bounds = shapes
-    for d in range(len(kinds)):
-        if kinds[d] == 2:
-            windows = (starts, ends, bounds[lengths[d]], bounds[lengths[d] + 1])
-            count = due_own(low, key, d, begin, stop, windows, after, until, found, count)
+    for d in range(len(shapes.kinds)):
+        kind = shapes.kinds[d]
+        if kind == KNOWN:
+            count = due_own(low, key, d, begin, stop, shapes, after, until, found, count)
             continue
-        length, every, offset = lengths[d], everys[d], offsets[d]
-        end = next_end(max(after, floors[d], low[begin]), length, every, offset)
+        length, every, offset, since = shapes.lengths[d], shapes.everys[d], shapes.offsets[d], shapes.sinces[d]
+        end = next_end(max(after, shapes.floors[d], low[begin]), length, every, offset)
         first = begin
         while end <= until:
-            start = end - length if kinds[d] == 0 else end - 1 - (end - 1 - offset) % length
-            if start < sinces[d]:  # a definition that came later: the slices before were not cut for it
-                if kinds[d] == 0:
-                    end = next_end(sinces[d] + length - 1, length, every, offset)
+            start = end - length if kind == SLIDING else end - 1 - (end - 1 - offset) % length
+            if start < since:  # a definition that came later: the slices before were not cut for it
+                if kind == SLIDING:
+                    end = next_end(since + length - 1, length, every, offset)
                 else:
-                    end = sinces[d] + (offset - sinces[d]) % length + every
+                    end = since + (offset - since) % length + every
                 continue
             first = position(low, first, stop, start - 1)
             if first == stop:
@@ -91,53 +130,59 @@ def due_by_time(
 
 
 @inlined
-def session_end(arena: Any, at: int, stop: int, gap: int, bit: int) -> int:
+def session_end(slices: Slices, at: int, stop: int, gap: int, bit: int) -> int:
     """Return the slot after the session that the slice at hand, which belongs to one, is in."""
-    _, _, first, last, _, skip, _, _, _ = arena
-    youngest = last[at]
+    youngest = slices.last[at]
     end = at + 1
     while end < stop:
-        if skip[end] & bit == 0:
-            if first[end] > youngest + gap:
+        if slices.skip[end] & bit == 0:
+            if slices.first[end] > youngest + gap:
                 break
-            youngest = last[end]
+            youngest = slices.last[end]
         end += 1
-    while skip[end - 1] & bit != 0:
+    while slices.skip[end - 1] & bit != 0:
         end -= 1
     return end
 
 
 @inlined
-def session_begin(arena: Any, at: int, begin: int, gap: int, bit: int) -> int:
+def session_begin(slices: Slices, at: int, begin: int, gap: int, bit: int) -> int:
     """Return the first slot of the session that the slice at hand is in."""
-    _, _, first, last, _, skip, _, _, _ = arena
-    oldest = first[at]
+    oldest = slices.first[at]
     probe = at
     while probe > begin:
         probe -= 1
-        if skip[probe] & bit == 0:
-            if last[probe] + gap < oldest:
+        if slices.skip[probe] & bit == 0:
+            if slices.last[probe] + gap < oldest:
                 break
-            oldest = first[probe]
+            oldest = slices.first[probe]
             at = probe
     return at
 
 
 @inlined
-def next_member(arena: Any, at: int, stop: int, bit: int) -> int:
+def next_member(slices: Slices, at: int, stop: int, bit: int) -> int:
     """Return the first slot from here on whose slice a session definition takes."""
-    skip = arena[5]
-    while at < stop and skip[at] & bit != 0:
+    while at < stop and slices.skip[at] & bit != 0:
         at += 1
     return at
 
 
 @kernel
 def due_sessions(
-    arena: Any, key: int, begin: int, stop: int, gaps: Ints, shift: int, after: int, until: int, found: Any, count: int
+    slices: Slices,
+    key: int,
+    begin: int,
+    stop: int,
+    gaps: Ints,
+    shift: int,
+    after: int,
+    until: int,
+    found: Windows,
+    count: int,
 ) -> int:
     """Find the sessions of a key that end in (after, until]. Definitions are numbered from `shift` on."""
-    _, _, first, last, _, _, _, _, _ = arena
+    first, last = slices.first, slices.last
     for d in range(len(gaps)):
         gap = gaps[d]
         bit = 1 << d
@@ -145,62 +190,57 @@ def due_sessions(
         at = begin
         if after >= last[begin]:
             at = position(last, begin, stop, after - gap)
-        at = next_member(arena, at, stop, bit)
+        at = next_member(slices, at, stop, bit)
         while at < stop:
-            end = session_end(arena, at, stop, gap, bit)
+            end = session_end(slices, at, stop, gap, bit)
             closes = last[end - 1] + gap
             if closes > until:
                 break
             if closes > after:
-                at = session_begin(arena, at, begin, gap, bit)
+                at = session_begin(slices, at, begin, gap, bit)
                 write_window(found, count, key, shift + d, first[at], closes, at, end)
                 count += 1
-            at = next_member(arena, end, stop, bit)
+            at = next_member(slices, end, stop, bit)
     return count
 
 
 @kernel
 def due_windows(
-    arena: Any, blocks: Any, chosen: Ints, shapes: Any, gaps: Ints, after: Ints, until: int, found: Any
+    slices: Slices,
+    blocks: Blocks,
+    chosen: Ints,
+    shapes: TimeShapes,
+    gaps: Ints,
+    after: Ints,
+    until: int,
+    found: Windows,
 ) -> int:
     """Find all windows of some keys that end in (after, until]: `after` for windows by time, and for sessions."""
-    base, _, head, size, _ = blocks
     count = 0
+    shift = len(shapes.kinds)
     for i in range(len(chosen)):
         key = chosen[i]
-        if size[key] > 0:
-            begin = base[key] + head[key]
-            stop = begin + size[key]
-            count = due_by_time(arena, key, begin, stop, shapes, after[0], until, found, count)
+        if blocks.size[key] > 0:
+            begin = blocks.base[key] + blocks.head[key]
+            stop = begin + blocks.size[key]
+            count = due_by_time(slices.low, key, begin, stop, shapes, after[BY_TIME], until, found, count)
             if len(gaps) > 0:
-                count = due_sessions(arena, key, begin, stop, gaps, len(shapes[0]), after[1], until, found, count)
+                count = due_sessions(slices, key, begin, stop, gaps, shift, after[SESSIONS], until, found, count)
     return count
 
 
 @kernel
-def count_rows(arena: Any, found: Any, shift: int, rows: Ints) -> None:
+def count_rows(slices: Slices, found: Windows, shift: int, rows: Ints) -> None:
     """Count the rows of windows."""
-    _, _, _, _, count, skip, _, _, _ = arena
-    _, definitions, _, _, firsts, lasts = found
-    for i in range(len(firsts)):
-        bit = 1 << (definitions[i] - shift) if definitions[i] >= shift else 0
+    for i in range(len(found.firsts)):
+        definition = found.definitions[i]
+        bit = 1 << (definition - shift) if definition >= shift else 0
         total = 0
-        for slot in range(firsts[i], lasts[i]):
-            if bit == 0 or skip[slot] & bit == 0:
-                total += count[slot]
+        for slot in range(found.firsts[i], found.lasts[i]):
+            if bit == 0 or slices.skip[slot] & bit == 0:
+                total += slices.count[slot]
         rows[i] = total
 
 
-DUE = (
-    next_end,
-    write_window,
-    due_own,
-    due_by_time,
-    session_end,
-    session_begin,
-    next_member,
-    due_sessions,
-    due_windows,
-)
-FOUND = (due_windows, count_rows)
-"""Those that are called from outside."""
+MEMBERS = (session_end, session_begin, next_member)
+DUE = (next_end, write_window, due_own, due_by_time, due_sessions, due_windows, count_rows)

@@ -68,16 +68,16 @@ class KeptSet(TaggedSet):
         if not self.rows.mixed.any():
             return
         slots, keys, _ = self._stretches(found)
-        mixed = self.rows.mixed[self.tag[slots]] != 0
+        mixed = self.rows.mixed[self.slices.tag[slots]] != 0
         slots, keys = slots[mixed], keys[mixed]
         self._fold(self._folds, slots, self.states, slots)
-        self.rows.mixed[self.tag[slots]] = 0
-        np.minimum.at(self.stale, keys, slots - self.base[keys])
+        self.rows.mixed[self.slices.tag[slots]] = 0
+        np.minimum.at(self.blocks.stale, keys, slots - self.blocks.base[keys])
 
     def _fold(self, module: Any, slots: Array, states: Array, places: Array) -> None:
         """Write the states of slices, as their rows make them."""
         if len(slots):
-            order, ends = self.rows.ordered(self.tag[slots], np.arange(1, len(slots) + 1))
+            order, ends = self.rows.ordered(self.slices.tag[slots], np.arange(1, len(slots) + 1))
             module.fold_slices(self.rows.inputs, self.rows.times, order, ends, states, places)
 
     def _entangled(self, found: Found) -> Array:
@@ -85,7 +85,7 @@ class KeptSet(TaggedSet):
         if not self.has_gaps or not len(found.keys):
             return np.zeros(0, np.int64)
         slots, keys, shift = self._stretches(found)
-        within = (self.first[slots[1:]] < self.last[slots[:-1]]) & (keys[1:] == keys[:-1])
+        within = (self.slices.first[slots[1:]] < self.slices.last[slots[:-1]]) & (keys[1:] == keys[:-1])
         before = np.concatenate(([0], np.cumsum(within)))  # how many such slices there are up to each
         return np.flatnonzero(before[found.last + shift - 1] > before[found.first + shift])
 
@@ -116,11 +116,13 @@ class KeptSet(TaggedSet):
         super().check()
         self.rows.check()
         _, _, slots = self.slots()
-        tags = self.tag[slots]
+        tags = self.slices.tag[slots]
         require(len(np.unique(tags)) == len(tags), "two slices have one name")
         require(int(self.rows.count[tags].sum()) == len(self.rows), "rows are kept of a slice that is gone")
         if self.watched:
-            require(np.array_equal(self.rows.count[tags], self.count[slots]), "a slice has other rows than are kept")
+            require(
+                np.array_equal(self.rows.count[tags], self.slices.count[slots]), "a slice has other rows than are kept"
+            )
         slots = slots[self.rows.mixed[tags] == 0]
         states, folded = States(self.binding), self.binding.slots(len(slots))
         self._fold(self.binding.uncompiled.kernels(FOLDS, *_ENTRIES), slots, folded, np.arange(len(slots)))

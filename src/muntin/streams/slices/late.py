@@ -2,107 +2,113 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from muntin.kernels.vocabulary import Columns, Ints, inlined, kernel
-from muntin.streams.slices.due import session_end
-from muntin.streams.slices.slicer import place_row, position
+from muntin.kernels.vocabulary import Ints, inlined, kernel
+from muntin.streams.blocks import Blocks, Slices
+from muntin.streams.script import DONE, NO_ROOM, STOPPED, Script, is_full
+from muntin.streams.slices.due import TimeShapes, session_end
+from muntin.streams.slices.slicer import ROW, Edges, Rows, place_row, position
+from muntin.windows.shapes import CUMULATIVE, SLIDING
+
+
+class Deadline(NamedTuple):
+    """Until when windows may change."""
+
+    lateness: int
+    watermark: int
 
 
 @kernel
-def taken_by_time(time: int, shapes: Any, lateness: int, watermark: int) -> bool:
+def taken_by_time(time: int, shapes: TimeShapes, deadline: Deadline) -> bool:
     """Say whether some window by time that holds this time may still change."""
-    kinds, lengths, everys, offsets, _, _, starts, ends, bounds = shapes
-    for d in range(len(kinds)):
-        if kinds[d] == 0:
-            end = time - (time - offsets[d]) % everys[d] + lengths[d]
-        elif kinds[d] == 1:
-            end = time - (time - offsets[d]) % lengths[d] + lengths[d]
+    for d in range(len(shapes.kinds)):
+        length = shapes.lengths[d]
+        if shapes.kinds[d] == SLIDING:
+            end = time - (time - shapes.offsets[d]) % shapes.everys[d] + length
+        elif shapes.kinds[d] == CUMULATIVE:
+            end = time - (time - shapes.offsets[d]) % length + length
         else:
-            begin = bounds[lengths[d]]
-            last = position(starts, begin, bounds[lengths[d] + 1], time) - 1
-            if last < begin or ends[last] <= time:
+            begin = shapes.bounds[length]
+            last = position(shapes.starts, begin, shapes.bounds[length + 1], time) - 1
+            if last < begin or shapes.ends[last] <= time:
                 continue
-            end = ends[last]
-        if end + lateness > watermark:
+            end = shapes.ends[last]
+        if end + deadline.lateness > deadline.watermark:
             return True
     return False
 
 
 @inlined
-def is_settled(end: int, lateness: int, watermark: int) -> bool:
+def is_final(end: int, deadline: Deadline) -> bool:
     """Say whether a session that ends here never changes: a row may come at its very end, so one tick later."""
-    return end + max(lateness, 1) <= watermark
+    return end + max(deadline.lateness, 1) <= deadline.watermark
 
 
 @kernel
-def taken_by_sessions(
-    arena: Any, begin: int, stop: int, time: int, gap: int, bit: int, lateness: int, watermark: int
-) -> bool:
-    """Say whether the session that a row would be in may still change, and no settled one would have to."""
-    _, _, first, last, _, skip, _, _, _ = arena
+def taken_by_sessions(slices: Slices, begin: int, stop: int, time: int, gap: int, bit: int, deadline: Deadline) -> bool:
+    """Say whether the session that a row would be in may still change, and no final one would have to."""
+    first, last, skip = slices.first, slices.last, slices.skip
     end = time + gap
     after = position(first, begin, stop, time)
     left = after - 1
     while left >= begin and skip[left] & bit != 0:
         left -= 1
     if left >= begin and last[left] + gap >= time:
-        closes = last[session_end(arena, left, stop, gap, bit) - 1] + gap
-        if is_settled(closes, lateness, watermark):
+        closes = last[session_end(slices, left, stop, gap, bit) - 1] + gap
+        if is_final(closes, deadline):
             return False
         end = max(end, closes)
     while after < stop and skip[after] & bit != 0:
         after += 1
     if after < stop and first[after] <= time + gap:
-        closes = last[session_end(arena, after, stop, gap, bit) - 1] + gap
-        if is_settled(closes, lateness, watermark):
+        closes = last[session_end(slices, after, stop, gap, bit) - 1] + gap
+        if is_final(closes, deadline):
             return False
         end = max(end, closes)
-    return end + lateness > watermark
+    return end + deadline.lateness > deadline.watermark
 
 
 @kernel
-def refusing_sessions(arena: Any, blocks: Any, key: int, time: int, gaps: Ints, lateness: int, watermark: int) -> int:
+def refusing_sessions(slices: Slices, blocks: Blocks, key: int, time: int, gaps: Ints, deadline: Deadline) -> int:
     """Return a bit for each session definition that a row is too late for."""
-    base, _, head, size, _ = blocks
-    begin = base[key] + head[key]
+    begin = blocks.base[key] + blocks.head[key]
+    stop = begin + blocks.size[key]
     refusing = 0
     for d in range(len(gaps)):
-        if not taken_by_sessions(arena, begin, begin + size[key], time, gaps[d], 1 << d, lateness, watermark):
+        if not taken_by_sessions(slices, begin, stop, time, gaps[d], 1 << d, deadline):
             refusing |= 1 << d
     return refusing
 
 
 @kernel
 def take_late_rows(
-    rows: Any,
-    columns: Columns,
-    arena: Any,
-    blocks: Any,
-    marks: Ints,
-    free: Ints,
-    edges: Any,
+    rows: Rows,
+    slices: Slices,
+    blocks: Blocks,
+    script: Script,
+    edges: Edges,
     cursor: Ints,
     gap: int,
-    shapes: Any,
+    shapes: TimeShapes,
     gaps: Ints,
-    lateness: int,
-    watermark: int,
-    taken: Any,
-) -> bool:
-    """Put the rows into slices that some window takes, and note which; say whether there was memory for all."""
-    keys, times, _, _ = rows
-    row = cursor[2]
-    while row < len(times):
-        refusing = refusing_sessions(arena, blocks, keys[row], times[row], gaps, lateness, watermark)
-        if refusing != (1 << len(gaps)) - 1 or taken_by_time(times[row], shapes, lateness, watermark):
-            if not place_row(rows, columns, row, arena, blocks, marks, free, edges, cursor, gap, refusing):
-                cursor[2] = row
-                return False
+    deadline: Deadline,
+    taken: Ints,
+) -> int:
+    """Put the rows into slices that some window takes, and note which; return why it stopped."""
+    row = cursor[ROW]
+    stop = len(rows.times)
+    while row < stop and not is_full(script):
+        time = rows.times[row]
+        refusing = refusing_sessions(slices, blocks, rows.keys[row], time, gaps, deadline)
+        if refusing != (1 << len(gaps)) - 1 or taken_by_time(time, shapes, deadline):
+            if not place_row(rows, row, slices, blocks, script, edges, cursor, gap, refusing):
+                cursor[ROW] = row
+                return NO_ROOM
             taken[row] = True
         row += 1
-    cursor[2] = row
-    return True
+    cursor[ROW] = row
+    return DONE if row == stop else STOPPED
 
 
-LATE = (taken_by_time, is_settled, taken_by_sessions, refusing_sessions, take_late_rows)
+LATE = (taken_by_time, is_final, taken_by_sessions, refusing_sessions, take_late_rows)

@@ -8,11 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from muntin.kernels.vocabulary import Ints, combine, kernel, load, store
-from muntin.streams.blocks import ARENA, has_room, opened
-from muntin.streams.slices.slicer import position
+from muntin.kernels.vocabulary import Ints, Slots, combine, kernel, load, store
+from muntin.streams.blocks import Blocks, Slices, has_room, open_slot
+from muntin.streams.script import (
+    ACTION,
+    DONE,
+    FIRST,
+    FOLD,
+    LAST,
+    NO_ROOM,
+    OPEN,
+    SLOT,
+    STOPPED,
+    Script,
+    add_step,
+    change_states,
+    is_full,
+)
+from muntin.streams.slices.slicer import ROW, position
 from muntin.types import Array
 
 
@@ -34,36 +49,62 @@ class Partials:
         return Partials(self.keys[which], self.low[which], self.high[which], self.count[which], states)
 
 
+class Incoming(NamedTuple):
+    """Slices that come in, but for their states."""
+
+    keys: Ints
+    lows: Ints
+    highs: Ints
+    counts: Ints
+
+
 @kernel
-def take_slices(slices: Any, incoming: Any, arena: Any, blocks: Any, marks: Ints, free: Ints, cursor: Ints) -> bool:
-    """Combine slices into those there are, from the cursor's on; say whether there was memory for all of them."""
-    keys, lows, highs, counts = slices
-    base, _, head, size, stale = blocks
-    low, high, _, _, count, _, _, _, states = arena
-    row = cursor[2]
-    while row < len(keys):
-        key = keys[row]
-        begin = base[key] + head[key]
-        slot = position(low, begin, begin + size[key], lows[row]) - 1
-        if size[key] > 0 and slot >= begin and lows[row] < high[slot]:
-            stale[key] = min(stale[key], slot - base[key])
-            store(states, slot, combine(load(states, slot), load(incoming, row)))
-            if len(count) > 0:
-                count[slot] += counts[row]
+def take_slices(incoming: Incoming, slices: Slices, blocks: Blocks, script: Script, cursor: Ints) -> int:
+    """Find where slices go among those there are, from the cursor's on; return why it stopped."""
+    low = slices.low
+    at = cursor[ROW]
+    while at < len(incoming.keys) and not is_full(script):
+        key = incoming.keys[at]
+        begin = blocks.base[key] + blocks.head[key]
+        slot = position(low, begin, begin + blocks.size[key], incoming.lows[at]) - 1
+        if blocks.size[key] > 0 and slot >= begin and incoming.lows[at] < slices.high[slot]:
+            blocks.stale[key] = min(blocks.stale[key], slot - blocks.base[key])
+            if len(slices.count) > 0:
+                slices.count[slot] += incoming.counts[at]
+            add_step(script, FOLD, slot, at, at + 1)
         else:
-            if not has_room(arena, blocks, marks, free, key):
-                cursor[2] = row
-                return False
-            begin = base[key] + head[key]
-            slot = opened(arena, blocks, marks, key, position(low, begin, begin + size[key], lows[row]) - begin)
-            low[slot] = lows[row]
-            high[slot] = highs[row]
-            if len(count) > 0:
-                count[slot] = counts[row]
-            store(states, slot, load(incoming, row))
-        row += 1
-    cursor[2] = row
-    return True
+            if not has_room(slices, blocks, script, key):
+                cursor[ROW] = at
+                return NO_ROOM
+            begin = blocks.base[key] + blocks.head[key]
+            place = position(low, begin, begin + blocks.size[key], incoming.lows[at]) - begin
+            slot = open_slot(slices, blocks, script, key, place)
+            slices.low[slot] = incoming.lows[at]
+            slices.high[slot] = incoming.highs[at]
+            if len(slices.count) > 0:
+                slices.count[slot] = incoming.counts[at]
+            add_step(script, OPEN, slot, at, at + 1)
+        at += 1
+    cursor[ROW] = at
+    return DONE if at == len(incoming.keys) else STOPPED
 
 
-PARTIALS = (*ARENA, position, take_slices)
+@kernel
+def fold_slices(script: Script, incoming: Slots, states: Slots) -> None:
+    """Carry a script out that `take_slices` wrote; leave it empty."""
+    steps = script.steps
+    for at in range(script.length[0]):
+        action = steps[at, ACTION]
+        slot = steps[at, SLOT]
+        first = steps[at, FIRST]
+        if action == FOLD:
+            store(states, slot, combine(load(states, slot), load(incoming, first)))
+        elif action == OPEN:
+            store(states, slot, load(incoming, first))
+        else:
+            change_states(states, action, slot, first, steps[at, LAST])
+    script.length[0] = 0
+
+
+PARTIALS = (change_states, fold_slices)
+"""What is made for each set of aggregations."""

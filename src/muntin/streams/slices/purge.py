@@ -2,105 +2,110 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from muntin.kernels.vocabulary import Ints, combine, kernel, load, store
-from muntin.streams.blocks import copy_slice, dropped, one_tag
+from muntin.kernels.vocabulary import Ints, kernel
+from muntin.streams.blocks import MERGES, SLICES, Blocks, Slices, drop_oldest, join_tags, move_slices
+from muntin.streams.script import DONE, JOIN, STOPPED, Script, add_step, is_full
 from muntin.streams.slices.due import next_member, session_begin
-from muntin.streams.slices.slicer import position
+from muntin.streams.slices.late import Deadline
+from muntin.streams.slices.slicer import ROW, position
 
 
 @kernel
-def settled_slices(
-    arena: Any, begin: int, stop: int, most: int, gap: int, bit: int, watermark: int, lateness: int
-) -> int:
-    """Return how many of the oldest slices, of at most so many, are in settled sessions that no row can reach.
+def final_slices(slices: Slices, begin: int, stop: int, most: int, gap: int, bit: int, deadline: Deadline) -> int:
+    """Return how many of the oldest slices, `most` of them or fewer, are in final sessions that no row can reach.
 
-    A row that comes for a session must not touch a settled one. So the last one before a session that stays, stays
-    too; where none does, until a row that could reach it would itself be too late.
+    A row that comes for a session must not touch a final one. So the last one before a session that stays, stays too;
+    where none does, until a row that could reach it would itself be too late.
     """
-    last = arena[3]
-    skip = arena[5]
-    end = position(last, begin, stop, watermark - 2 * gap - max(lateness, 1))
-    member = next_member(arena, end, stop, bit)
+    last, skip = slices.last, slices.skip
+    end = position(last, begin, stop, deadline.watermark - 2 * gap - max(deadline.lateness, 1))
+    member = next_member(slices, end, stop, bit)
     if member == stop:
         for slot in range(begin, stop):  # forgotten here, even if others still need them
             skip[slot] |= bit
         return most
     if most == 0:
         return 0
-    end = min(end, session_begin(arena, member, begin, gap, bit))
+    end = min(end, session_begin(slices, member, begin, gap, bit))
     while end > begin and skip[end - 1] & bit != 0:
         end -= 1
     if end > begin:
-        end = session_begin(arena, end - 1, begin, gap, bit)
+        end = session_begin(slices, end - 1, begin, gap, bit)
     return min(most, end - begin)
 
 
 @kernel
-def absorb_oldest(arena: Any, blocks: Any, marks: Ints, key: int, at: int) -> None:
+def absorb_oldest(slices: Slices, blocks: Blocks, script: Script, key: int, at: int) -> None:
     """Make the at-th slice of a key part of the one after it. Those before it move up."""
-    base, _, head, size, stale = blocks
-    low, _, first, _, count, _, tag, joins, states = arena
-    slot = base[key] + head[key] + at
-    if len(tag) > 0:
-        tag[slot + 1] = one_tag(joins, marks, tag[slot + 1], tag[slot])
-    low[slot + 1] = low[slot]
-    first[slot + 1] = first[slot]
-    count[slot + 1] += count[slot]
-    store(states, slot + 1, combine(load(states, slot), load(states, slot + 1)))
-    for i in range(slot, base[key] + head[key], -1):
-        copy_slice(arena, i, i - 1)
-    head[key] += 1
-    size[key] -= 1
-    stale[key] = min(stale[key], head[key])
-    marks[1] -= 1
-    marks[2] += 1
+    begin = blocks.base[key] + blocks.head[key]
+    slot = begin + at
+    if len(slices.tag) > 0:
+        slices.tag[slot + 1] = join_tags(slices, blocks, slices.tag[slot + 1], slices.tag[slot])
+    slices.low[slot + 1] = slices.low[slot]
+    slices.first[slot + 1] = slices.first[slot]
+    slices.count[slot + 1] += slices.count[slot]
+    add_step(script, JOIN, slot + 1, slot, slot + 1)
+    move_slices(slices, script, begin + 1, begin, at)
+    blocks.head[key] += 1
+    blocks.size[key] -= 1
+    blocks.stale[key] = min(blocks.stale[key], blocks.head[key])
+    blocks.marks[SLICES] -= 1
+    blocks.marks[MERGES] += 1
 
 
 @kernel
-def shrink(arena: Any, blocks: Any, marks: Ints, key: int, count: int, gap: int) -> None:
-    """Join slices of one session among the first `count`, which no window by time needs any more."""
-    base, _, head, _, _ = blocks
-    _, _, first, last, _, skip, _, _, _ = arena
+def join_sessions(slices: Slices, blocks: Blocks, script: Script, key: int, count: int, gap: int) -> bool:
+    """Join slices of one session among the first `count`, which no window by time needs; False: the script is full."""
     at = 0
     while at + 1 < count:
-        slot = base[key] + head[key] + at
-        if skip[slot] == 0 and skip[slot + 1] == 0 and first[slot + 1] <= last[slot] + gap:
-            absorb_oldest(arena, blocks, marks, key, at)
+        if is_full(script):
+            return False
+        slot = blocks.base[key] + blocks.head[key] + at
+        within = slices.skip[slot] == 0 and slices.skip[slot + 1] == 0
+        if within and slices.first[slot + 1] <= slices.last[slot] + gap:
+            absorb_oldest(slices, blocks, script, key, at)
             count -= 1
         else:
             at += 1
+    return True
 
 
 @kernel
 def purge(
-    arena: Any,
-    blocks: Any,
-    marks: Ints,
-    free: Ints,
+    slices: Slices,
+    blocks: Blocks,
+    script: Script,
+    cursor: Ints,
     chosen: Ints,
     needed: int,
     gap: int,
     gaps: Ints,
-    watermark: int,
-    lateness: int,
-) -> None:
-    """Let the slices of some keys go that lie before `needed`, for windows by time, and in settled sessions."""
-    base, _, head, size, _ = blocks
-    low = arena[0]
-    for i in range(len(chosen)):
+    deadline: Deadline,
+) -> int:
+    """Let slices of the keys from the cursor on go that lie before `needed`, for windows by time, or in final sessions.
+
+    Return why it stopped. A key whose slices were not all joined is looked at again.
+    """
+    i = cursor[ROW]
+    while i < len(chosen):
         key = chosen[i]
-        begin = base[key] + head[key]
-        stop = begin + size[key]
-        unneeded = position(low, begin, stop, needed - 1) - begin
-        settled = unneeded
+        begin = blocks.base[key] + blocks.head[key]
+        stop = begin + blocks.size[key]
+        unneeded = position(slices.low, begin, stop, needed - 1) - begin
+        final = unneeded
         for d in range(len(gaps)):
-            settled = settled_slices(arena, begin, stop, settled, gaps[d], 1 << d, watermark, lateness)
-        if settled > 0:
-            dropped(arena, blocks, marks, free, key, settled)
-        if len(gaps) > 0 and unneeded - settled > 1:
-            shrink(arena, blocks, marks, key, unneeded - settled, gap)
+            final = final_slices(slices, begin, stop, final, gaps[d], 1 << d, deadline)
+        if final > 0:
+            drop_oldest(slices, blocks, key, final)
+        if (
+            len(gaps) > 0
+            and unneeded - final > 1
+            and not join_sessions(slices, blocks, script, key, unneeded - final, gap)
+        ):
+            cursor[ROW] = i
+            return STOPPED
+        i += 1
+    return DONE
 
 
-PURGE = (settled_slices, absorb_oldest, shrink, purge)
+PURGE = (final_slices, absorb_oldest, join_sessions, purge)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from typing import Any, ClassVar
 
@@ -14,31 +14,30 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
-from muntin.streams.blocks import ARENA, LENGTHS, MARKS, MERGES, SLICES, STEP, TOP, USED, lay_out, rooms
+from muntin.streams.blocks import MEMORY, MERGES, SLICES, SLOTS, STEP, TOP, USED, Blocks, Slices, lay_out, longer, rooms
 from muntin.streams.found import Found
 from muntin.streams.mergers import merge_slices
-from muntin.streams.slices.due import DUE, FOUND
-from muntin.streams.slices.late import LATE
+from muntin.streams.script import DONE, NO_ROOM, SCRIPT, Script
+from muntin.streams.slices.due import DUE, MEMBERS, TimeShapes, Windows, count_rows, due_windows
+from muntin.streams.slices.late import LATE, Deadline, take_late_rows
 from muntin.streams.slices.merge import MERGE
-from muntin.streams.slices.partials import PARTIALS, Partials
-from muntin.streams.slices.purge import PURGE
+from muntin.streams.slices.partials import PARTIALS, Incoming, Partials, take_slices
+from muntin.streams.slices.purge import PURGE, purge
 from muntin.streams.slices.shapes import Shapes, ints
-from muntin.streams.slices.slicer import ROW, SLICER, order_by_key, position
+from muntin.streams.slices.slicer import FOLDING, PLACING, ROW, SLICER, Edges, Rows, order_by_key, take_rows
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 
-KERNELS = (*ARENA, *SLICER, *DUE, *LATE, *PURGE, *MERGE)
-ENTRIES = ("take_rows", "take_late_rows", "purge", "fold_windows", "query_windows")
+SLICING = (order_by_key, take_rows, take_late_rows, take_slices, due_windows, count_rows, purge)
+"""The kernels that see no state."""
+_INNER = (*SCRIPT, *MEMORY, *SLOTS, *PLACING, *SLICER, *MEMBERS, *DUE, *LATE, *PURGE)
 
 
 @cache
-def _finding(compiled: bool) -> Any:
-    """Return the kernels that touch no state: compiled once, whatever the aggregations."""
-    inner = (position, *(each for each in DUE if each not in FOUND))
-    return kernel_cache.load(standalone(order_by_key, *FOUND, within=inner, counted=False), compiled=compiled)
-
-
-_NO_STATES = np.zeros(0, np.int64)
+def slicing(compiled: bool) -> Any:
+    """Return the kernels that see no state: compiled once, whatever the aggregations."""
+    inner = [each for each in _INNER if each not in SLICING]
+    return kernel_cache.load(standalone(*SLICING, within=inner, counted=False), compiled=compiled)
 
 
 class SliceSet:
@@ -56,16 +55,14 @@ class SliceSet:
         self.merger = "lazy" if self.only_counts else merger
         self.has_tree = self.merger == "flat_fat"
         self.spaced = shapes.gap >= 0
-        self.marks = np.zeros(MARKS, np.int64)
-        self.marks[STEP] = 2 if merger == "flat_fat" else 1  # all sets of a query have their slices in the same slots
-        self.free = np.full(LENGTHS, -1, np.int64)
+        # All sets of a query have their slices in the same slots.
+        self.blocks = Blocks.empty(2 if merger == "flat_fat" else 1)
+        self.slices = Slices(*(np.zeros(0, np.int64) for _ in Slices._fields))
+        self.script = Script.empty()
         self.cursor = ints([1, 0, 0])
         self.expected = 64
         self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
-        self.base = np.full(0, -1, np.int64)
-        self.length, self.head, self.size, self.stale = (np.zeros(0, np.int64) for _ in range(4))
-        self.low, self.high, self.first, self.last, self.count, self.skip = (np.zeros(0, np.int64) for _ in range(6))
-        self.tag = self.joins = self.tags = self.fresh = np.zeros(0, np.int64)
+        self.tags = self.fresh = np.zeros(0, np.int64)
         self.states, self.tree = binding.slots(0), binding.slots(0)
         self._make_room(64)
 
@@ -75,22 +72,35 @@ class SliceSet:
         return self.binding.may_fail
 
     @property
-    def finding(self) -> Any:
-        """The kernels that find windows."""
-        return _finding(not kernel_cache.is_uncompiled())
+    def marks(self) -> Array:
+        """What is counted of slices and of memory: see `blocks`."""
+        marks: Array = self.blocks.marks
+        return marks
+
+    @property
+    def slicing(self) -> Any:
+        """The kernels that see no state."""
+        return slicing(not kernel_cache.is_uncompiled())
 
     @cached_property
-    def module(self) -> Any:
-        """The kernels."""
-        return self.binding.kernels(KERNELS, *ENTRIES)
+    def folding(self) -> Any:
+        """The kernels that fold rows into states, and merge states."""
+        return self.binding.kernels((*FOLDING, *MERGE), "fold_rows", "merge_states", "fold_windows", "query_windows")
 
     def _make_room(self, slots: int) -> None:
-        """Make the arrays so many slots long, keeping what they hold."""
+        """Make the arrays `slots` long, keeping what they hold."""
         spaced = slots if self.spaced else 0
-        self.low, self.high = longer(self.low, slots), longer(self.high, slots)
-        self.first, self.last = longer(self.first, spaced), longer(self.last, spaced)
-        self.count, self.skip = longer(self.count, slots if self.watched else 0), longer(self.skip, spaced, 0)
-        self.tag = longer(self.tag, slots if self.tagged else 0)
+        held = self.slices
+        self.slices = Slices(
+            low=longer(held.low, slots),
+            high=longer(held.high, slots),
+            first=longer(held.first, spaced),
+            last=longer(held.last, spaced),
+            count=longer(held.count, slots if self.watched else 0),
+            skip=longer(held.skip, spaced, 0),
+            tag=longer(held.tag, slots if self.tagged else 0),
+            joins=held.joins,
+        )
         self.states = more_states(self.binding, self.states, slots)
         self.tree = more_states(self.binding, self.tree, slots if self.has_tree else 0)
 
@@ -98,17 +108,6 @@ class SliceSet:
     def _further(self) -> tuple[str, ...]:
         """What is kept of a slice besides its edges and its state."""
         return (*(("count",) if self.watched else ()), *(("first", "last", "skip") if self.spaced else ()))
-
-    @property
-    def arena(self) -> tuple[Array, ...]:
-        """The arrays of slices, as kernels take them."""
-        rows = (self.first, self.last, self.count, self.skip)
-        return (self.low, self.high, *rows, self.tag, self.joins, self.states)
-
-    @property
-    def blocks(self) -> tuple[Array, ...]:
-        """Where the slices of each key are, as kernels take it."""
-        return self.base, self.length, self.head, self.size, self.stale
 
     def reshape(self, shapes: Shapes) -> None:
         """Cut slices for other definitions from now on."""
@@ -119,54 +118,62 @@ class SliceSet:
     def forget_session(self, number: int) -> None:
         """Drop the bit of a session definition that is no more: those after it move down."""
         below = (1 << number) - 1
-        self.skip = (self.skip & below) | (self.skip >> 1 & ~below)
+        skip = self.slices.skip
+        skip[:] = (skip & below) | (skip >> 1 & ~below)
 
     def know_keys(self, count: int) -> None:
         """Be ready for keys up to a number."""
-        if count > len(self.base):
-            capacity = max(count, 2 * len(self.base))
-            self.base = longer(self.base, capacity, fill=-1)
-            self.length, self.head = longer(self.length, capacity, 0), longer(self.head, capacity, 0)
-            self.size, self.stale = longer(self.size, capacity, 0), longer(self.stale, capacity, 0)
+        if count > len(self.blocks.base):
+            self.blocks = self.blocks.for_keys(max(count, 2 * len(self.blocks.base)))
 
     def order_by_key(self, keys: Array, top: int) -> Array:
         """Return the rows in the order of their keys, which are below `top`."""
         if top > 16 * len(keys):
             return np.argsort(keys, kind="stable")
         order = np.empty(len(keys), np.int64)
-        self.finding.order_by_key(keys, np.zeros(top, np.int64), order)
+        self.slicing.order_by_key(keys, np.zeros(top, np.int64), order)
         return order
 
     def take(self, batch: Batch) -> None:
         """Put rows into slices."""
-        self._resuming("take_rows", batch)
+        self._place("take_rows", batch)
 
     def take_late(self, batch: Batch, lateness: int, watermark: int) -> Array:
         """Put rows behind the watermark, which ascend in time, into slices; return which of them a window took."""
         taken = np.zeros(len(batch.times), np.bool_)
-        self._resuming("take_late_rows", batch, self.shapes.timed, self.shapes.gaps, lateness, watermark, taken)
+        self._place("take_late_rows", batch, self._shapes, self.shapes.gaps, Deadline(lateness, watermark), taken)
         return taken
 
-    def _resuming(self, name: str, batch: Batch, *further: Any) -> None:
-        """Run a kernel over rows, again with more memory where it stopped for lack of it."""
-        rows = (batch.keys, batch.times, self.tags, self.fresh)
+    def _place(self, name: str, batch: Batch, *further: Any) -> None:
+        """Find the slices of rows, and fold the rows into their states."""
+        rows = Rows(batch.keys, batch.times, self.tags, self.fresh)
         inputs = self.binding.inputs(batch.columns, len(batch.times))
-        kernel = getattr(self.module, name)
-        self.cursor[ROW] = 0
-        edges = (self.shapes.steps, self.shapes.phases, self.coming, *self.shapes.own.intervals)
-        gap = self.shapes.gap
-        while not kernel(
-            rows, inputs, self.arena, self.blocks, self.marks, self.free, edges, self.cursor, gap, *further
-        ):
-            self._make_room(4 * len(self.low))  # pages that no slice reaches are never touched
+        edges = Edges(self.shapes.steps, self.shapes.phases, self.coming, *self.shapes.own.intervals)
+        kernel, fold = getattr(self.slicing, name), self.folding.fold_rows
+        self._carry_out(
+            lambda: kernel(rows, self.slices, self.blocks, self.script, edges, self.cursor, self.shapes.gap, *further),
+            lambda: fold(self.script, inputs, batch.times, self.states),
+        )
 
     def take_slices(self, partials: Partials, states: Array) -> None:
         """Put slices that were made elsewhere, with these states, among those there are."""
-        module = self.binding.kernels(PARTIALS, "take_slices")
-        slices = (partials.keys, partials.low, partials.high, partials.count)
-        self.cursor[ROW] = 0
-        while not module.take_slices(slices, states, self.arena, self.blocks, self.marks, self.free, self.cursor):
-            self._make_room(4 * len(self.low))
+        incoming = Incoming(partials.keys, partials.low, partials.high, partials.count)
+        fold = self.binding.kernels(PARTIALS, "fold_slices").fold_slices
+        self._carry_out(
+            lambda: self.slicing.take_slices(incoming, self.slices, self.blocks, self.script, self.cursor),
+            lambda: fold(self.script, states, self.states),
+        )
+
+    def _carry_out(self, write: Callable[[], int], run: Callable[[], None]) -> None:
+        """Write scripts and run them, until all is done; where slots ran out go on with more."""
+        self.cursor[ROW] = self.script.length[0] = 0
+        stopped = -1
+        while stopped != DONE:
+            stopped = write()
+            if self.script.length[0]:
+                run()
+            if stopped == NO_ROOM:
+                self._make_room(4 * len(self.slices.low))  # pages that no slice reaches are never touched
 
     def clear(self) -> None:
         """Forget all slices."""
@@ -175,19 +182,22 @@ class SliceSet:
 
     def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
         """Return the windows of some keys that end in (after, until]."""
-        arena = (*self.arena[:-1], _NO_STATES)
-        fixed = (arena, self.blocks, chosen, self.shapes.timed, self.shapes.gaps, ints(after), until)
+        fixed = (self.slices, self.blocks, chosen, self._shapes, self.shapes.gaps, ints(after), until)
         found = Found.of_length(self.expected)
-        count = self.finding.due_windows(*fixed, found.arrays)
+        count = self.slicing.due_windows(*fixed, Windows(*found.arrays))
         if count > self.expected:
             found = Found.of_length(count)
-            self.finding.due_windows(*fixed, found.arrays)
+            self.slicing.due_windows(*fixed, Windows(*found.arrays))
         self.expected = max(64, count + count // 4)  # as many as now, and some more, will be found the next time
         rows = np.zeros(count if self.watched else 0, np.int64)
         found = found.cut(count, rows)
         if self.watched:
-            self.finding.count_rows(arena, found.arrays, len(self.shapes.kinds), rows)
+            self.slicing.count_rows(self.slices, Windows(*found.arrays), len(self.shapes.kinds), rows)
         return found
+
+    @property
+    def _shapes(self) -> TimeShapes:
+        return TimeShapes(*self.shapes.timed)
 
     def answer(self, found: Found) -> dict[str, Any]:
         """Return the raw results of windows by name."""
@@ -200,47 +210,60 @@ class SliceSet:
     def _write(self, found: Found, outputs: tuple[Array, ...]) -> None:
         """Write the answers of windows."""
         if self.merger == "lazy" or self.has_gaps:
-            self.module.fold_windows(self.arena, found.arrays, len(self.shapes.kinds), outputs)
+            shift = len(self.shapes.kinds)
+            self.folding.fold_windows(self.states, self.slices.skip, Windows(*found.arrays), shift, outputs)
         elif self.has_tree:
-            self.module.query_windows(self.arena, self.tree, self.blocks, found.arrays, outputs)
+            self.folding.query_windows(self.states, self.tree, self.blocks, Windows(*found.arrays), outputs)
         else:
             merge_slices(self.merger, self.binding, self.states, found, outputs)
 
     @property
     def has_gaps(self) -> bool:
         """Whether sessions skip slices in their midst, so that no tree can answer for them."""
-        return bool(len(self.shapes.gaps)) and bool(self.skip[: self.marks[TOP]].any())
+        return bool(len(self.shapes.gaps)) and bool(self.slices.skip[: self.marks[TOP]].any())
 
     def purge(self, chosen: Array, needed: int, watermark: int, lateness: int) -> None:
         """Let slices go that no window needs any more."""
-        store = (self.arena, self.blocks, self.marks, self.free)
-        self.module.purge(*store, chosen, needed, self.shapes.gap, self.shapes.gaps, watermark, lateness)
+        self._carry_out(
+            lambda: self.slicing.purge(
+                self.slices,
+                self.blocks,
+                self.script,
+                self.cursor,
+                chosen,
+                needed,
+                self.shapes.gap,
+                self.shapes.gaps,
+                Deadline(lateness, watermark),
+            ),
+            lambda: self.folding.merge_states(self.script, self.states),
+        )
 
     def held(self) -> Array:
         """Return the keys that have slices."""
-        return np.flatnonzero(self.size > 0)
+        return np.flatnonzero(self.blocks.size > 0)
 
     @property
     def oldest(self) -> int:
         """The least time at which a slice begins; the end of time where there is none."""
         keys = self.held()
-        return int(self.low[self.base[keys] + self.head[keys]].min(initial=END_OF_TIME))
+        return int(self.slices.low[self.blocks.base[keys] + self.blocks.head[keys]].min(initial=END_OF_TIME))
 
     def slots(self) -> tuple[Array, Array, Array]:
         """Return the keys that have slices, how many each has, and all slots in order."""
         keys = self.held()
-        sizes = self.size[keys]
-        begins = self.base[keys] + self.head[keys]
+        sizes = self.blocks.size[keys]
+        begins = self.blocks.base[keys] + self.blocks.head[keys]
         within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return keys, sizes, np.repeat(begins, sizes) + within
 
     def save(self) -> dict[str, Array]:
         """Return the slices, one key after the other."""
         keys, sizes, slots = self.slots()
-        arrays = {"keys": keys, "sizes": sizes, "low": self.low[slots], "high": self.high[slots]}
-        arrays |= {name: getattr(self, name)[slots] for name in self._further}
+        arrays = {"keys": keys, "sizes": sizes, "low": self.slices.low[slots], "high": self.slices.high[slots]}
+        arrays |= {name: getattr(self.slices, name)[slots] for name in self._further}
         if self.tagged:
-            arrays["tag"] = self.tag[slots]
+            arrays["tag"] = self.slices.tag[slots]
         return arrays | {"states": self.states[slots], "merges": self.marks[MERGES : MERGES + 1].copy()}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
@@ -248,14 +271,14 @@ class SliceSet:
         self.clear()
         keys, sizes = arrays["keys"], arrays["sizes"]
         self.know_keys(int(keys.max()) + 1 if len(keys) else 0)
-        self._make_room(lay_out(self.blocks, self.marks, keys, sizes))
+        self._make_room(lay_out(self.blocks, keys, sizes))
         self.marks[MERGES] = int(arrays["merges"][0])
         _, _, slots = self.slots()
-        self.low[slots], self.high[slots] = arrays["low"], arrays["high"]
+        self.slices.low[slots], self.slices.high[slots] = arrays["low"], arrays["high"]
         for name in self._further:
-            getattr(self, name)[slots] = arrays[name]
+            getattr(self.slices, name)[slots] = arrays[name]
         if self.tagged:
-            self.tag[slots] = arrays["tag"]
+            self.slices.tag[slots] = arrays["tag"]
         self.states[slots] = States(self.binding).revived(arrays["states"].copy())
 
     @property
@@ -276,7 +299,7 @@ class SliceSet:
     @property
     def bytes(self) -> int:
         """The memory of the blocks in use."""
-        return int(self.marks[USED]) * self.slice_bytes + 5 * 8 * len(self.base)
+        return int(self.marks[USED]) * self.slice_bytes + 5 * 8 * len(self.blocks.base)
 
     def check(self) -> None:
         """Raise `InvariantError` where slices contradict each other."""
@@ -284,7 +307,7 @@ class SliceSet:
         starts = np.cumsum(sizes) - sizes
         inner = np.ones(len(slots), np.bool_)
         inner[starts] = False
-        low, high = self.low[slots], self.high[slots]
+        low, high = self.slices.low[slots], self.slices.high[slots]
         require(int(self.marks[SLICES]) == len(slots), "the number of slices is not that of the slots in use")
         require(bool((low < high).all()), "a slice ends before it begins")
         require(bool((low[inner] >= low[np.flatnonzero(inner) - 1]).all()), "slices are out of order")
@@ -293,15 +316,15 @@ class SliceSet:
             require(bool((low[inner] >= before).all()), "slices overlap")
         if self.spaced:
             self._check_rows(slots, np.flatnonzero(inner))
-        require(bool((self.base[keys] >= 0).all()), "a key with slices has no block")
+        require(bool((self.blocks.base[keys] >= 0).all()), "a key with slices has no block")
 
     def _check_rows(self, slots: Array, inner: Array) -> None:
-        first, last, skip = self.first[slots], self.last[slots], self.skip[slots]
-        low, high = self.low[slots], self.high[slots]
+        first, last, skip = self.slices.first[slots], self.slices.last[slots], self.slices.skip[slots]
+        low, high = self.slices.low[slots], self.slices.high[slots]
         plain = skip == 0
         require(bool(((low <= first) & (first <= last))[plain].all()), "a slice has a row before its edge")
         require(bool((last < high)[plain].all()), "a slice has a row at its end or after")
-        require(bool((self.count[slots] > 0).all()), "a slice has no rows")
+        require(bool((self.slices.count[slots] > 0).all()), "a slice has no rows")
         require(bool((last[inner] >= last[inner - 1]).all()), "the last rows of slices do not ascend")
         both = inner[plain[inner] & plain[inner - 1] & (low[inner] == low[inner - 1])]
         require(bool((first[both] > last[both - 1] + self.shapes.gap).all()), "two slices should have been one")
@@ -311,15 +334,6 @@ def require(condition: bool, message: str) -> None:
     """Raise an `InvariantError` unless a condition holds."""
     if not condition:
         raise InvariantError(f"Slices: {message}")
-
-
-def longer(array: Array, length: int, fill: int | None = None) -> Array:
-    """Return a longer array; pages beyond what is copied stay untouched unless there is something to fill in."""
-    result = np.empty(length, np.int64)
-    result[: len(array)] = array
-    if fill is not None:
-        result[len(array) :] = fill
-    return result
 
 
 def more_states(binding: Binding, states: Array, slots: int) -> Array:

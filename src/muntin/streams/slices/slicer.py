@@ -4,17 +4,66 @@ Slices lie between edges, where some window by time begins or ends. Edges are th
 between two of them is found once and used until a row leaves it: that is the cached next edge. Where there are
 sessions, rows further apart than the smallest gap are in different slices too, so that a slice never has to be split:
 a row can only bring slices closer together.
+
+States are folded by `fold_rows`, the one kernel here that is made for each set of aggregations, after a script that the
+others write.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from muntin.kernels.vocabulary import Columns, Ints, combine, index, inlined, kernel, lift, load, store
-from muntin.streams.blocks import has_room, joined, opened
+from muntin.kernels.vocabulary import Columns, Ints, Slots, combine, index, inlined, kernel, lift, load, store
+from muntin.streams.blocks import NAMED, Blocks, Slices, has_room, join_next, open_slot
+from muntin.streams.script import (
+    ACTION,
+    DONE,
+    FIRST,
+    FOLD,
+    LAST,
+    NO_ROOM,
+    OPEN,
+    PREPEND,
+    ROWS_AT_ONCE,
+    SLOT,
+    STOPPED,
+    Script,
+    add_step,
+    change_states,
+    is_full,
+    merge_states,
+)
 
-LOW, HIGH, ROW = 0, 1, 2
+LOW, HIGH, ROW = range(3)
 """What is where in the cursor: the interval between edges at hand, and the next row."""
+AT_ONCE = 64
+"""How many rows are compared together, where a run is long."""
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+"""The bounds of time."""
+
+
+class Rows(NamedTuple):
+    """Rows that go into slices, as they come."""
+
+    keys: Ints
+    times: Ints
+    tags: Ints
+    """Where the tag of each row's slice is written; empty where slices have none."""
+    fresh: Ints
+    """Tags for new slices."""
+
+
+class Edges(NamedTuple):
+    """The edges of all windows by time: progressions, and the intervals between those that are known one by one."""
+
+    steps: Ints
+    phases: Ints
+    coming: Ints
+    """The last edge that was found, of each progression."""
+    lows: Ints
+    highs: Ints
+    bounds: Ints
+    """Where the intervals of each definition begin and end."""
 
 
 @kernel
@@ -46,164 +95,211 @@ def position(times: Ints, begin: int, end: int, time: int) -> int:
 
 
 @kernel
-def find_interval(time: int, edges: Any, cursor: Ints) -> None:
+def find_interval(time: int, edges: Edges, cursor: Ints) -> None:
     """Find the edges around a time. Those of each progression are remembered: most are still the ones before."""
-    steps, phases, coming, lows, highs, bounds = edges
-    low = -(1 << 62) * 2
-    high = (1 << 62) - 1 + (1 << 62)
-    for p in range(len(steps)):
-        edge = coming[p]
-        if edge <= time or edge - steps[p] > time:
-            edge = time - (time - phases[p]) % steps[p] + steps[p]
-            coming[p] = edge
+    low = LEAST
+    high = MOST
+    for p in range(len(edges.steps)):
+        step = edges.steps[p]
+        edge = edges.coming[p]
+        if edge <= time or edge - step > time:
+            edge = time - (time - edges.phases[p]) % step + step
+            edges.coming[p] = edge
         high = min(high, edge)
-        low = max(low, edge - steps[p])
-    for d in range(len(bounds) - 1):  # a user's own: the interval is known
-        at = position(lows, bounds[d], bounds[d + 1], time) - 1
-        high = min(high, highs[at])
-        low = max(low, lows[at])
-    cursor[0] = low
-    cursor[1] = high
+        low = max(low, edge - step)
+    for d in range(len(edges.bounds) - 1):  # a user's own: the interval is known
+        at = position(edges.lows, edges.bounds[d], edges.bounds[d + 1], time) - 1
+        high = min(high, edges.highs[at])
+        low = max(low, edges.lows[at])
+    cursor[LOW] = low
+    cursor[HIGH] = high
 
 
 @inlined
-def holds(arena: Any, slot: int, time: int, gap: int, skip: int) -> bool:
+def holds(slices: Slices, slot: int, time: int, gap: int, skip: int) -> bool:
     """Say whether a slice takes a row of this time: between its edges, and with sessions close to its rows."""
-    low, high, first, last, _, skips, _, _, _ = arena
-    if time < low[index(slot)] or time >= high[index(slot)]:
+    if time < slices.low[index(slot)] or time >= slices.high[index(slot)]:
         return False
     if gap < 0:
         return True
-    near = first[index(slot)] - gap <= time and time <= last[index(slot)] + gap
-    return near and skips[index(slot)] == 0 and skip == 0
+    near = slices.first[index(slot)] - gap <= time and time <= slices.last[index(slot)] + gap
+    return bool(near and slices.skip[index(slot)] == 0 and skip == 0)
 
 
 @inlined
-def widen(arena: Any, slot: int, time: int) -> None:
-    """Note that a slice has one more row."""
-    _, _, first, last, count, _, _, _, _ = arena
-    if len(count) > 0:
-        count[index(slot)] += 1
-    if len(first) > 0:
-        first[index(slot)] = min(first[index(slot)], time)
-        last[index(slot)] = max(last[index(slot)], time)
+def add_row(rows: Rows, row: int, slices: Slices, blocks: Blocks, script: Script, action: int, slot: int) -> None:
+    """Put a row into a slice that is there, before its rows or after them."""
+    key = rows.keys[row]
+    time = rows.times[row]
+    blocks.stale[key] = min(blocks.stale[key], slot - blocks.base[key])
+    if len(slices.count) > 0:
+        slices.count[index(slot)] += 1
+    if len(slices.first) > 0:
+        slices.first[index(slot)] = min(slices.first[index(slot)], time)
+        slices.last[index(slot)] = max(slices.last[index(slot)], time)
+    if len(rows.tags) > 0:
+        rows.tags[row] = slices.tag[slot]
+    add_step(script, action, slot, row, row + 1)
 
 
-@inlined  # as what it calls: handing these arrays over takes longer than placing a row
+@kernel
+def open_slice(
+    rows: Rows, row: int, slices: Slices, blocks: Blocks, script: Script, cursor: Ints, skip: int, at: int
+) -> None:
+    """Make a row a slice by itself, between the edges at hand: the at-th of its key."""
+    time = rows.times[row]
+    slot = open_slot(slices, blocks, script, rows.keys[row], at)
+    slices.low[slot] = cursor[LOW]
+    slices.high[slot] = cursor[HIGH]
+    if len(slices.count) > 0:
+        slices.count[slot] = 1
+    if len(slices.skip) > 0:
+        slices.first[slot] = time
+        # Rows that a session refused may lie between others: `last` must ascend all the same, to be searched.
+        slices.last[slot] = max(time, slices.last[slot - 1]) if skip != 0 and at > 0 else time
+        slices.skip[slot] = skip
+    if len(rows.tags) > 0:
+        slices.tag[slot] = rows.fresh[blocks.marks[NAMED]]
+        rows.tags[row] = slices.tag[slot]
+        blocks.marks[NAMED] += 1
+    add_step(script, OPEN, slot, row, row + 1)
+
+
+@inlined  # handing these arrays over takes longer than placing a row
 def place_row(
-    rows: Any,
-    columns: Columns,
+    rows: Rows,
     row: int,
-    arena: Any,
-    blocks: Any,
-    marks: Ints,
-    free: Ints,
-    edges: Any,
+    slices: Slices,
+    blocks: Blocks,
+    script: Script,
+    edges: Edges,
     cursor: Ints,
     gap: int,
     skip: int,
 ) -> bool:
     """Put a row that is not for the newest slice where it belongs; say whether there was memory for it."""
-    keys, times, tags, fresh = rows
-    base, _, head, size, stale = blocks
-    low, high, first, last, count, skips, tag, _, states = arena
-    key = keys[row]
-    time = times[row]
-    if not has_room(arena, blocks, marks, free, key):
+    key = rows.keys[row]
+    time = rows.times[row]
+    if not has_room(slices, blocks, script, key):
         return False
-    begin = base[key] + head[key]
+    begin = blocks.base[key] + blocks.head[key]
+    end = begin + blocks.size[key]
     # The first slice that begins after the row: with sessions by its rows, since several may lie between two edges.
-    after = position(first if gap >= 0 else low, begin, begin + size[key], time)
-    right = after < begin + size[key] and holds(arena, after, time, gap, skip)
-    if after > begin and holds(arena, after - 1, time, gap, skip):
-        slot = after - 1
-        stale[key] = min(stale[key], slot - base[key])
-        store(states, slot, combine(load(states, slot), lift(columns, times, row)))
-        widen(arena, slot, time)
-        if len(tags) > 0:
-            tags[row] = tag[slot]
-        if right:
-            joined(arena, blocks, marks, key, slot - begin)
+    after = position(slices.first if gap >= 0 else slices.low, begin, end, time)
+    right = after < end and holds(slices, after, time, gap, skip)
+    left = after > begin and holds(slices, after - 1, time, gap, skip)
+    if left or right:
+        add_row(rows, row, slices, blocks, script, FOLD if left else PREPEND, after - 1 if left else after)
+        if left and right:
+            join_next(slices, blocks, script, key, after - 1 - begin)
         return True
-    if right:
-        stale[key] = min(stale[key], after - base[key])
-        store(states, after, combine(lift(columns, times, row), load(states, after)))
-        widen(arena, after, time)
-        if len(tags) > 0:
-            tags[row] = tag[after]
-        return True
-    if time < cursor[0] or time >= cursor[1]:
+    if time < cursor[LOW] or time >= cursor[HIGH]:
         find_interval(time, edges, cursor)
-    slot = opened(arena, blocks, marks, key, after - begin)
-    low[slot] = cursor[0]
-    high[slot] = cursor[1]
-    if len(count) > 0:
-        count[slot] = 1
-    if len(skips) > 0:
-        first[slot] = time
-        # Rows that a session refused may lie between others: `last` must ascend all the same, to be searched.
-        last[slot] = max(time, last[slot - 1]) if skip != 0 and slot > begin else time
-        skips[slot] = skip
-    if len(tags) > 0:
-        tag[slot] = fresh[marks[5]]
-        tags[row] = tag[slot]
-        marks[5] += 1
-    store(states, slot, lift(columns, times, row))
+    open_slice(rows, row, slices, blocks, script, cursor, skip, after - begin)
     return True
+
+
+@inlined
+def all_within(rows: Rows, row: int, key: int, least: int, most: int) -> bool:
+    """Say whether the next few rows are all of this key, and of times in [least, most). No branch: it vectorises."""
+    outside = 0
+    for i in range(row, row + AT_ONCE):
+        time = rows.times[index(i)]
+        outside += int(rows.keys[index(i)] != key) + int(time < least) + int(time >= most)
+    return outside == 0
+
+
+@inlined
+def run_end(rows: Rows, row: int, stop: int, least: int, most: int) -> int:
+    """Return the first row that is of another key than this one, or of a time outside [least, most)."""
+    key = rows.keys[index(row)]
+    row += 1
+    while row < stop and rows.keys[index(row)] == key and least <= rows.times[index(row)] < most:
+        row += 1
+        if row & (AT_ONCE - 1) == 0:
+            while row + AT_ONCE <= stop and all_within(rows, row, key, least, most):
+                row += AT_ONCE
+    return row
+
+
+@inlined
+def session_run_end(rows: Rows, row: int, stop: int, slices: Slices, slot: int, gap: int) -> int:
+    """Return the first row that the newest slice of this row's key does not take; widen the slice by those before."""
+    key = rows.keys[index(row)]
+    least = slices.first[index(slot)]
+    most = slices.high[index(slot)]
+    youngest = slices.last[index(slot)]
+    while row < stop and rows.keys[index(row)] == key:
+        time = rows.times[index(row)]
+        if time < least or time >= most or time > youngest + gap:
+            break
+        youngest = max(youngest, time)
+        row += 1
+    slices.last[index(slot)] = youngest
+    return row
 
 
 @kernel
-def take_rows(
-    rows: Any, columns: Columns, arena: Any, blocks: Any, marks: Ints, free: Ints, edges: Any, cursor: Ints, gap: int
-) -> bool:
-    """Put rows into slices, from the cursor's row on; say whether there was memory for all of them."""
-    keys, times, tags, _ = rows
-    base, _, head, size, stale = blocks
-    low, high, first, last, count, _, tag, _, states = arena
-    row = cursor[2]
-    stop = len(times)
-    while row < stop:
-        key = keys[index(row)]
-        slot = base[index(key)] + head[index(key)] + size[index(key)] - 1
+def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges: Edges, cursor: Ints, gap: int) -> int:
+    """Put rows into slices, from the cursor's row on; return why it stopped."""
+    row = cursor[ROW]
+    stop = min(len(rows.times), row + ROWS_AT_ONCE)
+    while row < stop and not is_full(script):
+        key = rows.keys[index(row)]
+        time = rows.times[index(row)]
+        slot = blocks.base[index(key)] + blocks.head[index(key)] + blocks.size[index(key)] - 1
         # A row before the newest slice's first one may also be close to the slice before: that is for `place_row`.
-        newest = size[index(key)] > 0 and holds(arena, slot, times[index(row)], gap, 0)
+        newest = blocks.size[index(key)] > 0 and holds(slices, slot, time, gap, 0)
         if newest and gap >= 0:
-            newest = times[index(row)] >= first[index(slot)]
+            newest = time >= slices.first[index(slot)]
         if not newest:
-            if not place_row(rows, columns, row, arena, blocks, marks, free, edges, cursor, gap, 0):
-                cursor[2] = row
-                return False
+            if not place_row(rows, row, slices, blocks, script, edges, cursor, gap, 0):
+                cursor[ROW] = row
+                return NO_ROOM
             row += 1
             continue
-        # The newest slice takes it. So it does most of those after it: their state stays in registers.
+        # The newest slice takes it. So it does most of those after it: they are one step.
         begin = row
-        least = low[index(slot)]
-        most = high[index(slot)]
-        state = load(states, slot)
         if gap < 0:
-            while row < stop and keys[index(row)] == key and times[index(row)] >= least and times[index(row)] < most:
-                state = combine(state, lift(columns, times, row))
-                row += 1
-            if len(count) > 0:
-                count[index(slot)] += row - begin
+            row = run_end(rows, row, stop, slices.low[index(slot)], slices.high[index(slot)])
         else:
-            least = first[index(slot)]
-            youngest = last[index(slot)]
-            while row < stop and keys[index(row)] == key:
-                time = times[index(row)]
-                if time < least or time >= most or time > youngest + gap:
-                    break
+            row = session_run_end(rows, row, stop, slices, slot, gap)
+        if len(slices.count) > 0:
+            slices.count[index(slot)] += row - begin
+        if len(rows.tags) > 0:
+            rows.tags[begin:row] = slices.tag[index(slot)]
+        add_step(script, FOLD, slot, begin, row)
+        blocks.stale[index(key)] = min(blocks.stale[index(key)], slot - blocks.base[index(key)])
+    cursor[ROW] = row
+    return DONE if row == len(rows.times) else STOPPED
+
+
+PLACING = (position, find_interval, holds, add_row, open_slice, place_row)
+SLICER = (all_within, run_end, session_run_end, take_rows)
+
+
+@kernel
+def fold_rows(script: Script, columns: Columns, times: Ints, states: Slots) -> None:
+    """Carry a script out: fold rows into states, and join and move states; leave the script empty."""
+    steps = script.steps
+    for at in range(script.length[0]):
+        action = steps[index(at), ACTION]
+        slot = steps[index(at), SLOT]
+        first = steps[index(at), FIRST]
+        last = steps[index(at), LAST]
+        if action == FOLD:
+            state = load(states, slot)
+            for row in range(first, last):
                 state = combine(state, lift(columns, times, row))
-                youngest = max(youngest, time)
-                row += 1
-            last[index(slot)] = youngest
-            count[index(slot)] += row - begin
-        if len(tags) > 0:
-            tags[begin:row] = tag[index(slot)]
-        store(states, slot, state)
-        stale[index(key)] = min(stale[index(key)], slot - base[index(key)])
-    cursor[2] = row
-    return True
+            store(states, slot, state)
+        elif action == OPEN:
+            store(states, slot, lift(columns, times, first))
+        elif action == PREPEND:
+            store(states, slot, combine(lift(columns, times, first), load(states, slot)))
+        else:
+            change_states(states, action, slot, first, last)
+    script.length[0] = 0
 
 
-SLICER = (order_by_key, position, find_interval, holds, widen, place_row, take_rows)
+FOLDING = (change_states, merge_states, fold_rows)
+"""What is made for each set of aggregations."""

@@ -311,7 +311,7 @@ class Slices(Replayed):
         lead = self.sets[0]
         since = BEFORE_TIME
         if not self.shapes.cuts_for(Shapes.of({window_id: definition})):
-            since = int(lead.high[lead.slots()[2]].max(initial=BEFORE_TIME))
+            since = int(lead.slices.high[lead.slots()[2]].max(initial=BEFORE_TIME))
         self._reshape(plan, since)
         return max(since, self._complete_from)
 

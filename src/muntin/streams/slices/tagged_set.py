@@ -55,16 +55,20 @@ class TaggedSet(SliceSet):
 
     def purge(self, chosen: Array, needed: int, watermark: int, lateness: int) -> None:
         """Let slices go that no window needs any more, and what is kept of them."""
-        self.joins = np.zeros(2 * int(self.marks[SLICES]), np.int64)
+        self._note_joins(int(self.marks[SLICES]))
         super().purge(chosen, needed, watermark, lateness)
         self._follow(by_rows=False)
 
     def _prepare(self, rows: int) -> None:
         """Be ready to name as many slices as there are rows, and to note as many joins."""
-        self.joins = np.zeros(2 * rows, np.int64)
+        self._note_joins(rows)
         self.tags = np.zeros(rows, np.int64)
         more = max(0, rows - len(self.unused))
         self.fresh = np.concatenate((ints(self.unused[:rows]), np.arange(self.named, self.named + more)))
+
+    def _note_joins(self, most: int) -> None:
+        """Be ready to note as many joins."""
+        self.slices = self.slices._replace(joins=np.zeros(2 * most, np.int64))
 
     def _added(self, batch: Batch) -> None:
         used = int(self.marks[NAMED])
@@ -76,7 +80,7 @@ class TaggedSet(SliceSet):
 
     def _follow(self, *, by_rows: bool) -> None:
         """Follow the slices that became one, and forget those that are gone."""
-        into, from_ = self.joins[: self.marks[JOINS]].reshape(-1, 2).T
+        into, from_ = self.slices.joins[: self.marks[JOINS]].reshape(-1, 2).T
         self.marks[JOINS] = 0
         if len(from_):
             moved = into >= 0
@@ -90,7 +94,7 @@ class TaggedSet(SliceSet):
         Third is by how much each window's slots differ from their places among these.
         """
         keys, window = np.unique(found.keys, return_inverse=True)
-        begin, end = np.full(len(keys), len(self.tag)), np.zeros(len(keys), np.int64)
+        begin, end = np.full(len(keys), len(self.slices.tag)), np.zeros(len(keys), np.int64)
         np.minimum.at(begin, window, found.first)
         np.maximum.at(end, window, found.last)
         sizes = end - begin
@@ -104,7 +108,7 @@ class TaggedSet(SliceSet):
             tags, last = self._tags_of(found)  # sessions skip slices in their midst: each window has tags of its own
             return last - np.diff(last, prepend=0), last, tags
         slots, _, shift = self._stretches(found)
-        return found.first + shift, found.last + shift, self.tag[slots]
+        return found.first + shift, found.last + shift, self.slices.tag[slots]
 
     def _tags_of(self, found: Found) -> tuple[Array, Array]:
         """Return the tags of each window, without the slices that a session skips, and where those of each end."""
@@ -113,7 +117,7 @@ class TaggedSet(SliceSet):
         pieces = []
         for bit, first, last in zip(bits, found.first, found.last, strict=True):
             slots = np.arange(first, last)
-            pieces.append(self.tag[slots[self.skip[slots] & bit == 0]])
+            pieces.append(self.slices.tag[slots[self.slices.skip[slots] & bit == 0]])
         return np.concatenate([*pieces, ints([])]), np.cumsum(ints(len(piece) for piece in pieces))
 
     def save(self) -> dict[str, Array]:

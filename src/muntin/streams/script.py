@@ -1,0 +1,97 @@
+"""What is to be done to states, written down: kernels that see no state write it, and a small one carries it out.
+
+Which slice a row belongs to, and where slices are in memory, does not depend on what is aggregated. So the kernels that
+find this out are compiled once for all queries. They write actions into a script, a stretch of rows at a time so that
+rows and script stay in the cache of the processor; the kernel that carries them out loads, combines and stores states,
+and is all that is made for each set of aggregations.
+
+    action     slot           first                 last
+    FOLD       of a slice     the first row         the row after the last: all are combined after the state
+    OPEN       of a slice     the first row         the same, from no state
+    PREPEND    of a slice     a row, which is combined before the state
+    JOIN       of the result  the slot of the older state, and that of the newer one
+    MOVE       the first one  the first slot to move from, and how many
+    REFOLD     of a slice     the slots of its rows: a state is made from theirs
+    EXCHANGE   of a slice     the same, where some of the rows have left it and others came
+
+The last two are for slices in row numbers, whose rows have states by themselves. There, FOLD and OPEN read states of
+rows; and where rows come, OPEN lifts rows into slots of their own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from muntin.kernels.vocabulary import Ints, Slots, combine, index, inlined, kernel, load, store
+
+FOLD, OPEN, PREPEND, JOIN, MOVE, REFOLD, EXCHANGE = range(7)
+ACTION, SLOT, FIRST, LAST = range(4)
+"""The columns of a step."""
+SHIFT, BEGIN, BEFORE, AFTER, STOP, LEAVING = range(4, 10)
+"""Further columns, of an exchange: see `row_slices.folding`."""
+DONE, STOPPED, NO_ROOM, SHORT = range(4)
+"""Why a kernel returned: all is written; the script is full or has enough rows; there is no slot for a row or a slice;
+the script is too short for what must be written at once."""
+ROWS_AT_ONCE = 1 << 17
+"""After how many rows a script is carried out."""
+MOST_STEPS = 4
+"""How many steps a row can take: to move a block and to open a slot in it, or to close one, and its own."""
+CAPACITY = 1 << 14
+
+
+class Script(NamedTuple):
+    """Actions in their order. Where rows are by themselves a step is a row; else a run of them."""
+
+    steps: Ints
+    """A line for each step, of four numbers or more."""
+    length: Ints
+    """A single number: how many steps there are."""
+
+    @classmethod
+    def empty(cls, capacity: int = CAPACITY, columns: int = LAST + 1) -> Script:
+        """Return a script without steps, with room for some."""
+        return cls(np.empty((capacity, columns), np.int64), np.zeros(1, np.int64))
+
+
+@inlined
+def add_step(script: Script, action: int, slot: int, first: int, last: int) -> None:
+    """Append a step, for which there is room."""
+    at = index(script.length[0])
+    script.steps[at, ACTION] = action
+    script.steps[at, SLOT] = slot
+    script.steps[at, FIRST] = first
+    script.steps[at, LAST] = last
+    script.length[0] += 1
+
+
+@inlined
+def is_full(script: Script) -> bool:
+    """Say whether there may be no room for the steps of one row more."""
+    return bool(script.length[0] + MOST_STEPS > len(script.steps))
+
+
+@kernel
+def change_states(states: Slots, action: int, slot: int, first: int, last: int) -> None:
+    """Carry out a step for which no row is read."""
+    if action == JOIN:
+        store(states, slot, combine(load(states, first), load(states, last)))
+    elif slot < first:
+        for i in range(last):
+            store(states, slot + i, load(states, first + i))
+    else:
+        for i in range(last - 1, -1, -1):
+            store(states, slot + i, load(states, first + i))
+
+
+@kernel
+def merge_states(script: Script, states: Slots) -> None:
+    """Carry out a script that only joins and moves states; leave it empty."""
+    steps = script.steps
+    for at in range(script.length[0]):
+        change_states(states, steps[at, ACTION], steps[at, SLOT], steps[at, FIRST], steps[at, LAST])
+    script.length[0] = 0
+
+
+SCRIPT = (add_step, is_full)

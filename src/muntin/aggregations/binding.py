@@ -1,4 +1,4 @@
-"""Binding: several aggregations fused into one product state, with the types of their columns settled.
+"""Binding: several aggregations fused into one product state, with the types of their columns resolved.
 
 From here on there is one state, one `lift`, one `combine`: a kernel cannot tell how many aggregations it runs.
 """
@@ -65,7 +65,7 @@ class SlideRule:
 
 @dataclass(frozen=True)
 class Binding:
-    """Aggregations with settled types: what a kernel is generated for."""
+    """Aggregations with resolved types: what a kernel is generated for."""
 
     names: tuple[str, ...]
     aggregations: tuple[Aggregation, ...]
@@ -167,7 +167,7 @@ class Binding:
         return hashlib.sha256(f"{prints}{self.names}{columns}".encode()).hexdigest()
 
     def slots(self, count: int) -> Array:
-        """Return room for so many states."""
+        """Return room for `count` states."""
         return np.zeros(count, self.dtype) if self.fixed else np.full(count, None, OBJECT)
 
     def outputs(self, rows: int) -> tuple[Array, ...]:
@@ -313,7 +313,7 @@ def _bind(
 
 
 class _PartBuilder:
-    """Settles the types of one aggregation."""
+    """Resolves the types of one aggregation."""
 
     def __init__(
         self, aggregation: Aggregation, kinds: tuple[ColumnType, ...], time: ColumnType, has_nan: bool
@@ -451,7 +451,7 @@ def _difference(kind: ColumnType) -> ColumnType:
 
 @dataclass(frozen=True)
 class PlainAlgebra:
-    """The uncompiled functions of one aggregation over columns of settled types."""
+    """The uncompiled functions of one aggregation over columns of resolved types."""
 
     lift: Callable[..., Any]
     combine: Callable[[Any, Any], Any]

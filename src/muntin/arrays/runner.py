@@ -53,7 +53,7 @@ def windows_of_rows(
         _rows=lambda: (first, last),
         _times=times,
     )
-    return Run(columns, len(times), span, "auto", 1).all(aggregations)
+    return ArrayRun(columns, len(times), span, "auto", 1).all(aggregations)
 
 
 def _overlap(first: Array, last: Array) -> int:
@@ -68,7 +68,7 @@ def _overlap(first: Array, last: Array) -> int:
 
 
 @dataclass(frozen=True)
-class Run:
+class ArrayRun:
     """Rows, windows over them, and how to run these."""
 
     columns: Mapping[str, Column]

@@ -9,7 +9,7 @@ from typing import Any
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.table import TABLE
 from muntin.arrays.containers import container_of
-from muntin.arrays.runner import Run
+from muntin.arrays.runner import ArrayRun
 from muntin.arrays.spans import spans_by_rows, spans_by_time
 from muntin.columns import Column, read_column, row_count, select
 from muntin.errors import InvalidArgumentError
@@ -99,7 +99,7 @@ def _planned(
     aggregator: str,
     threads: int,
     offset: Any,
-) -> tuple[Run, dict[str, Aggregation], Any]:
+) -> tuple[ArrayRun, dict[str, Aggregation], Any]:
     """Check the arguments of a call, and find its windows."""
     aggregations = dict(aggregation) if isinstance(aggregation, Mapping) else {_ONE: aggregation}
     _validate(aggregations, aggregator, threads)
@@ -116,7 +116,7 @@ def _planned(
         if times is None
         else spans_by_time(_time_column(times, rows), range, slide, offset, partial)
     )
-    return Run(columns, rows, span, _snake_case(aggregator), threads), aggregations, values
+    return ArrayRun(columns, rows, span, _snake_case(aggregator), threads), aggregations, values
 
 
 def _validate(aggregations: Mapping[str, Aggregation], aggregator: str, threads: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregators.choose import Chosen, choose
-from muntin.arrays.runner import Run
+from muntin.arrays.runner import ArrayRun
 from muntin.arrays.spans import Span
 from muntin.columns import Column
 from muntin.durations import in_unit_of
@@ -216,7 +216,7 @@ def _run_by(alone: Plan, window: Window) -> Iterator[Chosen]:
     found: dict[tuple[str, ...], dict[str, Chosen]] = {}
     for each in _STEPS if density.step is None else (density.step,):
         span = Span(_MANY // each, density.longest, density.overlap, trailing=False, time_type=alone.time_type)
-        for facts in Run(columns, _MANY // each * each, span, "auto", 1).facts(alone.aggregates):
+        for facts in ArrayRun(columns, _MANY // each * each, span, "auto", 1).facts(alone.aggregates):
             (entry, rule), names = choose(facts), facts.binding.names
             chosen = Chosen(names, entry.name, rule.why, _STEPS.get(each, ""))
             found.setdefault(names, {}).setdefault(entry.name, chosen)

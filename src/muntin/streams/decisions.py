@@ -94,7 +94,7 @@ KEPT = (
     Leaf(
         ROWS,
         "out of order, not commutative",
-        "a row before the last one of its slice has its place in the midst: the slice is folded anew",
+        "a row before the last one of its slice has its place in the midst: the slice is folded again",
         lambda f: not f.commutative,
     ),
     Leaf(
@@ -167,13 +167,13 @@ REMOVALS = (
     Leaf(
         SKIP,
         "by rows, selective",
-        "most rows are not the one that the state stands for: nothing changes when they leave; else it is folded anew",
+        "most rows are not the one that the state stands for: nothing changes when they leave; else it is folded again",
         lambda f: f.selective,
     ),
     Leaf(
         RECOMPUTE,
         "by rows, not invertible",
-        "nothing takes a row out of a state: the slice is folded anew",
+        "nothing takes a row out of a state: the slice is folded again",
         lambda _: True,
     ),
 )
@@ -202,8 +202,8 @@ whose edges do not depend on it)
         how = {
             NEVER: "never",
             INVERT: "by invert",
-            SKIP: "by folding anew, if they count",
-            RECOMPUTE: "by folding anew",
+            SKIP: "by folding again, if they count",
+            RECOMPUTE: "by folding again",
         }
         lines = (
             ("kept besides states", self.kept.answer, self.kept),

@@ -80,11 +80,11 @@ class EmittedWindows:
         stays: Array | None = None,
         places: Array | None = None,
     ) -> Changes:
-        """Compare the ledger with the windows there are now; return what to emit and what to retract. O(n log n).
+        """Return what to emit and what to retract, by comparing the ledger with the windows there are. O(n log n).
 
-        `may_emit` tells which windows of now may be emitted, if they have changed: all unless given. `stays` tells
-        which windows of the ledger are not to be retracted: those that are among the windows of now, unless given.
-        `places` is what `places_of(now)` returns, where that is known.
+        `may_emit` marks the windows in `now` that may be emitted, if they have changed: all unless given. `stays` marks
+        the windows of the ledger that must not be retracted: those that are in `now`, unless given. `places` is what
+        `places_of(now)` returns, where the caller has it.
         """
         places = self.places_of(now) if places is None else places
         known = np.flatnonzero(places >= 0)

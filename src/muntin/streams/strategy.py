@@ -63,8 +63,8 @@ class Strategy(ABC):
     def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
         """Return the windows that are due at this watermark, or have changed since they were emitted.
 
-        What no window needs any more is let go. `horizon` is the greatest time that the stream has seen or was told
-        of: windows without rows are emitted up to it. With `early` windows are emitted that are not due yet.
+        What no window needs any more is evicted. `horizon` is the greatest time known, from rows or from a watermark:
+        windows without rows are emitted up to it. With `early` windows are emitted that are not due yet.
         """
 
     @abstractmethod

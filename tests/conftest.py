@@ -20,6 +20,8 @@ PLAIN = {HERE / name for name in ("queries", "cli", "spark")}
 compiled by itself."""
 OUTSIDE = {"redis", "session", "spark"}
 """Fixtures that start a server or Spark."""
+LONG = {HERE / "spark" / name for name in ("test_recovery.py", "test_cluster.py")}
+"""Tests that take a minute: begun first, so that at the end no process waits for another."""
 
 if QUICK:
     os.environ["MUNTIN_UNCOMPILED"] = "1"  # read when muntin is imported
@@ -35,12 +37,16 @@ settings.register_profile(
 settings.load_profile("muntin")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what starts a server or Spark, or is about compiled code."""
+    """Mark as slow what starts a server or Spark, or is about compiled code; let one process have the Spark session."""
     for item in items:
         outside = OUTSIDE.intersection(getattr(item, "fixturenames", ()))
         if outside or item.path.parent == HERE / "spark" or item.get_closest_marker("compiled"):
             item.add_marker("slow")
+        if "spark" in outside:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=lambda item: item.path not in LONG)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -54,13 +54,19 @@ class Driver:
         self.now = 0
 
     def step(self, name: str, *arguments: Any) -> None:
+        answer = self.take(name, *arguments)
+        assert same(answer, recompute(self.aggregation, self.rows))
+
+    def take(self, name: str, *arguments: Any) -> Any:
+        """Take a step, check the window but for its answer, and return that."""
         getattr(self, name)(*arguments)
         assert len(self.window) == len(self.rows)
         assert self.window.oldest == (self.rows[0][0] if self.rows else None)
         assert self.window.youngest == (self.rows[-1][0] if self.rows else None)
-        assert same(self.window.query(), recompute(self.aggregation, self.rows))
+        answer = self.window.query()
         if self.check:
             self.window.check()
+        return answer
 
     def insert(self, pause: int, value: Any) -> None:
         self.now += pause
@@ -199,9 +205,10 @@ def test_aggregators_agree(case: Case) -> None:
     def run(sequence: list[tuple[Any, ...]]) -> None:
         drivers = [Driver(kind, case.aggregation, False, compiled=False) for kind in IN_ORDER if works(kind, case)]
         for step in sequence:
-            for driver in drivers:
-                driver.step(*step)
-            answers = [driver.window.query() for driver in drivers]
+            answers = [driver.take(*step) for driver in drivers]
+            expected = recompute(case.aggregation, drivers[0].rows)
+            assert all(driver.rows == drivers[0].rows for driver in drivers)
+            assert all(same(answer, expected) for answer in answers)
             assert all(same(answer, answers[0]) for answer in answers)
 
     run()

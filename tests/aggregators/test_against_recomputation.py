@@ -161,10 +161,19 @@ def test_fiba_plain(case: Case) -> None:
     run()
 
 
-NAMES = [f"{kind.__name__}-{case}" for kind, case in PAIRS]
+def is_sampled(kind: type, case: Case) -> bool:
+    """Compiling is slow: each aggregation is compiled for one aggregator, and each aggregator for some aggregations."""
+    sample = ("arg_max", "bloom", "concat", "count", "max", "sum")
+    return kind is aggregators.TwoStacks or case.name in (("bloom", "max") if kind in TREES else sample)
 
 
-@pytest.mark.parametrize(("kind", "case"), PAIRS, ids=NAMES)
+def named(kind: type, case: Case) -> Any:
+    """A pair to test, slow unless it is one of the sample."""
+    marks = () if is_sampled(kind, case) and case.name != "moment_sketch" else pytest.mark.slow
+    return pytest.param(kind, case, id=f"{kind.__name__}-{case}", marks=marks)
+
+
+@pytest.mark.parametrize(("kind", "case"), [named(*pair) for pair in PAIRS])
 def test_plain(kind: type, case: Case) -> None:
     @given(steps(case.nullable))
     @settings(RELAXED, max_examples=examples(8 if kind in TREES else 25))
@@ -176,16 +185,11 @@ def test_plain(kind: type, case: Case) -> None:
     run()
 
 
-def is_sampled(kind: type, case: Case) -> bool:
-    """Compiling is slow: each aggregation is compiled for one aggregator, and each aggregator for some aggregations."""
-    sample = ("arg_max", "bloom", "concat", "count", "max", "sum")
-    return kind is aggregators.TwoStacks or case.name in (("bloom", "max") if kind in TREES else sample)
-
-
 SAMPLED = [pair for pair in PAIRS if is_sampled(*pair)]
 
 
 @pytest.mark.parametrize(("kind", "case"), SAMPLED, ids=[f"{kind.__name__}-{case}" for kind, case in SAMPLED])
+@pytest.mark.slow
 def test_compiled(kind: type, case: Case) -> None:
     @given(steps(case.nullable))
     @settings(RELAXED, max_examples=examples(15))

@@ -33,6 +33,7 @@ def test_the_same_readings_each_time_out_of_order_with_gaps(tmp_path, monkeypatc
     assert sorted(first["plug"].unique().to_pylist()) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_the_whole_way_in_this_process(small, tmp_path, muntin):
     with uncompiled():
         result = muntin("demo", "--folder", tmp_path / "demo", "--days", 2, "--engine", "local", "--json")

@@ -11,6 +11,16 @@ from typing import Any
 
 from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
+    COUNT,
+    FRONT,
+    HEIGHT,
+    LEFT,
+    LINKS,
+    MARKS,
+    ON_LEFT,
+    PATH,
+    RIGHT,
+    ROOT,
     count_of,
     crown,
     entries_before,
@@ -29,22 +39,25 @@ from muntin.aggregators.fiba.nodes import (
     span,
     spine_of,
 )
-from muntin.aggregators.fiba.single import mend_front, pop_front, settle
+from muntin.aggregators.fiba.single import mend_front, pop_front, refresh_or_note
 from muntin.kernels.vocabulary import index, kernel
+
+NODE, PLACE, NEIGHBOUR, ANCESTOR = PATH, PATH + 1, PATH + 2, PATH + 3
+"""The four marks of a step of the path."""
 
 
 @kernel
 def evict_until(window: Any, time: int) -> None:
     """Remove all entries whose time is at most the given one. Amortised O(log m), O(log n) at worst."""
     _, times, links, _, marks = window
-    first = marks[1]
+    first = marks[LEFT]
     count = count_of(links, first)
     gone = entries_until(times, first * span(), count, time)
     if gone < count:
         if gone > 0:
             pop_front(window, first, gone)
         return
-    last = marks[2]
+    last = marks[RIGHT]
     if times[index(last * span() + count_of(links, last) - 1)] <= time:
         clear(window)
         return
@@ -56,22 +69,22 @@ def evict_until(window: Any, time: int) -> None:
 @kernel
 def clear(window: Any) -> None:
     """Remove everything. O(1)."""
-    marks = window[4]
-    release(window, marks[0])
+    marks = window[MARKS]
+    release(window, marks[ROOT])
     leaf = new_leaf(window)
     crown(window, leaf)
-    marks[1] = leaf
-    marks[2] = leaf
-    marks[7] = 1
-    marks[8] = 0
+    marks[LEFT] = leaf
+    marks[RIGHT] = leaf
+    marks[HEIGHT] = 1
+    marks[FRONT] = 0
 
 
 @kernel
 def seek_boundary(window: Any, time: int) -> int:
     """Return the lowest node of a spine that has the whole boundary below it: both spines are climbed at once."""
     _, times, links, _, marks = window
-    left = marks[1]
-    right = marks[2]
+    left = marks[LEFT]
+    right = marks[RIGHT]
     while left != right:
         above = parent_of(links, left)
         if time < times[index(above * span())]:
@@ -90,7 +103,7 @@ def trace_boundary(window: Any, top: int, time: int) -> int:
     _, times, links, _, marks = window
     node = top
     neighbour = -1
-    if spine_of(links, top) == 1:
+    if spine_of(links, top) == ON_LEFT:
         neighbour = kid_of(window, parent_of(links, top), 1)
     ancestor = -1
     level = 0
@@ -101,10 +114,10 @@ def trace_boundary(window: Any, top: int, time: int) -> int:
         if at < count and times[index(node * span() + at)] == time:
             at += 1
             ends = True  # all below the next child stays
-        marks[index(16 + 4 * level)] = node
-        marks[index(17 + 4 * level)] = at
-        marks[index(18 + 4 * level)] = neighbour
-        marks[index(19 + 4 * level)] = ancestor
+        marks[index(NODE + 4 * level)] = node
+        marks[index(PLACE + 4 * level)] = at
+        marks[index(NEIGHBOUR + 4 * level)] = neighbour
+        marks[index(ANCESTOR + 4 * level)] = ancestor
         if ends or row_of(links, node) < 0:
             return level
         if at < count:
@@ -122,7 +135,7 @@ def drop_front(window: Any, node: int, count: int, merged: bool) -> None:
 
     `merged`: the next entry has gone down into a merger, and the child before it is free already; they leave too.
     """
-    if row_of(window[2], node) >= 0:
+    if row_of(window[LINKS], node) >= 0:
         for i in range(count - 1, -1, -1):
             release(window, kid_of(window, node, i))
     if merged:
@@ -140,9 +153,9 @@ def cut_boundary(window: Any, top: int, depth: int) -> None:
     merged = depth + 1  # the level whose entry has gone into the last merger; levels below it have no node any more
     changed = -1  # the neighbour on the level below, if it has changed and is not going to be on the left spine
     for level in range(depth, -1, -1):
-        node = marks[index(16 + 4 * level)]
-        neighbour = marks[index(18 + 4 * level)]
-        at = marks[index(17 + 4 * level)]
+        node = marks[index(NODE + 4 * level)]
+        neighbour = marks[index(NEIGHBOUR + 4 * level)]
+        at = marks[index(PLACE + 4 * level)]
         if changed >= 0 and parent_of(links, changed) != neighbour:
             changed = -1
         if level > merged:
@@ -152,12 +165,12 @@ def cut_boundary(window: Any, top: int, depth: int) -> None:
         drop_front(window, node, at, level == merged)
         merged = depth + 1
         if level > 0 and count_of(links, node) == 0:
-            ancestor = marks[index(19 + 4 * level)]
+            ancestor = marks[index(ANCESTOR + 4 * level)]
             holder = above
             between = 0
             if ancestor >= 0:
-                holder = marks[index(16 + 4 * ancestor)]
-                between = marks[index(17 + 4 * ancestor)]
+                holder = marks[index(NODE + 4 * ancestor)]
+                between = marks[index(PLACE + 4 * ancestor)]
             if fits_one(links, node, neighbour):
                 merge_right(window, node, neighbour, holder, between)
                 merged = ancestor
@@ -167,7 +180,7 @@ def cut_boundary(window: Any, top: int, depth: int) -> None:
             changed = neighbour
         if changed >= 0:
             changed = neighbour
-            _, right = settle(window, neighbour, -1, right)
+            _, right = refresh_or_note(window, neighbour, -1, right)
     finish_cut(window, top, above, merged < 0, right)
 
 
@@ -175,7 +188,7 @@ def cut_boundary(window: Any, top: int, depth: int) -> None:
 def finish_cut(window: Any, top: int, above: int, merged: bool, right: int) -> None:
     """Go on above the path: a tree cut at its right spine has a new root, another is mended up its left spine."""
     _, _, links, _, marks = window
-    if merged or spine_of(links, top) == 1:
+    if merged or spine_of(links, top) == ON_LEFT:
         node = top
         if merged:
             node = above
@@ -184,23 +197,23 @@ def finish_cut(window: Any, top: int, above: int, merged: bool, right: int) -> N
         return
     if above >= 0:
         # All above goes, and all that hangs there but this node, its last child.
-        links[index(4 * above + 2)] -= 1
-        release(window, marks[0])
+        links[index(4 * above + COUNT)] -= 1
+        release(window, marks[ROOT])
         crown(window, top)
     if count_of(links, top) == 0:
         kid = kid_of(window, top, 0)
         release_alone(window, top)
         crown(window, kid)
     refresh_all_spines(window)
-    marks[7] = height(window)
+    marks[HEIGHT] = height(window)
 
 
 @kernel
 def height(window: Any) -> int:
     """Return how many levels the tree has."""
     levels = 1
-    node = window[4][0]
-    while row_of(window[2], node) >= 0:
+    node = window[MARKS][ROOT]
+    while row_of(window[LINKS], node) >= 0:
         node = kid_of(window, node, 0)
         levels += 1
     return levels

@@ -15,6 +15,15 @@ from typing import Any
 
 from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
+    COUNT,
+    INSIDE,
+    LINKS,
+    ON_LEFT,
+    ON_RIGHT,
+    PATH,
+    RIGHT,
+    ROOT,
+    SPINE,
     adopt_kid,
     count_of,
     entries_before,
@@ -27,8 +36,13 @@ from muntin.aggregators.fiba.nodes import (
     span,
     spine_of,
 )
-from muntin.aggregators.fiba.single import push, seek_top, settle
+from muntin.aggregators.fiba.single import push, refresh_or_note, seek_top
 from muntin.kernels.vocabulary import Columns, Ints, Slots, combine, index, kernel, lift, load, store
+
+NODE, BOUND, BOUNDED = PATH, PATH + 1, PATH + 2
+"""The three marks of a step of the path."""
+TARGET, TIME, CHILD, KIND = range(4)
+"""The four numbers of an event."""
 
 
 @kernel
@@ -69,25 +83,25 @@ def insert_sorted(
 @kernel
 def write_event(events: Ints, at: int, target: int, time: int, child: int, kind: int) -> None:
     """Write an event."""
-    events[index(4 * at)] = target
-    events[index(4 * at + 1)] = time
-    events[index(4 * at + 2)] = child
-    events[index(4 * at + 3)] = kind
+    events[index(4 * at + TARGET)] = target
+    events[index(4 * at + TIME)] = time
+    events[index(4 * at + CHILD)] = child
+    events[index(4 * at + KIND)] = kind
 
 
 @kernel
 def write_step(marks: Ints, level: int, node: int, bound: int, bounded: bool) -> None:
     """Write a step of the path: a node and, where it is bounded, the time before which all below it is."""
-    marks[index(16 + 3 * level)] = node
-    marks[index(17 + 3 * level)] = bound
-    marks[index(18 + 3 * level)] = bounded
+    marks[index(NODE + 3 * level)] = node
+    marks[index(BOUND + 3 * level)] = bound
+    marks[index(BOUNDED + 3 * level)] = bounded
 
 
 @kernel
 def write_spine_step(window: Any, level: int, node: int) -> None:
     """Write a step that is on a spine: the left one is bounded by the first entry above it, the right one is not."""
     _, times, links, _, marks = window
-    bounded = spine_of(links, node) == 1
+    bounded = spine_of(links, node) == ON_LEFT
     bound = 0
     if bounded:
         bound = times[index(parent_of(links, node) * span())]
@@ -98,11 +112,11 @@ def write_spine_step(window: Any, level: int, node: int) -> None:
 def climb(window: Any, level: int, top: int, time: int) -> tuple[int, int]:
     """Return the first level of the path, from this one up, below which a time belongs; and the path's top level."""
     _, _, links, _, marks = window
-    while marks[index(18 + 3 * level)] != 0 and time >= marks[index(17 + 3 * level)]:
+    while marks[index(BOUNDED + 3 * level)] != 0 and time >= marks[index(BOUND + 3 * level)]:
         level += 1
         if level > top:
             top = level
-            write_spine_step(window, level, links[index(4 * marks[index(13 + 3 * level)])])
+            write_spine_step(window, level, parent_of(links, marks[index(NODE + 3 * (level - 1))]))
     return level, top
 
 
@@ -111,7 +125,7 @@ def descend(window: Any, level: int, time: int) -> tuple[int, int, bool]:
     """Go down the path towards a time; return the level and the place where it is or belongs, and whether it is."""
     _, times, links, _, marks = window
     while True:
-        node = marks[index(16 + 3 * level)]
+        node = marks[index(NODE + 3 * level)]
         base = node * span()
         count = count_of(links, node)
         at = entries_before(times, base, count, time)
@@ -119,8 +133,8 @@ def descend(window: Any, level: int, time: int) -> tuple[int, int, bool]:
             return level, at, True
         if level == 0:
             return level, at, False
-        bound = marks[index(17 + 3 * level)]
-        bounded = marks[index(18 + 3 * level)] != 0
+        bound = marks[index(BOUND + 3 * level)]
+        bounded = marks[index(BOUNDED + 3 * level)] != 0
         if at < count:
             bound = times[index(base + at)]
             bounded = True
@@ -155,7 +169,7 @@ def find_sites(window: Any, columns: Columns, times: Ints, start: int, stop: int
             row += 1
         level, top = climb(window, level, top, time)
         level, at, found = descend(window, level, time)
-        node = marks[index(16 + 3 * level)]
+        node = marks[index(NODE + 3 * level)]
         if found:
             here = node * span() + at
             store(slots, here, combine(load(slots, here), state))
@@ -184,30 +198,30 @@ def raise_level(
     window: Any, events: Ints, fresh: Slots, read: int, half: int, count: int, level: int, left: int, right: int
 ) -> tuple[int, int, int]:
     """Do the events of a level, and write those of the next; return how many, and the spine nodes that changed."""
-    links = window[2]
+    links = window[LINKS]
     write = half - read
     written = 0
     i = read
     end = read + count
     while i < end:
-        target = events[index(4 * i)]
-        kind = events[index(4 * i + 3)]
+        target = events[index(4 * i + TARGET)]
+        kind = events[index(4 * i + KIND)]
         if kind > level:
-            written = write_recompute(events, write, written, target, events[index(4 * i + 1)], kind)
+            written = write_recompute(events, write, written, target, events[index(4 * i + TIME)], kind)
             i += 1
             continue
         begin = i
         added = 0
-        while i < end and events[index(4 * i)] == target:
-            if events[index(4 * i + 3)] < 0:
+        while i < end and events[index(4 * i + TARGET)] == target:
+            if events[index(4 * i + KIND)] < 0:
                 added += 1
             i += 1
         if count_of(links, target) + added < span():
             if added > 0:
                 interleave(window, events, fresh, begin, i, target, added)
-            left, right = settle(window, target, left, right)
-            if spine_of(links, target) == 0:
-                time = events[index(4 * begin + 1)]
+            left, right = refresh_or_note(window, target, left, right)
+            if spine_of(links, target) == INSIDE:
+                time = events[index(4 * begin + TIME)]
                 written = write_recompute(events, write, written, parent_of(links, target), time, level + 1)
         else:
             written, left, right = split_many(
@@ -224,13 +238,13 @@ def interleave(window: Any, events: Ints, fresh: Slots, begin: int, end: int, ta
     own = count_of(links, target) - 1
     to = own + added
     first = row_of(links, target) * (span() + 1)
-    links[index(4 * target + 2)] = to + 1
+    links[index(4 * target + COUNT)] = to + 1
     i = end - 1
     while i >= begin:
-        if events[index(4 * i + 3)] >= 0:
+        if events[index(4 * i + KIND)] >= 0:
             i -= 1
             continue
-        time = events[index(4 * i + 1)]
+        time = events[index(4 * i + TIME)]
         if own >= 0 and times[index(base + own)] > time:
             slots[index(base + to)] = slots[index(base + own)]
             times[index(base + to)] = times[index(base + own)]
@@ -241,7 +255,7 @@ def interleave(window: Any, events: Ints, fresh: Slots, begin: int, end: int, ta
             slots[index(base + to)] = fresh[index(i)]
             times[index(base + to)] = time
             if first >= 0:
-                adopt_kid(window, target, to + 1, events[index(4 * i + 2)])
+                adopt_kid(window, target, to + 1, events[index(4 * i + CHILD)])
             i -= 1
         to -= 1
 
@@ -279,10 +293,10 @@ def part_spine(window: Any, target: int) -> int:
     """Leave a node that is to be split on the left spine at most; return what its last piece is to be."""
     _, _, links, _, marks = window
     spine = spine_of(links, target)
-    if target == marks[0]:
+    if target == marks[ROOT]:
         grow_root(window)
-    links[index(4 * target + 3)] = spine & 1
-    return spine & 2
+    links[index(4 * target + SPINE)] = spine & ON_LEFT
+    return spine & ON_RIGHT
 
 
 @kernel
@@ -312,7 +326,7 @@ def split_many(
     spine = part_spine(window, target)
     parent = parent_of(links, target)
     full = arity() + 1
-    if spine == 2:
+    if spine == ON_RIGHT:
         full = 2 * arity()
     rest = held + added + 1
     take = piece(rest, full)
@@ -321,12 +335,12 @@ def split_many(
     own = 0
     i = begin
     for _ in range(held + added):
-        while i < end and events[index(4 * i + 3)] >= 0:
+        while i < end and events[index(4 * i + KIND)] >= 0:
             i += 1
-        if i < end and (own == held or events[index(4 * i + 1)] < events[index(4 * spare + own)]):
+        if i < end and (own == held or events[index(4 * i + TIME)] < events[index(4 * spare + own)]):
             state = i
-            time = events[index(4 * i + 1)]
-            kid = events[index(4 * i + 2)]
+            time = events[index(4 * i + TIME)]
+            kid = events[index(4 * i + CHILD)]
             i += 1
         else:
             state = spare + own
@@ -334,8 +348,8 @@ def split_many(
             own += 1
             kid = events[index(4 * spare + span() + own)]
         if put == take - 1:
-            links[index(4 * node + 2)] = put
-            left, right = settle(window, node, left, right)
+            links[index(4 * node + COUNT)] = put
+            left, right = refresh_or_note(window, node, left, right)
             node = new_like(window, target)
             write_event(events, write + written, parent, time, node, -1)
             fresh[index(write + written)] = fresh[index(state)]
@@ -349,11 +363,11 @@ def split_many(
         put += 1
         if inner:
             adopt_kid(window, node, put, kid)
-    links[index(4 * node + 2)] = put
-    links[index(4 * node + 3)] = spine
-    if marks[2] == target:
-        marks[2] = node
-    left, right = settle(window, node, left, right)
+    links[index(4 * node + COUNT)] = put
+    links[index(4 * node + SPINE)] = spine
+    if marks[RIGHT] == target:
+        marks[RIGHT] = node
+    left, right = refresh_or_note(window, node, left, right)
     return written, left, right
 
 

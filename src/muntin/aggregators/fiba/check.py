@@ -10,10 +10,10 @@ from muntin.aggregators.fiba.nodes import (
     COUNT,
     FREE_NODES,
     FREE_ROWS,
+    FREE_STACK,
     FRONT,
     HEIGHT,
     LEFT,
-    MARKS,
     NODES,
     PARENT,
     RIGHT,
@@ -174,7 +174,7 @@ class TreeCheck:
     def _free(self) -> None:
         """Require that what is not in the tree is free, with all below it, and free only once."""
         marks = self.window[4]
-        for node in marks[MARKS : MARKS + int(marks[FREE_NODES])]:
+        for node in marks[FREE_STACK : FREE_STACK + int(marks[FREE_NODES])]:
             stack = [int(node)]
             while stack:
                 each = stack.pop()

@@ -17,7 +17,7 @@ entries that aggregate covers (`times`). An overfull node holds one entry more, 
 
 Node 0 is never in the tree. Its slots hold, for k from 1 on, what the aggregate of the first leaf will be when all but
 its last k entries have gone: they are computed together, so that an eviction mostly takes no combine. The mark `FRONT`
-says for how many entries of the leaf they hold; 0 where they have to be computed anew.
+says for how many entries of the leaf they hold; 0 where they have to be computed again.
 
 A node inside has at least arity - 1 entries. The root and the nodes on the spines, of which some are being filled and
 others emptied, may have fewer, but not none. So rows that come and go in order fill each node once and empty it once,
@@ -34,15 +34,19 @@ from typing import Any
 from muntin.aggregators.fiba.arity import arity
 from muntin.kernels.vocabulary import Ints, combine, hold, index, kernel, load, store
 
+SLOTS, TIMES, LINKS, KIDS, MARKS = range(5)
+"""The arrays of the arena."""
 ROOT, LEFT, RIGHT, FREE_NODES, FREE_ROWS, NODES, ROWS, HEIGHT, FRONT = range(9)
 """What the first marks hold: three nodes, the number of free ones, the first free row (-1: none), how many nodes and
 rows have ever been used, levels, and for how many entries of the first leaf there are aggregates ready."""
 PATH = 16
-"""The first mark of the path; kernels write 16."""
-MARKS = PATH + 5 * 64
-"""The first mark of the stack of free nodes; kernels write 336."""
+"""The first mark of the path."""
+FREE_STACK = PATH + 5 * 64
+"""The first mark of the stack of free nodes."""
 PARENT, ROW, COUNT, SPINE = range(4)
-"""The links of a node; kernels write 0 to 3."""
+"""The links of a node."""
+INSIDE, ON_LEFT, ON_RIGHT, AT_ROOT = range(4)
+"""Where a node is: the root is on both spines."""
 
 
 @kernel
@@ -60,37 +64,37 @@ def width() -> int:
 @kernel
 def parent_of(links: Ints, node: int) -> int:
     """Return the parent of a node; -1 for the root."""
-    return links[index(4 * node)]  # type: ignore[no-any-return]  # an integer
+    return links[index(4 * node + PARENT)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
 def row_of(links: Ints, node: int) -> int:
     """Return the row of a node's children; -1 for a leaf."""
-    return links[index(4 * node + 1)]  # type: ignore[no-any-return]  # an integer
+    return links[index(4 * node + ROW)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
 def count_of(links: Ints, node: int) -> int:
     """Return the number of a node's entries."""
-    return links[index(4 * node + 2)]  # type: ignore[no-any-return]  # an integer
+    return links[index(4 * node + COUNT)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
 def spine_of(links: Ints, node: int) -> int:
     """Return where a node is: 0 inside, 1 on the left spine, 2 on the right one, 3 the root."""
-    return links[index(4 * node + 3)]  # type: ignore[no-any-return]  # an integer
+    return links[index(4 * node + SPINE)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
 def kid_of(window: Any, node: int, at: int) -> int:
     """Return a child of an inner node."""
-    return window[3][index(row_of(window[2], node) * width() + at)]  # type: ignore[no-any-return]  # an integer
+    return window[KIDS][index(row_of(window[LINKS], node) * width() + at)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
 def copy_entry(window: Any, source: int, target: int) -> None:
     """Copy an entry from one column to another."""
-    slots, times = window[0], window[1]
+    slots, times = window[SLOTS], window[TIMES]
     slots[index(target)] = slots[index(source)]
     times[index(target)] = times[index(source)]
 
@@ -119,9 +123,9 @@ def entries_until(times: Ints, base: int, count: int, time: int) -> int:
 @kernel
 def release(window: Any, node: int) -> None:
     """Free a node, and with it all below it, which is not looked at now."""
-    marks = window[4]
-    marks[index(336 + marks[3])] = node
-    marks[3] += 1
+    marks = window[MARKS]
+    marks[index(FREE_STACK + marks[FREE_NODES])] = node
+    marks[FREE_NODES] += 1
 
 
 @kernel
@@ -129,15 +133,15 @@ def release_row(window: Any, node: int) -> None:
     """Take the row of children from an inner node, which leaves a leaf."""
     _, _, links, kids, marks = window
     row = row_of(links, node)
-    kids[index(row * width())] = marks[4]
-    marks[4] = row
-    links[index(4 * node + 1)] = -1
+    kids[index(row * width())] = marks[FREE_ROWS]
+    marks[FREE_ROWS] = row
+    links[index(4 * node + ROW)] = -1
 
 
 @kernel
 def release_alone(window: Any, node: int) -> None:
     """Free a node whose children, if it had any, live on elsewhere."""
-    if row_of(window[2], node) >= 0:
+    if row_of(window[LINKS], node) >= 0:
         release_row(window, node)
     release(window, node)
 
@@ -146,22 +150,22 @@ def release_alone(window: Any, node: int) -> None:
 def new_leaf(window: Any) -> int:
     """Return a node without entries or children: a free one, whose children become free, else one never used."""
     _, _, links, kids, marks = window
-    if marks[3] == 0:
-        node = marks[5]
-        marks[5] = node + 1
+    if marks[FREE_NODES] == 0:
+        node = marks[NODES]
+        marks[NODES] = node + 1
     else:
-        marks[3] -= 1
-        node = marks[index(336 + marks[3])]
+        marks[FREE_NODES] -= 1
+        node = marks[index(FREE_STACK + marks[FREE_NODES])]
         row = row_of(links, node)
         if row >= 0:
             # The first child is the next one to be used: nodes that were filled one after the other are so again.
             for i in range(count_of(links, node), -1, -1):
                 release(window, kids[index(row * width() + i)])
             release_row(window, node)
-    links[index(4 * node)] = -1
-    links[index(4 * node + 1)] = -1
-    links[index(4 * node + 2)] = 0
-    links[index(4 * node + 3)] = 0
+    links[index(4 * node + PARENT)] = -1
+    links[index(4 * node + ROW)] = -1
+    links[index(4 * node + COUNT)] = 0
+    links[index(4 * node + SPINE)] = INSIDE
     return node  # type: ignore[no-any-return]  # an integer
 
 
@@ -170,20 +174,20 @@ def new_inner(window: Any) -> int:
     """Return a node with room for children."""
     node = new_leaf(window)
     _, _, links, kids, marks = window
-    row = marks[4]
+    row = marks[FREE_ROWS]
     if row < 0:
-        row = marks[6]
-        marks[6] = row + 1
+        row = marks[ROWS]
+        marks[ROWS] = row + 1
     else:
-        marks[4] = kids[index(row * width())]
-    links[index(4 * node + 1)] = row
+        marks[FREE_ROWS] = kids[index(row * width())]
+    links[index(4 * node + ROW)] = row
     return node
 
 
 @kernel
 def new_like(window: Any, node: int) -> int:
     """Return a new node of the same level as another."""
-    if row_of(window[2], node) < 0:
+    if row_of(window[LINKS], node) < 0:
         return new_leaf(window)
     return new_inner(window)
 
@@ -193,19 +197,19 @@ def adopt_kid(window: Any, node: int, at: int, kid: int) -> None:
     """Make a node a child of another."""
     _, _, links, kids, _ = window
     kids[index(row_of(links, node) * width() + at)] = kid
-    links[index(4 * kid)] = node
+    links[index(4 * kid + PARENT)] = node
 
 
 @kernel
 def grow_root(window: Any) -> int:
     """Put a new root, which has no entry yet, above the old one. The old one is about to be split."""
     _, _, links, _, marks = window
-    old = marks[0]
+    old = marks[ROOT]
     root = new_inner(window)
     adopt_kid(window, root, 0, old)
-    links[index(4 * root + 3)] = 3
-    marks[0] = root
-    marks[7] += 1
+    links[index(4 * root + SPINE)] = AT_ROOT
+    marks[ROOT] = root
+    marks[HEIGHT] += 1
     return root
 
 
@@ -215,7 +219,7 @@ def grow_root(window: Any) -> int:
 @kernel
 def refresh_leaf(window: Any, node: int) -> None:
     """Recompute the aggregate of a leaf from its entries, the parent's part left out."""
-    slots, times, links = window[0], window[1], window[2]
+    slots, times, links = window[SLOTS], window[TIMES], window[LINKS]
     base = node * span()
     count = count_of(links, node)
     state = hold(load(slots, base))
@@ -223,8 +227,8 @@ def refresh_leaf(window: Any, node: int) -> None:
         state = combine(state, load(slots, base + i))
     store(slots, base + span() - 1, state)
     times[index(base + span() - 1)] = count
-    if spine_of(links, node) & 1 == 1:
-        window[4][8] = 0
+    if spine_of(links, node) & ON_LEFT != 0:
+        window[MARKS][FRONT] = 0
 
 
 @kernel
@@ -238,7 +242,7 @@ def refresh_inner(window: Any, node: int) -> None:
     total = span() - 1
     size = count
     state = hold(load(slots, base))
-    if spine & 1 == 0:
+    if spine & ON_LEFT == 0:
         kid = kids[index(first)] * span() + total
         state = combine(load(slots, kid), state)
         size += times[index(kid)]
@@ -246,7 +250,7 @@ def refresh_inner(window: Any, node: int) -> None:
         kid = kids[index(first + i)] * span() + total
         state = combine(combine(state, load(slots, kid)), load(slots, base + i))
         size += times[index(kid)]
-    if spine & 2 == 0:
+    if spine & ON_RIGHT == 0:
         kid = kids[index(first + count)] * span() + total
         state = combine(state, load(slots, kid))
         size += times[index(kid)]
@@ -263,12 +267,12 @@ def refresh(window: Any, node: int) -> None:
     else:
         refresh_inner(window, node)
     spine = spine_of(links, node)
-    if spine == 1 or spine == 2:  # a test of membership would build a tuple
+    if spine == ON_LEFT or spine == ON_RIGHT:  # noqa: SIM109  # a test of membership would build a tuple
         parent = parent_of(links, node)
-        if spine_of(links, parent) != 3:
+        if spine_of(links, parent) != AT_ROOT:
             here = node * span() + span() - 1
             above = parent * span() + span() - 1
-            if spine == 1:
+            if spine == ON_LEFT:
                 store(slots, here, combine(load(slots, here), load(slots, above)))
             else:
                 store(slots, here, combine(load(slots, above), load(slots, here)))
@@ -280,12 +284,12 @@ def refresh_left(window: Any, node: int) -> None:
     """Recompute the left spine from a node of it down to the finger: each needs its parent's aggregate."""
     _, _, links, _, marks = window
     while True:
-        links[index(4 * node + 3)] |= 1
+        links[index(4 * node + SPINE)] |= ON_LEFT
         refresh(window, node)
         if row_of(links, node) < 0:
             break
         node = kid_of(window, node, 0)
-    marks[1] = node
+    marks[LEFT] = node
 
 
 @kernel
@@ -293,12 +297,12 @@ def refresh_right(window: Any, node: int) -> None:
     """Recompute the right spine from a node of it down to the finger."""
     _, _, links, _, marks = window
     while True:
-        links[index(4 * node + 3)] |= 2
+        links[index(4 * node + SPINE)] |= ON_RIGHT
         refresh(window, node)
         if row_of(links, node) < 0:
             break
         node = kid_of(window, node, count_of(links, node))
-    marks[2] = node
+    marks[RIGHT] = node
 
 
 @kernel
@@ -325,7 +329,7 @@ def open_gap(window: Any, node: int, at: int) -> None:
     if row >= 0:
         for i in range(count + 1, at + 1, -1):
             kids[index(row * width() + i)] = kids[index(row * width() + i - 1)]
-    links[index(4 * node + 2)] = count + 1
+    links[index(4 * node + COUNT)] = count + 1
 
 
 @kernel
@@ -340,7 +344,7 @@ def close_gap(window: Any, node: int, at: int) -> None:
     if row >= 0:
         for i in range(at + 1, count + 1):
             kids[index(row * width() + i - 1)] = kids[index(row * width() + i)]
-    links[index(4 * node + 2)] = count - 1
+    links[index(4 * node + COUNT)] = count - 1
 
 
 @kernel
@@ -364,7 +368,7 @@ def shift(window: Any, node: int, by: int) -> None:
         else:
             for i in range(-by, count + 1):
                 kids[index(first + i + by)] = kids[index(first + i)]
-    links[index(4 * node + 2)] = count + by
+    links[index(4 * node + COUNT)] = count + by
 
 
 @kernel
@@ -387,7 +391,7 @@ def move_left(window: Any, left: int, right: int, ancestor: int, at: int, count:
     between = ancestor * span() + at
     copy_entry(window, between, left * span() + held)
     copy_entry(window, right * span() + count - 1, between)
-    links[index(4 * left + 2)] = held + count
+    links[index(4 * left + COUNT)] = held + count
     if row_of(links, right) >= 0:
         adopt_kid(window, left, held + count, kid_of(window, right, count - 1))
     copy_run(window, right, 0, left, held + 1, count - 1)
@@ -406,7 +410,7 @@ def move_right(window: Any, left: int, right: int, ancestor: int, at: int, count
     if row_of(links, left) >= 0:
         adopt_kid(window, right, count - 1, kid_of(window, left, kept + count))
     copy_run(window, left, kept + 1, right, 0, count - 1)
-    links[index(4 * left + 2)] = kept
+    links[index(4 * left + COUNT)] = kept
 
 
 @kernel
@@ -422,9 +426,9 @@ def merge_right(window: Any, left: int, right: int, ancestor: int, at: int) -> N
     if row_of(links, left) >= 0:
         adopt_kid(window, right, held, kid_of(window, left, held))
     copy_run(window, left, 0, right, 0, held)
-    links[index(4 * right + 3)] |= spine_of(links, left) & 1
-    if marks[1] == left:
-        marks[1] = right
+    links[index(4 * right + SPINE)] |= spine_of(links, left) & ON_LEFT
+    if marks[LEFT] == left:
+        marks[LEFT] = right
     release_alone(window, left)
 
 
@@ -443,7 +447,7 @@ def fits_one(links: Ints, left: int, right: int) -> bool:
 @kernel
 def lacks(links: Ints, node: int) -> bool:
     """Say whether a node, which is not the root, has too few entries."""
-    if spine_of(links, node) != 0:
+    if spine_of(links, node) != INSIDE:
         return count_of(links, node) < 1
     return count_of(links, node) < arity() - 1
 
@@ -452,13 +456,13 @@ def lacks(links: Ints, node: int) -> bool:
 def shrink_root(window: Any) -> bool:
     """Make the child of a root without entries the root. Both spines must then be recomputed."""
     _, _, links, _, marks = window
-    root = marks[0]
+    root = marks[ROOT]
     if count_of(links, root) > 0 or row_of(links, root) < 0:
         return False
     kid = kid_of(window, root, 0)
     release_alone(window, root)
     crown(window, kid)
-    marks[7] -= 1
+    marks[HEIGHT] -= 1
     return True
 
 
@@ -466,19 +470,19 @@ def shrink_root(window: Any) -> bool:
 def crown(window: Any, node: int) -> None:
     """Make a node the root."""
     _, _, links, _, marks = window
-    links[index(4 * node)] = -1
-    links[index(4 * node + 3)] = 3
-    marks[0] = node
+    links[index(4 * node + PARENT)] = -1
+    links[index(4 * node + SPINE)] = AT_ROOT
+    marks[ROOT] = node
 
 
 @kernel
 def refresh_all_spines(window: Any) -> None:
     """Recompute the root and both spines from top to bottom, after the root has changed."""
     _, _, links, _, marks = window
-    root = marks[0]
+    root = marks[ROOT]
     if row_of(links, root) < 0:
-        marks[1] = root
-        marks[2] = root
+        marks[LEFT] = root
+        marks[RIGHT] = root
         refresh(window, root)
     else:
         refresh_left(window, root)

@@ -5,6 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.aggregators.fiba.nodes import (
+    AT_ROOT,
+    COUNT,
+    HEIGHT,
+    INSIDE,
+    LEFT,
+    LINKS,
+    MARKS,
+    PATH,
+    RIGHT,
+    ROOT,
+    SLOTS,
+    SPINE,
+    TIMES,
     adopt_kid,
     count_of,
     entries_before,
@@ -20,15 +33,18 @@ from muntin.aggregators.fiba.nodes import (
 from muntin.aggregators.fiba.single import seek
 from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, index, kernel, load
 
+NODE, COPY, DONE = PATH, PATH + 1, PATH + 2
+"""The three marks of a step of the path, when a tree is copied."""
+
 
 @kernel
 def fold_between(window: Any, node: int, begin: int, end: int) -> State:
     """Return the aggregate of some entries of a node, and of the children between them."""
-    slots = window[0]
+    slots = window[SLOTS]
     base = node * span()
     state = hold(load(slots, base + begin))
     for i in range(begin + 1, end):
-        if row_of(window[2], node) >= 0:
+        if row_of(window[LINKS], node) >= 0:
             state = combine(state, load(slots, kid_of(window, node, i) * span() + span() - 1))
         state = combine(state, load(slots, base + i))
     return state
@@ -41,7 +57,7 @@ def answer_range(window: Any, low: int, high: int, outputs: Outputs) -> bool:
     The children that are taken whole are inside: on a spine is only a node's first child, or its last.
     """
     _, times, links, _, marks = window
-    node = marks[0]
+    node = marks[ROOT]
     while True:
         base = node * span()
         count = count_of(links, node)
@@ -96,7 +112,7 @@ def append_until(window: Any, node: int, high: int, state: State) -> State:
 @kernel
 def answer_entry(window: Any, column: int, outputs: Outputs) -> None:
     """Lower the state of a single entry."""
-    emit(outputs, 0, load(window[0], column))
+    emit(outputs, 0, load(window[SLOTS], column))
 
 
 @kernel
@@ -116,11 +132,11 @@ def entries_below(window: Any, node: int) -> int:
     """Return how many entries there are in a node that is not on the right spine, and below it. O(1)."""
     _, times, links, _, marks = window
     last = span() - 1
-    if spine_of(links, node) == 0:
+    if spine_of(links, node) == INSIDE:
         return times[index(node * span() + last)]  # type: ignore[no-any-return]  # an integer
-    below = times[index(marks[1] * span() + last)]  # all of the left spine, of which what is above the node is known
+    below = times[index(marks[LEFT] * span() + last)]  # all of the left spine, of which what is above the node is known
     parent = parent_of(links, node)
-    if spine_of(links, parent) != 3:
+    if spine_of(links, parent) != AT_ROOT:
         below -= times[index(parent * span() + last)]
     return below  # type: ignore[no-any-return]  # an integer
 
@@ -129,7 +145,7 @@ def entries_below(window: Any, node: int) -> int:
 def count_before(window: Any, time: int) -> int:
     """Return how many entries are before a time. O(log n)."""
     _, times, links, _, marks = window
-    node = marks[0]
+    node = marks[ROOT]
     before = 0
     while True:
         at = entries_before(times, node * span(), count_of(links, node), time)
@@ -145,7 +161,7 @@ def count_before(window: Any, time: int) -> int:
 def time_of_rank(window: Any, rank: int) -> int:
     """Return the time that has `rank` entries before it; there is one. O(log n)."""
     _, times, links, _, marks = window
-    node = marks[0]
+    node = marks[ROOT]
     while row_of(links, node) >= 0:
         count = count_of(links, node)
         at = 0
@@ -172,10 +188,10 @@ def copy_node(window: Any, node: int, other: Any) -> int:
     count = count_of(links, node)
     for i in range(span()):
         if i < count or i == span() - 1:
-            other[0][index(copy * span() + i)] = slots[index(node * span() + i)]
-            other[1][index(copy * span() + i)] = times[index(node * span() + i)]
-    other[2][index(4 * copy + 2)] = count
-    other[2][index(4 * copy + 3)] = spine_of(links, node)
+            other[SLOTS][index(copy * span() + i)] = slots[index(node * span() + i)]
+            other[TIMES][index(copy * span() + i)] = times[index(node * span() + i)]
+    other[LINKS][index(4 * copy + COUNT)] = count
+    other[LINKS][index(4 * copy + SPINE)] = spine_of(links, node)
     return copy
 
 
@@ -184,31 +200,31 @@ def copy_tree(window: Any, other: Any) -> None:
     """Copy the tree into an empty arena with room for it, its nodes numbered from the root down, from left to right."""
     _, _, links, _, marks = window
     path = marks  # a node, its copy, and how many of its children are done, for each level
-    there = other[4]
+    there = other[MARKS]
     depth = 0
-    path[16] = marks[0]
-    path[17] = copy_node(window, marks[0], other)
-    path[18] = 0
-    there[0] = path[17]
-    there[7] = marks[7]
+    path[NODE] = marks[ROOT]
+    path[COPY] = copy_node(window, marks[ROOT], other)
+    path[DONE] = 0
+    there[ROOT] = path[COPY]
+    there[HEIGHT] = marks[HEIGHT]
     while depth >= 0:
-        node = path[index(16 + 3 * depth)]
-        done = path[index(18 + 3 * depth)]
-        if node == marks[1]:
-            there[1] = path[index(17 + 3 * depth)]
-        if node == marks[2]:
-            there[2] = path[index(17 + 3 * depth)]
+        node = path[index(NODE + 3 * depth)]
+        done = path[index(DONE + 3 * depth)]
+        if node == marks[LEFT]:
+            there[LEFT] = path[index(COPY + 3 * depth)]
+        if node == marks[RIGHT]:
+            there[RIGHT] = path[index(COPY + 3 * depth)]
         if row_of(links, node) < 0 or done > count_of(links, node):
             depth -= 1
             continue
         kid = kid_of(window, node, done)
         copy = copy_node(window, kid, other)
-        adopt_kid(other, path[index(17 + 3 * depth)], done, copy)
-        path[index(18 + 3 * depth)] = done + 1
+        adopt_kid(other, path[index(COPY + 3 * depth)], done, copy)
+        path[index(DONE + 3 * depth)] = done + 1
         depth += 1
-        path[index(16 + 3 * depth)] = kid
-        path[index(17 + 3 * depth)] = copy
-        path[index(18 + 3 * depth)] = 0
+        path[index(NODE + 3 * depth)] = kid
+        path[index(COPY + 3 * depth)] = copy
+        path[index(DONE + 3 * depth)] = 0
 
 
 QUERY_KERNELS = (

@@ -6,6 +6,18 @@ from typing import Any
 
 from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
+    AT_ROOT,
+    COUNT,
+    FRONT,
+    INSIDE,
+    LEFT,
+    LINKS,
+    ON_LEFT,
+    ON_RIGHT,
+    PATH,
+    RIGHT,
+    ROOT,
+    SPINE,
     adopt_kid,
     close_gap,
     copy_entry,
@@ -39,8 +51,8 @@ from muntin.kernels.vocabulary import Ints, State, combine, hold, index, kernel,
 def seek_top(window: Any, time: int) -> int:
     """Return the lowest node of a spine below which a time belongs: both spines are climbed at once. O(log d)."""
     _, times, links, _, marks = window
-    left = marks[1]
-    right = marks[2]
+    left = marks[LEFT]
+    right = marks[RIGHT]
     while left != right:  # they meet in the root
         above = parent_of(links, right)
         if time > times[index(above * span() + count_of(links, above) - 1)]:
@@ -70,12 +82,12 @@ def seek(window: Any, time: int) -> tuple[int, int, bool]:
 
 
 @kernel
-def settle(window: Any, node: int, left: int, right: int) -> tuple[int, int]:
+def refresh_or_note(window: Any, node: int, left: int, right: int) -> tuple[int, int]:
     """Recompute a node that has changed, or, on a spine, note it as where the pass down is to begin."""
-    spine = spine_of(window[2], node)
-    if spine == 1:
+    spine = spine_of(window[LINKS], node)
+    if spine == ON_LEFT:
         return node, right
-    if spine == 2:
+    if spine == ON_RIGHT:
         return left, node
     refresh(window, node)
     return left, right
@@ -90,10 +102,10 @@ def mend(window: Any, node: int, top: int, left: int, right: int) -> None:
     _, _, links, _, marks = window
     reached = False
     while True:
-        left, right = settle(window, node, left, right)
+        left, right = refresh_or_note(window, node, left, right)
         reached = reached or node == top
         # A node inside is part of its parent's aggregate; one on a spine is not.
-        if node == marks[0] or (reached and spine_of(links, node) != 0):
+        if node == marks[ROOT] or (reached and spine_of(links, node) != INSIDE):
             break
         node = parent_of(links, node)
     refresh_spines(window, left, right)
@@ -106,11 +118,11 @@ def mend(window: Any, node: int, top: int, left: int, right: int) -> None:
 def push(window: Any, time: int, state: State) -> None:
     """Insert a state. One combine where it is the youngest, and the last leaf has room."""
     slots, times, links, _, marks = window
-    leaf = marks[2]
+    leaf = marks[RIGHT]
     count = count_of(links, leaf)
     base = leaf * span()
     if count == 0:
-        links[index(4 * leaf + 2)] = 1
+        links[index(4 * leaf + COUNT)] = 1
         times[index(base)] = time
         times[index(base + span() - 1)] = 1
         store(slots, base, state)
@@ -123,9 +135,9 @@ def push(window: Any, time: int, state: State) -> None:
         store(slots, base + count, state)
         times[index(base + count)] = time
         times[index(total)] += 1
-        links[index(4 * leaf + 2)] = count + 1
-        if leaf == marks[1]:
-            marks[8] = 0
+        links[index(4 * leaf + COUNT)] = count + 1
+        if leaf == marks[LEFT]:
+            marks[FRONT] = 0
     else:
         begin_leaf(window, time, state)
 
@@ -134,26 +146,26 @@ def push(window: Any, time: int, state: State) -> None:
 def begin_leaf(window: Any, time: int, state: State) -> None:
     """Insert the youngest state into a leaf of its own, behind the last one, which is full and gives up an entry.
 
-    That entry goes to the parent, whose aggregate grows by it and by the full leaf: nothing there is computed anew.
+    That entry goes to the parent, whose aggregate grows by it and by the full leaf: nothing there is computed again.
     """
     slots, times, links, _, marks = window
-    leaf = marks[2]
-    if leaf == marks[0]:
+    leaf = marks[RIGHT]
+    if leaf == marks[ROOT]:
         grow_root(window)
-    links[index(4 * leaf + 3)] &= 1
+    links[index(4 * leaf + SPINE)] &= ON_LEFT
     parent = parent_of(links, leaf)
     other = new_leaf(window)
     here = other * span()
     store(slots, here, state)
     times[index(here)] = time
-    links[index(4 * other + 2)] = 1
-    links[index(4 * other + 3)] = 2
-    marks[2] = other
+    links[index(4 * other + COUNT)] = 1
+    links[index(4 * other + SPINE)] = ON_RIGHT
+    marks[RIGHT] = other
     held = count_of(links, parent)
     between = parent * span() + held
     copy_entry(window, leaf * span() + span() - 2, between)
-    links[index(4 * leaf + 2)] = span() - 2
-    links[index(4 * parent + 2)] = held + 1
+    links[index(4 * leaf + COUNT)] = span() - 2
+    links[index(4 * parent + COUNT)] = held + 1
     adopt_kid(window, parent, held + 1, other)
     if held == 0 or held == span() - 1:  # a new root, or one too many
         relieve(window, parent, note_pair(marks, 0, leaf, other))
@@ -164,7 +176,7 @@ def begin_leaf(window: Any, time: int, state: State) -> None:
     store(slots, above, combine(combine(load(slots, above), load(slots, leaf * span() + last)), load(slots, between)))
     times[index(above)] += times[index(leaf * span() + last)] + 1
     times[index(here + last)] = 1
-    if spine_of(links, parent) == 3:
+    if spine_of(links, parent) == AT_ROOT:
         store(slots, here + last, state)
     else:
         store(slots, here + last, combine(load(slots, above), state))
@@ -184,7 +196,7 @@ def push_anywhere(window: Any, time: int, state: State) -> None:
     open_gap(window, node, at)
     store(slots, here, state)
     times[index(here)] = time
-    # The structure is settled before any combine is called: one that raises leaves a tree that can be walked.
+    # The structure is complete before any combine is called: one that raises leaves a tree that can be walked.
     relieve(window, node, 0)
 
 
@@ -201,15 +213,15 @@ def relieve(window: Any, node: int, changed: int) -> None:
     left = -1
     right = -1
     for i in range(changed):
-        left, right = settle(window, marks[index(16 + i)], left, right)
+        left, right = refresh_or_note(window, marks[index(PATH + i)], left, right)
     mend(window, node, node, left, right)
 
 
 @kernel
 def note_pair(marks: Ints, changed: int, one: int, two: int) -> int:
     """Append two nodes to the list of those that have changed; return its length."""
-    marks[index(16 + changed)] = one
-    marks[index(17 + changed)] = two
+    marks[index(PATH + changed)] = one
+    marks[index(PATH + 1 + changed)] = two
     return changed + 2
 
 
@@ -220,26 +232,26 @@ def split(window: Any, node: int) -> int:
     On the right spine an inner node overflows when rows come in order: the left part stays as full as it is.
     """
     _, times, links, _, marks = window
-    if node == marks[0]:
+    if node == marks[ROOT]:
         grow_root(window)
-        links[index(4 * node + 3)] = 1
-        spine = 2
+        links[index(4 * node + SPINE)] = 1
+        spine = ON_RIGHT
     else:
-        spine = spine_of(links, node) & 2
-        links[index(4 * node + 3)] &= 1
+        spine = spine_of(links, node) & ON_RIGHT
+        links[index(4 * node + SPINE)] &= ON_LEFT
     other = new_like(window, node)
-    links[index(4 * other + 3)] = spine
-    if marks[2] == node:
-        marks[2] = other
+    links[index(4 * other + SPINE)] = spine
+    if marks[RIGHT] == node:
+        marks[RIGHT] = other
     kept = arity()
-    if spine == 2 and row_of(links, node) >= 0:
+    if spine == ON_RIGHT and row_of(links, node) >= 0:
         kept = span() - 2
     moved = count_of(links, node) - kept - 1
     copy_run(window, node, kept + 1, other, 0, moved)
     if row_of(links, node) >= 0:
         adopt_kid(window, other, moved, kid_of(window, node, kept + 1 + moved))
-    links[index(4 * node + 2)] = kept
-    links[index(4 * other + 2)] = moved
+    links[index(4 * node + COUNT)] = kept
+    links[index(4 * other + COUNT)] = moved
     parent = parent_of(links, node)
     between = node * span() + kept
     at = entries_before(times, parent * span(), count_of(links, parent), times[index(between)])
@@ -256,12 +268,12 @@ def split(window: Any, node: int) -> int:
 def pop(window: Any) -> None:
     """Remove the oldest state."""
     _, _, links, _, marks = window
-    leaf = marks[1]
+    leaf = marks[LEFT]
     count = count_of(links, leaf)
     if count == 1:
-        links[index(4 * leaf + 2)] = 0
-        marks[8] = 0
-        if leaf != marks[0]:
+        links[index(4 * leaf + COUNT)] = 0
+        marks[FRONT] = 0
+        if leaf != marks[ROOT]:
             mend_front(window, leaf, -1)
         return
     pop_front(window, leaf, 1)
@@ -272,7 +284,7 @@ def pop_front(window: Any, leaf: int, gone: int) -> None:
     """Remove some of the entries of the first leaf, but not all."""
     slots, times, links, _, marks = window
     count = count_of(links, leaf)
-    if marks[8] != count:
+    if marks[FRONT] != count:
         fill_front(window, leaf)
     base = leaf * span()
     for i in range(gone, count):
@@ -280,8 +292,8 @@ def pop_front(window: Any, leaf: int, gone: int) -> None:
         times[index(base + i - gone)] = times[index(base + i)]
     slots[index(base + span() - 1)] = slots[index(count - gone)]
     times[index(base + span() - 1)] -= gone
-    links[index(4 * leaf + 2)] = count - gone
-    marks[8] = count - gone
+    links[index(4 * leaf + COUNT)] = count - gone
+    marks[FRONT] = count - gone
 
 
 @kernel
@@ -291,9 +303,9 @@ def fill_front(window: Any, leaf: int) -> None:
     count = count_of(links, leaf)
     last = leaf * span() + count - 1
     state = hold(load(slots, last))
-    if leaf != marks[0]:
+    if leaf != marks[ROOT]:
         parent = parent_of(links, leaf)
-        if parent != marks[0]:
+        if parent != marks[ROOT]:
             state = combine(state, load(slots, parent * span() + span() - 1))
     store(slots, 1, state)
     for kept in range(2, count):
@@ -309,7 +321,7 @@ def mend_front(window: Any, node: int, right: int) -> None:
     right spine that has changed.
     """
     _, _, links, _, marks = window
-    while node != marks[0] and lacks(links, node):
+    while node != marks[ROOT] and lacks(links, node):
         parent = parent_of(links, node)
         neighbour = kid_of(window, parent, 1)
         if fits_one(links, node, neighbour):
@@ -317,7 +329,7 @@ def mend_front(window: Any, node: int, right: int) -> None:
             shift(window, parent, -1)
         else:
             move_left(window, node, neighbour, parent, 0, count_of(links, neighbour) + 1 - arity())
-            if spine_of(links, neighbour) == 2:
+            if spine_of(links, neighbour) == ON_RIGHT:
                 right = neighbour
             else:
                 refresh(window, neighbour)
@@ -343,8 +355,8 @@ def erase(window: Any, time: int) -> bool:
         copy_entry(window, leaf * span(), node * span() + at)
         at = 0
     close_gap(window, leaf, at)
-    marks[8] = 0
-    if leaf == marks[0]:
+    marks[FRONT] = 0
+    if leaf == marks[ROOT]:
         if count_of(links, leaf) > 0:
             refresh(window, leaf)
         return True
@@ -358,7 +370,7 @@ def mend_inside(window: Any, node: int, top: int) -> None:
     _, _, links, _, marks = window
     left = -1
     right = -1
-    while node != marks[0] and lacks(links, node):
+    while node != marks[ROOT] and lacks(links, node):
         parent = parent_of(links, node)
         at = 0
         while kid_of(window, parent, at) != node:
@@ -374,8 +386,8 @@ def mend_inside(window: Any, node: int, top: int) -> None:
                 move_left(window, one, two, parent, at, count_of(links, two) + 1 - arity())
             else:
                 move_right(window, one, two, parent, at, count_of(links, one) + 1 - arity())
-            left, right = settle(window, one, left, right)
-        left, right = settle(window, two, left, right)
+            left, right = refresh_or_note(window, one, left, right)
+        left, right = refresh_or_note(window, two, left, right)
         node = parent
     if shrink_root(window):
         refresh_all_spines(window)
@@ -388,18 +400,18 @@ def total(window: Any) -> State:
     """Return the aggregate of the whole window, which is not empty: two combines."""
     slots, _, links, _, marks = window
     last = span() - 1
-    root = marks[0]
+    root = marks[ROOT]
     if row_of(links, root) < 0:
         return load(slots, root * span() + last)
-    left = load(slots, marks[1] * span() + last)
-    right = load(slots, marks[2] * span() + last)
+    left = load(slots, marks[LEFT] * span() + last)
+    right = load(slots, marks[RIGHT] * span() + last)
     return combine(combine(left, load(slots, root * span() + last)), right)
 
 
 SINGLE_KERNELS = (
     seek_top,
     seek,
-    settle,
+    refresh_or_note,
     mend,
     push,
     begin_leaf,

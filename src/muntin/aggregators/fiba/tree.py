@@ -17,9 +17,9 @@ from muntin.aggregators.fiba.bulk_insert import INSERT_KERNELS
 from muntin.aggregators.fiba.nodes import (
     COUNT,
     FREE_ROWS,
+    FREE_STACK,
     HEIGHT,
     LEFT,
-    MARKS,
     NODE_KERNELS,
     NODES,
     PATH,
@@ -250,7 +250,7 @@ class Fiba(Aggregator):
     def _arena(self, nodes: int, rows: int) -> tuple[Array, ...]:
         """Return an arena with room for so many nodes and rows of children; the root is node 1, an empty leaf."""
         columns = 2 * self._arity
-        marks = np.zeros(MARKS + nodes, np.int64)
+        marks = np.zeros(FREE_STACK + nodes, np.int64)
         marks[FREE_ROWS] = -1
         marks[[ROOT, LEFT, RIGHT, HEIGHT]] = 1
         marks[NODES] = 2
@@ -267,7 +267,7 @@ class Fiba(Aggregator):
         if needed > len(links) // 4:
             room = max(needed, int(len(links) // 4 * _GROWTH))
             del slots, times, links
-            for i, length in ((0, room * columns), (1, room * columns), (2, room * 4), (4, MARKS + room)):
+            for i, length in ((0, room * columns), (1, room * columns), (2, room * 4), (4, FREE_STACK + room)):
                 self._extend(i, length)
         needed = int(marks[ROWS]) + rows
         if needed > len(kids) // (columns + 1):
@@ -374,7 +374,7 @@ class Fiba(Aggregator):
         return {name: array[:n] for name, array, n in zip(_NAMES, copy, lengths, strict=True)}
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
-        marks = np.zeros(MARKS + len(arrays["links"]) // 4, np.int64)
+        marks = np.zeros(FREE_STACK + len(arrays["links"]) // 4, np.int64)
         marks[:PATH] = arrays["marks"]
         self._window = (*(arrays[name] for name in _NAMES[:4]), marks)
 

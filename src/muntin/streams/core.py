@@ -88,7 +88,8 @@ class StreamCore:
 
     def table(self, answers: Sequence[Answers]) -> pa.Table:
         """Return answers as a table."""
-        return self.tables.table(answers, self.keys.take).combine_chunks()
+        table = self.tables.table(answers, self.keys.take)
+        return table.combine_chunks() if answers else table
 
     def release_keys(self) -> None:
         """Forget keys of which no strategy holds anything, whenever there are twice as many as there were."""

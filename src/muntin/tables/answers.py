@@ -49,6 +49,8 @@ class AnswerTables:
         self.time_type = plan.time_type
         self.schema = plan.answer_schema
         self._keys = list(plan.key_types)
+        self._empty = self.schema.empty_table()
+        self._unknown = [field.name for field in self.schema if pa.types.is_null(field.type)]
 
     def table(self, answers: Sequence[Answers], take_keys: TakeKeys) -> pa.Table:
         """Return the answers as a table, a chunk for each of them; `take_keys` gives the columns of key numbers.
@@ -56,8 +58,9 @@ class AnswerTables:
         O(answers). A column whose type only the results tell has the type of these.
         """
         if not answers:
-            return self.schema.empty_table()
-        return pa.concat_tables([self._table(each, take_keys) for each in answers], promote_options="permissive")
+            return self._empty
+        tables = [self._table(each, take_keys) for each in answers]
+        return pa.concat_tables(tables, promote_options="permissive" if self._unknown else "none")
 
     def _table(self, answers: Answers, take_keys: TakeKeys) -> pa.Table:
         columns: dict[str, Any] = dict(zip(self._keys, take_keys(answers.keys), strict=True))
@@ -66,7 +69,7 @@ class AnswerTables:
         columns |= answers.aggregates
         columns["revision"] = pa.array(answers.revision)
         columns["retracted"] = pa.array(answers.retracted)
-        return pa.table({field.name: _typed(columns[field.name], field.type) for field in self.schema})
+        return pa.table({field.name: self._typed(columns[field.name], field) for field in self.schema})
 
     def _windows(self, answers: Answers) -> pa.StructArray:
         kind: pa.StructType = self.schema.field("window").type
@@ -83,10 +86,9 @@ class AnswerTables:
             return logical_array(values.astype(self.time_type.physical), None, self.time_type)
         return pa.array(values).cast(field.type)
 
-
-def _typed(array: Any, kind: pa.DataType) -> Any:
-    """Return an array in the type of its column, or as it is where only the results tell that type."""
-    return array if pa.types.is_null(kind) else cast(array, kind)
+    def _typed(self, array: Any, field: pa.Field) -> Any:
+        """Return an array in the type of its column, or as it is where only the results tell that type."""
+        return array if field.name in self._unknown else cast(array, field.type)
 
 
 def cast(array: Any, kind: pa.DataType) -> Any:

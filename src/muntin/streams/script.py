@@ -56,13 +56,18 @@ class Script(NamedTuple):
 
 
 @inlined
+def write_step(script: Script, at: int, action: int, slot: int, first: int, last: int) -> None:
+    """Write a step, but not that there is one more."""
+    script.steps[index(at), ACTION] = action
+    script.steps[index(at), SLOT] = slot
+    script.steps[index(at), FIRST] = first
+    script.steps[index(at), LAST] = last
+
+
+@inlined
 def add_step(script: Script, action: int, slot: int, first: int, last: int) -> None:
     """Append a step, for which there is room."""
-    at = index(script.length[0])
-    script.steps[at, ACTION] = action
-    script.steps[at, SLOT] = slot
-    script.steps[at, FIRST] = first
-    script.steps[at, LAST] = last
+    write_step(script, script.length[0], action, slot, first, last)
     script.length[0] += 1
 
 
@@ -94,4 +99,4 @@ def merge_states(script: Script, states: Slots) -> None:
     script.length[0] = 0
 
 
-SCRIPT = (add_step, is_full)
+SCRIPT = (write_step, add_step, is_full)

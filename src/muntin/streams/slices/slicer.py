@@ -21,6 +21,7 @@ from muntin.streams.script import (
     FIRST,
     FOLD,
     LAST,
+    MOST_STEPS,
     NO_ROOM,
     OPEN,
     PREPEND,
@@ -30,8 +31,8 @@ from muntin.streams.script import (
     Script,
     add_step,
     change_states,
-    is_full,
     merge_states,
+    write_step,
 )
 
 LOW, HIGH, ROW = range(3)
@@ -142,7 +143,7 @@ def add_row(rows: Rows, row: int, slices: Slices, blocks: Blocks, script: Script
     add_step(script, action, slot, row, row + 1)
 
 
-@kernel
+@inlined
 def open_slice(
     rows: Rows, row: int, slices: Slices, blocks: Blocks, script: Script, cursor: Ints, skip: int, at: int
 ) -> None:
@@ -244,7 +245,9 @@ def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges:
     """Put rows into slices, from the cursor's row on; return why it stopped."""
     row = cursor[ROW]
     stop = min(len(rows.times), row + ROWS_AT_ONCE)
-    while row < stop and not is_full(script):
+    step = script.length[0]  # in a register: one row's step need not wait for that of the row before
+    most = len(script.steps) - MOST_STEPS
+    while row < stop and step <= most:
         key = rows.keys[index(row)]
         time = rows.times[index(row)]
         slot = blocks.base[index(key)] + blocks.head[index(key)] + blocks.size[index(key)] - 1
@@ -253,9 +256,11 @@ def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges:
         if newest and gap >= 0:
             newest = time >= slices.first[index(slot)]
         if not newest:
+            script.length[0] = step
             if not place_row(rows, row, slices, blocks, script, edges, cursor, gap, 0):
                 cursor[ROW] = row
                 return NO_ROOM
+            step = script.length[0]
             row += 1
             continue
         # The newest slice takes it. So it does most of those after it: they are one step.
@@ -268,8 +273,10 @@ def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges:
             slices.count[index(slot)] += row - begin
         if len(rows.tags) > 0:
             rows.tags[begin:row] = slices.tag[index(slot)]
-        add_step(script, FOLD, slot, begin, row)
+        write_step(script, step, FOLD, slot, begin, row)
+        step += 1
         blocks.stale[index(key)] = min(blocks.stale[index(key)], slot - blocks.base[index(key)])
+    script.length[0] = step
     cursor[ROW] = row
     return DONE if row == len(rows.times) else STOPPED
 

@@ -205,6 +205,7 @@ def test_every_type(kind: pa.DataType) -> None:
     ],
     ids=["int64", "string", "list"],
 )
+@pytest.mark.slow
 def test_many_keys(kind: pa.DataType, write: Callable[[int], Any]) -> None:
     chance = np.random.default_rng(3)
     table, numbers = KeyTable([kind]), {}

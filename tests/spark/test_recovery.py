@@ -23,6 +23,8 @@ MOMENTS = {
     "a batch is committed": "checkpoint of */commits/[0-9]*",
 }
 """What the driver has done, and the files that show it."""
+SNAPSHOTS = "checkpoint of */state/0/*/*.zip"
+"""Spark writes them in the background, each second, of state that has changed often enough."""
 
 
 def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
@@ -37,6 +39,8 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
         wanted = killed.count(MOMENTS[moment]) + (1 if once else chance.randint(1, 3))
         killed.live_until(MOMENTS[moment], wanted, chance.uniform(0, 3 if moment == "it has just begun" else 0.3))
     killed.live_until(PLANNED, 2 * BATCHES, chance.uniform(0, 0.3))
+    if not killed.count(SNAPSHOTS):
+        killed.live_until(SNAPSHOTS, 1, 0)
     calm.feed(killed.files)
     for place in (killed, calm):
         place.live_to_the_end()
@@ -54,7 +58,7 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
     assert sorted(map(repr, batches.drop_columns("number").to_pylist())) == calm.answers("files")
     # What was recovered was worth it: changes upon a snapshot, of windows of all kinds.
     assert killed.count("checkpoint of */state/0/*/*.changelog")
-    assert killed.count("checkpoint of */state/0/*/*.zip")
+    assert killed.count(SNAPSHOTS)
     assert set(found["window_id"].to_pylist()) == {0, 1, 2}
     assert max(found["revision"].to_pylist()) > 0
     assert True in found["retracted"].to_pylist()

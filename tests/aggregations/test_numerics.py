@@ -20,6 +20,7 @@ def mixed_magnitudes(rows: int, seed: int = 0) -> np.ndarray:
     return rng.normal(size=rows) * 10.0 ** rng.integers(-12, 13, rows)
 
 
+@pytest.mark.slow
 def test_a_stream_of_a_hundred_million_does_not_drift() -> None:
     """The bound of arithmetic.py, u|S| + (nu)^2 sum|x|, holds at the end of the stream as at its beginning."""
     rows, width = 10**8, 1000
@@ -38,6 +39,7 @@ def test_a_stream_of_a_hundred_million_does_not_drift() -> None:
 
 
 @pytest.mark.parametrize("kind", [aggregators.TwoStacks, aggregators.SubtractOnEvict, aggregators.Recalculate])
+@pytest.mark.slow
 def test_aggregators_do_not_drift(kind: type) -> None:
     values = mixed_magnitudes(3000, 7)
     values[1000], values[1500], values[2000] = 1e300, math.inf, math.nan
@@ -87,6 +89,7 @@ def test_an_overflow_is_an_error_and_the_window_goes_on() -> None:
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e8, -1e10])
+@pytest.mark.slow
 def test_variance_keeps_its_digits(offset: float) -> None:
     """Sums of squares would lose them all here: the mean is 1e10 times the spread."""
     values = np.random.default_rng(2).normal(size=2000) + offset
@@ -128,6 +131,7 @@ def test_geometric_mean_edges() -> None:
 
 
 @pytest.mark.parametrize("shape", ["normal", "uniform", "exponential", "lognormal"])
+@pytest.mark.slow
 def test_moment_sketch_is_off_by_about_a_percent(shape: str) -> None:
     rng = np.random.default_rng(8)
     values = {
@@ -143,6 +147,7 @@ def test_moment_sketch_is_off_by_about_a_percent(shape: str) -> None:
 
 
 @pytest.mark.parametrize("distinct", [10, 1000, 20000])
+@pytest.mark.slow
 def test_hyperloglog_is_off_by_a_few_percent(distinct: int) -> None:
     values = np.random.default_rng(9).integers(0, 2**60, distinct).repeat(2)
     estimate = slide(values, agg.hyperloglog("v"), range=len(values), slide=len(values))[0]

@@ -10,6 +10,7 @@ import pytest
 
 from muntin import agg, aggregators
 
+pytestmark = pytest.mark.slow
 INSERT, EVICT, QUERY = "insert", "evict", "query"
 
 

@@ -398,6 +398,7 @@ def test_compiled_against_plain() -> None:
     both[0].check()
 
 
+@pytest.mark.slow
 def test_ten_million_random_operations_without_a_leak() -> None:
     """Memory stays that of the largest window, whatever came and went; the answer stays right."""
     chance = np.random.default_rng(3)

@@ -20,6 +20,7 @@ import pytest
 
 from muntin import agg, aggregators
 
+pytestmark = pytest.mark.slow
 ARITIES = (2, 4, 8, 16)
 ROWS = 1600
 

@@ -293,6 +293,7 @@ class Counted(window.ContextFree):
         return [(end - 30, end) for end in range(previous - previous % 10 + 10, watermark + 1, 10)]
 
 
+@pytest.mark.slow
 def test_own_windows_are_known_only_near_rows() -> None:
     definition = Counted()
     query = oracle.Query([definition], {"all": agg.collect("v")}, watermark=5)

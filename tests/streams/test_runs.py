@@ -255,6 +255,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("count", [1, 60, 1000])
+@pytest.mark.slow
 def test_windows_of_many_runs(shape: str, count: int) -> None:
     rng = np.random.default_rng(5)
     rows = [SHAPES[shape](rng, run) for run in range(count)]
@@ -276,6 +277,7 @@ def test_windows_of_many_runs(shape: str, count: int) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("count", [1, 7, 60])
+@pytest.mark.slow
 def test_a_value_takes_few_pivots(shape: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
     rows = [SHAPES[shape](rng, run) for run in range(count)]

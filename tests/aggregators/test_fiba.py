@@ -164,6 +164,7 @@ def test_state_machine(arity: int) -> None:
 
 
 @pytest.mark.parametrize("arity", ARITIES)
+@pytest.mark.slow
 def test_long_runs(arity: int) -> None:
     """Larger trees than hypothesis makes, with steps drawn so that the window breathes."""
     chance = random.Random(arity)
@@ -434,6 +435,7 @@ def test_ten_million_random_operations_without_a_leak() -> None:
     window.check()
 
 
+@pytest.mark.slow
 def test_memory_of_rows_in_order() -> None:
     """At most 28 bytes a row for a time and a float64 state, whether they come singly or in bulks."""
 

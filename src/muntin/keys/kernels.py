@@ -5,9 +5,8 @@ table is open: a key is in the first slot at or after its home that was free, an
 holds in each row a fingerprint and the number plus one, 0 where the slot is free; one more slot at the end is for null.
 
 By number: `used` (0 free, 1 a key, 2 the null key), `fingerprints`, and for keys of bytes `places`, where in the arena
-they begin and how long they are. `tallies` holds how many numbers wait in `free`, one more than the greatest in use,
-how many are in use, and the bytes of the arena that are taken. Numbers in `free` above the greatest in use are void: a
-number can only come back there once all of `free` has been given away.
+they begin and how long they are. Numbers in `free` above the greatest in use are void: a number can only come back
+there once all of `free` has been given away.
 """
 
 from __future__ import annotations
@@ -17,6 +16,12 @@ from typing import Any
 import numpy as np
 
 from muntin.kernels.vocabulary import Ints, index, inlined, kernel
+
+WAITING, CAPACITY, LIVE, END = range(4)
+"""The tallies: how many numbers wait in `free`, one more than the greatest in use, how many are in use, and the bytes
+of the arena that are taken."""
+START, LENGTH = range(2)
+"""The columns of `places`."""
 
 
 @inlined
@@ -72,16 +77,16 @@ def same_bytes(some: Any, begin: int, others: Any, start: int, length: int) -> b
 @inlined
 def give(free: Ints, tallies: Ints, room: int) -> int:
     """Return a number that is not in use, or -1 where there is room for no more."""
-    while tallies[0] > 0:
-        tallies[0] -= 1
-        if free[tallies[0]] < tallies[1]:
-            tallies[2] += 1
-            return int(free[tallies[0]])
-    if tallies[1] == room:
+    while tallies[WAITING] > 0:
+        tallies[WAITING] -= 1
+        if free[tallies[WAITING]] < tallies[CAPACITY]:
+            tallies[LIVE] += 1
+            return int(free[tallies[WAITING]])
+    if tallies[CAPACITY] == room:
         return -1
-    tallies[1] += 1
-    tallies[2] += 1
-    return int(tallies[1]) - 1
+    tallies[CAPACITY] += 1
+    tallies[LIVE] += 1
+    return int(tallies[CAPACITY]) - 1
 
 
 @kernel
@@ -154,22 +159,22 @@ def number_bytes(
             known = index(held) - index(1)
             if (
                 slots[at, 0] == fingerprint
-                and places[known, 1] == length
-                and same_bytes(data, start, arena, places[known, 0], length)
+                and places[known, LENGTH] == length
+                and same_bytes(data, start, arena, places[known, START], length)
             ):
                 break
             at = (at + index(1)) & (null - index(1))
             held = slots[at, 1]
         if held == np.uint64(0):
-            end = tallies[3] + length
+            end = tallies[END] + length
             number = give(free, tallies, len(used)) if end <= len(arena) else -1
             if number < 0:
                 return row
             for i in range(length):
-                arena[index(tallies[3] + i)] = data[index(start + i)]
-            places[number, 0] = tallies[3]
-            places[number, 1] = length
-            tallies[3] = end
+                arena[index(tallies[END] + i)] = data[index(start + i)]
+            places[number, START] = tallies[END]
+            places[number, LENGTH] = length
+            tallies[END] = end
             used[number] = 2 if at == null else 1
             fingerprints[number] = fingerprint
             held = np.uint64(number + 1)
@@ -190,7 +195,7 @@ def forget(numbers: Ints, slots: Any, shift: Any, tallies: Ints, used: Any, fing
         while slots[at, 1] != np.uint64(number + 1):
             at = (at + index(1)) & mask
         used[number] = 0
-        tallies[2] -= 1
+        tallies[LIVE] -= 1
         slots[at, 1] = np.uint64(0)
         following = at
         while at != null:
@@ -209,19 +214,19 @@ def forget(numbers: Ints, slots: Any, shift: Any, tallies: Ints, used: Any, fing
 def give_back(numbers: Ints, tallies: Ints, used: Any, free: Ints) -> None:
     """Let the numbers of forgotten keys be given again, the last of them first."""
     for i in range(len(numbers)):
-        free[tallies[0]] = numbers[i]
-        tallies[0] += 1
-    while tallies[1] > 0 and used[tallies[1] - 1] == 0:
-        tallies[1] -= 1
-    if tallies[1] == 0:
-        tallies[0] = 0
+        free[tallies[WAITING]] = numbers[i]
+        tallies[WAITING] += 1
+    while tallies[CAPACITY] > 0 and used[tallies[CAPACITY] - 1] == 0:
+        tallies[CAPACITY] -= 1
+    if tallies[CAPACITY] == 0:
+        tallies[WAITING] = 0
 
 
 @kernel
 def fill_slots(slots: Any, shift: Any, tallies: Ints, used: Any, fingerprints: Any) -> None:
     """Put all keys into slots that are free. O(keys), expected."""
     null = index(len(slots) - 1)
-    for number in range(tallies[1]):
+    for number in range(tallies[CAPACITY]):
         if used[number] != 0:
             at = null if used[number] == 2 else home(fingerprints[number], shift)
             while slots[at, 1] != np.uint64(0):

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from muntin.errors import ColumnTypeError, InvalidArgumentError, InvariantError, SnapshotError
 from muntin.keys import encoding
+from muntin.keys.kernels import CAPACITY, END, LIVE, WAITING
 from muntin.memory import room
 from muntin.restoring import RestorePoint, all_or_nothing
 from muntin.types import Array
 
 _LEAST_KEYS = 64
 _LEAST_BYTES = 1024
-_FREE, _CAPACITY, _LIVE, _END = range(4)  # the tallies, see kernels/keying.py
 
 
 class KeyTable:
@@ -52,12 +52,12 @@ class KeyTable:
 
     def __len__(self) -> int:
         """Return how many keys are known. O(1)."""
-        return int(self._tallies[_LIVE])
+        return int(self._tallies[LIVE])
 
     @property
     def capacity(self) -> int:
         """One more than the greatest number in use. O(1)."""
-        return int(self._tallies[_CAPACITY])
+        return int(self._tallies[CAPACITY])
 
     def in_use(self) -> Array:
         """Return the numbers of all keys, ascending. O(n)."""
@@ -138,9 +138,9 @@ class KeyTable:
             if epoch != self._epoch:
                 raise InvalidArgumentError("keys were released since this restore point, which is void")
             # What was taken from the free numbers still stands there, above those that are left.
-            again = self._free[self._tallies[_FREE] : tallies[_FREE]]
-            again = again[again < tallies[_CAPACITY]]
-            self._forget(np.concatenate((again, np.arange(tallies[_CAPACITY], self.capacity))))
+            again = self._free[self._tallies[WAITING] : tallies[WAITING]]
+            again = again[again < tallies[CAPACITY]]
+            self._forget(np.concatenate((again, np.arange(tallies[CAPACITY], self.capacity))))
             self._tallies[:] = tallies
 
         return restore
@@ -156,7 +156,7 @@ class KeyTable:
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         keys = np.frombuffer(sink.getvalue(), np.uint8).copy()
-        return {"numbers": numbers, "keys": keys, "free": self._free[: self._tallies[_FREE]].copy()}
+        return {"numbers": numbers, "keys": keys, "free": self._free[: self._tallies[WAITING]].copy()}
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace all keys by those that `save` returned; they keep their numbers. O(bytes).
@@ -180,18 +180,18 @@ class KeyTable:
         fresh._make_room(int(taken.max(initial=0)) + 1)
         # A table in which just these numbers are free gives them in this order.
         fresh._free[: len(numbers)] = numbers[::-1]
-        fresh._tallies[[_FREE, _CAPACITY]] = len(numbers), numbers.max(initial=-1) + 1
+        fresh._tallies[[WAITING, CAPACITY]] = len(numbers), numbers.max(initial=-1) + 1
         if not np.array_equal(fresh._lookup(columns, len(numbers)), numbers):
             raise SnapshotError("the snapshot is damaged: a key is there twice")
         fresh._free[: len(free)] = free
-        fresh._tallies[_FREE] = len(free)
+        fresh._tallies[WAITING] = len(free)
         self.__dict__.update({**vars(fresh), "_epoch": self._epoch + 1})
 
     def check(self) -> None:
         """Raise `InvariantError` unless every key is found under its number, and all counts agree. O(bytes)."""
         used = np.flatnonzero(self._used).astype(np.int64)
         held = self._slots[:, 1]
-        free = self._free[: self._tallies[_FREE]]
+        free = self._free[: self._tallies[WAITING]]
         facts = {
             "the slots hold other numbers than are in use": np.array_equal(np.sort(held[held > 0]) - 1, used),
             "the number of keys is wrong": len(used) == len(self),
@@ -255,7 +255,7 @@ class KeyTable:
 
     def _grow(self, length: int) -> None:
         """Make room for a key of `length` bytes, and as many more as there are."""
-        end = int(self._tallies[_END]) + length
+        end = int(self._tallies[END]) + length
         if end > len(self._arena):
             self._arena = _longer(self._arena, max(end, 2 * len(self._arena)))
         else:
@@ -264,9 +264,9 @@ class KeyTable:
     def _make_room(self, keys: int) -> None:
         """Make room for at least `keys` numbers, and twice as many slots. O(keys)."""
         bits = max(1, keys - 1).bit_length()
-        void = self._free[: self._tallies[_FREE]] >= 1 << bits
+        void = self._free[: self._tallies[WAITING]] >= 1 << bits
         if void.any():
-            self._tallies[_FREE] -= np.count_nonzero(void)
+            self._tallies[WAITING] -= np.count_nonzero(void)
             self._free = self._free[: len(void)][~void]
         self._used = _longer(self._used, 1 << bits)
         self._fingerprints = _longer(self._fingerprints, 1 << bits)
@@ -292,7 +292,7 @@ class KeyTable:
         arena = np.zeros(max(_LEAST_BYTES, 2 * end), np.uint8)
         encoding.copy_runs(self._arena, starts, lengths, arena, ends - lengths)
         self._places[used, 0] = ends - lengths
-        self._arena, self._tallies[_END], self._dead = arena, end, 0
+        self._arena, self._tallies[END], self._dead = arena, end, 0
 
 
 def _longer(array: Array, length: int) -> Array:

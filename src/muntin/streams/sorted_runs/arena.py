@@ -21,12 +21,10 @@ import numpy as np
 from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import Generated, standalone
-from muntin.streams.sorted_runs.arena_kernels import ARENA
+from muntin.streams.sorted_runs.arena_kernels import ARENA, LIVE, LOGGED, TAIL
 from muntin.types import Array
 
 _SMALLEST_LOG = 1 << 18
-TAIL, LIVE, LOGGED = 0, 1, 2
-"""The counters: the first free entry of the arena, how many entries runs occupy, how many rows wait in the log."""
 
 
 @cache

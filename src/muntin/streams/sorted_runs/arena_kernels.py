@@ -1,12 +1,14 @@
 """The kernels of the arena (see arena.py): rows into the log and out of it, sorted and encoded, and runs joined.
 
-They know nothing of aggregations or of types: keys are integers. The counters are the first free entry of the arena,
-how many entries runs occupy, and how many rows wait in the log.
+They know nothing of aggregations or of types: keys are integers.
 """
 
 from __future__ import annotations
 
 from muntin.kernels.vocabulary import Ints, index, kernel
+
+TAIL, LIVE, LOGGED = range(3)
+"""The counters: the first free entry of the arena, how many entries runs occupy, and how many rows wait in the log."""
 
 # ---------------------------------------------------------------- the log
 
@@ -14,12 +16,12 @@ from muntin.kernels.vocabulary import Ints, index, kernel
 @kernel
 def log_rows(slots: Ints, keys: Ints, log_slots: Ints, log_keys: Ints, pending: Ints, counters: Ints) -> None:
     """Append rows to the log."""
-    at = counters[2]
+    at = counters[LOGGED]
     for row in range(len(slots)):
         log_slots[index(at + row)] = slots[index(row)]
         log_keys[index(at + row)] = keys[index(row)]
         pending[index(slots[index(row)])] += 1
-    counters[2] = at + len(slots)
+    counters[LOGGED] = at + len(slots)
 
 
 @kernel
@@ -44,7 +46,7 @@ def take_rows(
         places[chosen[i]] = bounds[i]
         pending[chosen[i]] = 0
     kept = 0
-    for at in range(counters[2]):
+    for at in range(counters[LOGGED]):
         slot = log_slots[index(at)]
         place = places[index(slot)]
         if place >= 0:
@@ -54,7 +56,7 @@ def take_rows(
             log_slots[index(kept)] = slot
             log_keys[index(kept)] = log_keys[index(at)]
             kept += 1
-    counters[2] = kept
+    counters[LOGGED] = kept
     for i in range(len(chosen)):
         places[chosen[i]] = -1
 
@@ -202,13 +204,13 @@ def absorb(
         begin = bounds[i]
         start = starts[slot]
         length = lengths[slot]
-        tail = counters[0]
+        tail = counters[TAIL]
         stop = start + length
         after = join(rows, spare, begin, begin + distinct[i], keys, ends, start, stop, slot, keys, ends, tail)
         starts[slot] = tail + 1
         lengths[slot] = after - tail - 1
-        counters[1] += after - tail - (length + 1 if length > 0 else 0)
-        counters[0] = after
+        counters[LIVE] += after - tail - (length + 1 if length > 0 else 0)
+        counters[TAIL] = after
 
 
 @kernel
@@ -228,12 +230,12 @@ def join_slots(
             lengths[a] = lengths[b]
             keys[starts[b] - 1] = a
         else:
-            tail = counters[0]
+            tail = counters[TAIL]
             if tail + lengths[a] + lengths[b] + 1 > len(keys):
                 return pair
             after = join(keys, ends, starts[a], i_stop, keys, ends, starts[b], j_stop, a, keys, ends, tail)
-            counters[1] += after - tail - lengths[a] - lengths[b] - 2
-            counters[0] = after
+            counters[LIVE] += after - tail - lengths[a] - lengths[b] - 2
+            counters[TAIL] = after
             starts[a] = tail + 1
             lengths[a] = after - tail - 1
         lengths[b] = 0
@@ -246,19 +248,19 @@ def forget(slots: Ints, lengths: Ints, log_slots: Ints, log_keys: Ints, pending:
     waiting = 0
     for i in range(len(slots)):
         slot = slots[i]
-        counters[1] -= lengths[slot] + 1 if lengths[slot] > 0 else 0
+        counters[LIVE] -= lengths[slot] + 1 if lengths[slot] > 0 else 0
         lengths[slot] = 0
         waiting += pending[slot]
         pending[slot] = 0
     if waiting == 0:
         return
     kept = 0
-    for at in range(counters[2]):
+    for at in range(counters[LOGGED]):
         slot = log_slots[index(at)]
         log_slots[index(kept)] = slot
         log_keys[index(kept)] = log_keys[index(at)]
         kept += 1 if pending[index(slot)] > 0 else 0
-    counters[2] = kept
+    counters[LOGGED] = kept
 
 
 @kernel
@@ -268,7 +270,7 @@ def write_anew(
     """Write the runs that slots have one behind the other: into other arrays, or closer together in the same ones."""
     at = 0
     kept = False
-    for entry in range(counters[0]):
+    for entry in range(counters[TAIL]):
         key = keys[index(entry)]
         end = ends[index(entry)]
         if end == 0:
@@ -279,7 +281,7 @@ def write_anew(
             new_keys[index(at)] = key
             new_ends[index(at)] = end
             at += 1
-    counters[0] = at
+    counters[TAIL] = at
 
 
 ARENA = (

@@ -18,7 +18,7 @@ from muntin.columns import Column, mask_of
 from muntin.errors import UnsupportedOperationError
 from muntin.streams.sorted_runs.arena import Arena
 from muntin.streams.sorted_runs.order_keys import OrderKeys
-from muntin.streams.sorted_runs.selection import SELECTION
+from muntin.streams.sorted_runs.selection import RANDOM, SELECTION, View
 from muntin.types import OBJECT, Array, ColumnType
 
 _FEW = 64
@@ -63,8 +63,8 @@ class _Group:
         outputs = self.binding.outputs(len(first))
         most = int((last - first).max(initial=0))
         bounds, few = np.zeros((most, 5), np.int64), np.zeros((2, max(_FEW, most)), np.int64)
-        memory = np.zeros(6, np.int64)
-        view = (self.arena.keys, self.arena.ends, bounds, few, memory, self.order.turned, self.order.kind)
+        memory = np.zeros(RANDOM + 1, np.int64)
+        view = View(self.arena.keys, self.arena.ends, bounds, few, memory, self.order.turned, self.order.kind)
         module = self.binding.kernels(SELECTION, "answer_windows", sorted_store=True)
         module.answer_windows(slots, first, last, self.arena.starts, self.arena.lengths, view, outputs)
         return self.binding.raw_results(outputs)

@@ -15,49 +15,67 @@ weighted median of the runs' medians (no chance in it, but it sorts the runs at 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from muntin.kernels.vocabulary import Ints, Outputs, emit, emit_empty, index, kernel, spread
 from muntin.streams.sorted_runs.order_keys import value_of
 
-# A window is a view (keys, ends, bounds, few, memory, turned, kind): the arena; of each run where it begins, where the
-# stretch at hand begins and ends, where it ends itself, and where the pivot is; the few entries that were sorted, a row
-# of keys and one of how many rows there are up to each; and what is known of the window: its runs, its rows, how many
-# few there are, the rank of the first of them and the one after the last, and the state of the random numbers.
+RUNS, ROWS, FEW, BELOW, ABOVE, RANDOM = range(6)
+"""What is known of a window: its runs, its rows, how many few there are, the rank of the first of them and the one
+after the last, and the state of the random numbers."""
+BEGIN, LOW, HIGH, END, PIVOT = range(5)
+"""The bounds of a run: where it begins, where the stretch at hand begins and ends, where it ends itself, and where the
+pivot is."""
+KEY, COUNT = range(2)
+"""The rows of `few`: keys, and how many rows there are up to each."""
+
+
+class View(NamedTuple):
+    """A window over runs."""
+
+    keys: Ints
+    ends: Ints
+    """The entries of the arena: keys, and how many rows of the run there are up to each."""
+    bounds: Ints
+    few: Ints
+    """The few entries that were sorted."""
+    memory: Ints
+    turned: Any
+    kind: Any
 
 
 @kernel
-def size(view: Any) -> Any:
+def size(view: View) -> Any:
     """Return the number of rows in the window."""
-    return int(view[4][1])
+    return int(view.memory[ROWS])
 
 
 @kernel
-def nth(view: Any, rank: int) -> Any:
+def nth(view: View, rank: int) -> Any:
     """Return the value that has `rank` smaller ones before it in the window."""
     keys, ends, bounds, few, memory, turned, kind = view
-    if rank < memory[3] or rank >= memory[4]:
+    if rank < memory[BELOW] or rank >= memory[ABOVE]:
         shut_in(keys, ends, bounds, few, memory, rank)
-        sort_entries(few, memory[2])
-        count_up(few, memory[2])
-    at = first_beyond(few[1], 0, memory[2], rank - memory[3])
-    return value_of(few[0, index(at)], turned, kind)
+        sort_entries(few, memory[FEW])
+        count_up(few, memory[FEW])
+    at = first_beyond(few[COUNT], 0, memory[FEW], rank - memory[BELOW])
+    return value_of(few[KEY, index(at)], turned, kind)
 
 
 @kernel
 def shut_in(keys: Ints, ends: Ints, bounds: Ints, few: Any, memory: Ints, rank: int) -> None:
     """Narrow the stretches around a rank that is not among the few, until they are few enough; copy them there."""
-    runs = memory[0]
-    after = rank >= memory[4]
-    below = memory[4] if after else 0
-    above = memory[1] if after else memory[3]
+    runs = memory[RUNS]
+    after = rank >= memory[ABOVE]
+    below = memory[ABOVE] if after else 0
+    above = memory[ROWS] if after else memory[BELOW]
     left = 0
     for r in range(runs):
-        bounds[index(r), 1 if after else 2] = bounds[index(r), 2 if after else 1]
-        bounds[index(r), 2 if after else 1] = bounds[index(r), 3 if after else 0]
-        left += bounds[index(r), 2] - bounds[index(r), 1]
+        bounds[index(r), LOW if after else HIGH] = bounds[index(r), HIGH if after else LOW]
+        bounds[index(r), HIGH if after else LOW] = bounds[index(r), END if after else BEGIN]
+        left += bounds[index(r), HIGH] - bounds[index(r), LOW]
     alike = True
     while left > few.shape[1]:
         entry = choose_entry(ends, bounds, memory, rank - below, above - below, alike, few.shape[1] >> 1)
@@ -69,23 +87,23 @@ def shut_in(keys: Ints, ends: Ints, bounds: Ints, few: Any, memory: Ints, rank: 
         beyond = rank >= below + less + equal
         left = 0
         for r in range(runs):
-            low = bounds[index(r), 4]
-            high = low + (1 if low < bounds[index(r), 2] and keys[index(low)] == pivot else 0)
-            bounds[index(r), 1] = bounds[index(r), 1] if before else (high if beyond else low)
-            bounds[index(r), 2] = low if before else (bounds[index(r), 2] if beyond else high)
-            left += bounds[index(r), 2] - bounds[index(r), 1]
+            low = bounds[index(r), PIVOT]
+            high = low + (1 if low < bounds[index(r), HIGH] and keys[index(low)] == pivot else 0)
+            bounds[index(r), LOW] = bounds[index(r), LOW] if before else (high if beyond else low)
+            bounds[index(r), HIGH] = low if before else (bounds[index(r), HIGH] if beyond else high)
+            left += bounds[index(r), HIGH] - bounds[index(r), LOW]
         above = below + less if before else (above if beyond else below + less + equal)
         below = below if before else (below + less + equal if beyond else below + less)
         alike = 2 * (above - below) < rows
     at = 0
     for r in range(runs):
-        for entry in range(bounds[index(r), 1], bounds[index(r), 2]):
-            few[0, index(at)] = keys[index(entry)]
-            few[1, index(at)] = ends[index(entry)] - ends[index(entry - 1)]
+        for entry in range(bounds[index(r), LOW], bounds[index(r), HIGH]):
+            few[KEY, index(at)] = keys[index(entry)]
+            few[COUNT, index(at)] = ends[index(entry)] - ends[index(entry - 1)]
             at += 1
-    memory[2] = at
-    memory[3] = below
-    memory[4] = above
+    memory[FEW] = at
+    memory[BELOW] = below
+    memory[ABOVE] = above
 
 
 @kernel
@@ -96,12 +114,12 @@ def choose_entry(ends: Ints, bounds: Ints, memory: Ints, rank: int, rows: int, a
     in the run is in proportion. How far that is from the truth goes with the root of the ranks; so far, and by the
     margin within which nothing more is to be found out, it goes beyond.
     """
-    memory[5] = (memory[5] * 1103515245 + 12345) & 0x7FFFFFFF
-    row = min(rows - 1, int(memory[5] / 2147483648.0 * rows))
+    memory[RANDOM] = (memory[RANDOM] * 1103515245 + 12345) & 0x7FFFFFFF
+    row = min(rows - 1, int(memory[RANDOM] / 2147483648.0 * rows))
     r = 0
     inside = 0
     while True:
-        inside = ends[index(bounds[index(r), 2] - 1)] - ends[index(bounds[index(r), 1] - 1)]
+        inside = ends[index(bounds[index(r), HIGH] - 1)] - ends[index(bounds[index(r), LOW] - 1)]
         if row < inside:
             break
         row -= inside
@@ -111,8 +129,8 @@ def choose_entry(ends: Ints, bounds: Ints, memory: Ints, rank: int, rows: int, a
         beyond = np.sqrt(shorter * (rows / inside)) + margin
         aim = rank + beyond if 2 * rank < rows else rank - beyond
         row = max(0, min(inside - 1, int(aim / rows * inside)))
-    low = bounds[index(r), 1]
-    return first_beyond(ends, low, bounds[index(r), 2], row + ends[index(low - 1)])
+    low = bounds[index(r), LOW]
+    return first_beyond(ends, low, bounds[index(r), HIGH], row + ends[index(low - 1)])
 
 
 @kernel
@@ -134,22 +152,22 @@ def sort_entries(few: Any, count: int) -> None:
     while gap > 1:
         gap = max(1, gap * 5 // 11)
         for i in range(gap, count):
-            key = few[0, index(i)]
-            rows = few[1, index(i)]
+            key = few[KEY, index(i)]
+            rows = few[COUNT, index(i)]
             j = i
-            while j >= gap and few[0, index(j - gap)] > key:
-                few[0, index(j)] = few[0, index(j - gap)]
-                few[1, index(j)] = few[1, index(j - gap)]
+            while j >= gap and few[KEY, index(j - gap)] > key:
+                few[KEY, index(j)] = few[KEY, index(j - gap)]
+                few[COUNT, index(j)] = few[COUNT, index(j - gap)]
                 j -= gap
-            few[0, index(j)] = key
-            few[1, index(j)] = rows
+            few[KEY, index(j)] = key
+            few[COUNT, index(j)] = rows
 
 
 @kernel
 def count_up(few: Any, count: int) -> None:
     """Let each entry say how many rows there are up to it."""
     for i in range(1, count):
-        few[1, index(i)] += few[1, index(i - 1)]
+        few[COUNT, index(i)] += few[COUNT, index(i - 1)]
 
 
 @kernel
@@ -158,8 +176,8 @@ def look_up(keys: Ints, ends: Ints, bounds: Ints, runs: int, pivot: int) -> tupl
     less = 0
     equal = 0
     for r in range(runs):
-        begin = bounds[index(r), 1]
-        end = bounds[index(r), 2]
+        begin = bounds[index(r), LOW]
+        end = bounds[index(r), HIGH]
         low = begin
         high = end
         while low < high:
@@ -167,7 +185,7 @@ def look_up(keys: Ints, ends: Ints, bounds: Ints, runs: int, pivot: int) -> tupl
             before = keys[index(middle)] < pivot
             low = middle + 1 if before else low
             high = high if before else middle
-        bounds[index(r), 4] = low
+        bounds[index(r), PIVOT] = low
         less += ends[index(low - 1)] - ends[index(begin - 1)]
         if low < end and keys[index(low)] == pivot:
             equal += ends[index(low)] - ends[index(low - 1)]
@@ -176,12 +194,10 @@ def look_up(keys: Ints, ends: Ints, bounds: Ints, runs: int, pivot: int) -> tupl
 
 @kernel
 def answer_windows(
-    slots: Ints, first: Ints, last: Ints, starts: Ints, lengths: Ints, view: Any, outputs: Outputs
+    slots: Ints, first: Ints, last: Ints, starts: Ints, lengths: Ints, view: View, outputs: Outputs
 ) -> None:
     """Answer the windows that are the runs of slots[first[i]:last[i]]."""
-    ends = view[1]
-    bounds = view[2]
-    memory = view[4]
+    ends, bounds, memory = view.ends, view.bounds, view.memory
     whole = spread(view)
     for i in range(len(first)):
         runs = 0
@@ -191,19 +207,19 @@ def answer_windows(
             length = lengths[index(slot)]
             if length > 0:
                 start = starts[index(slot)]
-                bounds[index(runs), 0] = start
-                bounds[index(runs), 1] = start
-                bounds[index(runs), 2] = start
-                bounds[index(runs), 3] = start + length
+                bounds[index(runs), BEGIN] = start
+                bounds[index(runs), LOW] = start
+                bounds[index(runs), HIGH] = start
+                bounds[index(runs), END] = start + length
                 rows += ends[index(start + length - 1)]
                 runs += 1
         if rows == 0:
             emit_empty(outputs, i)
             continue
-        memory[0] = runs
-        memory[1] = rows
-        memory[3] = 0
-        memory[4] = 0
+        memory[RUNS] = runs
+        memory[ROWS] = rows
+        memory[BELOW] = 0
+        memory[ABOVE] = 0
         emit(outputs, i, whole)
 
 

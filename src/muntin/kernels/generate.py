@@ -70,7 +70,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Part:
-    """One aggregation of a fused query, its types settled."""
+    """One aggregation of a fused query, its types resolved."""
 
     functions: Mapping[str, Function]
     constants: Mapping[str, Any]

@@ -51,7 +51,7 @@ class Function:
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
-        """The parsed text. Callers that change it copy it first, by parsing anew: `parse`."""
+        """The parsed text. Callers that change it copy it first, by parsing again: `parse`."""
         return self.parse()
 
     def parse(self) -> ast.FunctionDef:

@@ -68,7 +68,7 @@ class Blocks(NamedTuple):
 
     @classmethod
     def empty(cls, step: int) -> Blocks:
-        """Return the blocks of no keys, which grow by so many lengths at once."""
+        """Return the blocks of no keys, which grow by `step` lengths at once."""
         marks = np.zeros(MARKS, np.int64)
         marks[STEP] = step
         base, length, head, size, stale = (np.zeros(0, np.int64) for _ in range(5))

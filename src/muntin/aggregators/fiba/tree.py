@@ -36,11 +36,11 @@ from muntin.errors import InvalidArgumentError
 from muntin.types import INT64, OBJECT, Array
 
 _FEW = 4
-"""Up to so many rows of a bulk that are not in order are inserted singly: a list of events would cost more."""
+"""Bulks of no more rows, out of order, are inserted singly: a list of events would cost more."""
 _CHUNK = 4096
-"""So many rows of a bulk that are not in order are inserted at once, which bounds the room for events and new nodes."""
+"""The rows out of order that are inserted at once, which bounds the room for events and new nodes."""
 _RUN = 1 << 16
-"""So many rows that are in order are appended before there is room made for more."""
+"""The rows in order that are appended before there is room made for more."""
 _GROWTH = 1.25
 _NAMES = ("slots", "times", "links", "kids", "marks")
 
@@ -166,7 +166,7 @@ class Fiba(Aggregator):
         return int(self._module.count_before(self._window, self._time(t))) if len(self) else 0
 
     def nth(self, rank: int) -> Any:
-        """Return the time that has so many before it; negative ranks count from the youngest. O(log n).
+        """Return the time that has `rank` rows before it; negative ranks count from the youngest. O(log n).
 
         >>> from muntin import agg, aggregators
         >>> window = aggregators.Fiba(agg.concat("v"))
@@ -248,7 +248,7 @@ class Fiba(Aggregator):
         self._window = self._arena(4, 1)
 
     def _arena(self, nodes: int, rows: int) -> tuple[Array, ...]:
-        """Return an arena with room for so many nodes and rows of children; the root is node 1, an empty leaf."""
+        """Return an arena with room for some nodes and rows of children; the root is node 1, an empty leaf."""
         columns = 2 * self._arity
         marks = np.zeros(FREE_STACK + nodes, np.int64)
         marks[FREE_ROWS] = -1
@@ -260,7 +260,7 @@ class Fiba(Aggregator):
         return slots, np.zeros(nodes * columns, np.int64), links, np.zeros(rows * (columns + 1), np.int32), marks
 
     def _reserve(self, nodes: int, rows: int) -> None:
-        """Make room for so many more nodes and rows of children. One array after the other, to need less at a time."""
+        """Make room for more nodes and rows of children. One array after the other, to need less at a time."""
         slots, times, links, kids, marks = self._window
         columns = 2 * self._arity
         needed = int(marks[NODES]) + nodes
@@ -341,7 +341,7 @@ class Fiba(Aggregator):
         self._module.insert_sorted(self._window, columns, times, start, stop, events, fresh)
 
     def _rebuild(self, time: int, saved: Any) -> None:
-        """Build the tree anew, after a combine has failed for a row of this time: without it, or with its old state."""
+        """Rebuild the tree, after a combine has failed for a row of this time: without it, or with its old state."""
         rows = [
             (int(self._window[1][column]), self._window[0][column])
             for column in check.columns_in_order(self._window, self._arity)

@@ -78,7 +78,7 @@ class Courier:
             self._changed.notify_all()
 
     def has_room(self, chunks: int) -> None:
-        """Wait until so many values can be put without waiting."""
+        """Wait until `chunks` values can be put without waiting."""
         with self._changed:
             self._wait(lambda: len(self._waiting) + chunks <= MOST_WAITING)
 
@@ -218,7 +218,7 @@ class Courier:
             with self._changed:
                 self._failure, self._closed = error, True
                 self._changed.notify_all()
-        except Exception as error:  # noqa: BLE001  # whatever it is, the thread goes on, and who waits is told
+        except Exception as error:  # noqa: BLE001  # whatever it is, the thread goes on, and whoever waits gets it
             with self._changed:
                 self._failure = error
                 self._changed.notify_all()

@@ -132,7 +132,7 @@ class StoredMonoidTree(MonoidTree):
         self._write_manifest()
 
     def close(self, *, flush: bool = True) -> None:
-        """Flush, unless told not to; stop the background work and give up the lease. Does nothing the second time.
+        """Flush, unless `flush` is false; stop the background work and give up the lease. Does nothing the second time.
 
         If the flush fails the window stays open: `close` may be tried again, or `close(flush=False)` gives up what was
         not flushed. A closed window still answers `query`, and refuses what would change it or needs the store.

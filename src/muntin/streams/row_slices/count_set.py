@@ -59,14 +59,14 @@ def leaving(binding: Binding) -> str:
     >>> from muntin.aggregations.binding import bind
     >>> from muntin.types import INT64
     >>> [leaving(bind({"it": each}, {"v": INT64})) for each in (agg.sum("v"), agg.max("v"), agg.collect("v"))]
-    ['invert', 'beaten', 'anew']
+    ['invert', 'beaten', 'refold']
     """
     if not all(each.commutative for each in binding.aggregations):
-        return "anew"
+        return "refold"
     if binding.invertible:
         return "invert"
     alone = len(binding.states) == 1 and not any(f.length is not None for f in binding.parts[0].fields or ())
-    return "beaten" if alone and all(each.selective for each in binding.aggregations) else "anew"
+    return "beaten" if alone and all(each.selective for each in binding.aggregations) else "refold"
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ class CountSet:
         slots: Array = numbers + (self.row_blocks.base[key] + self.row_blocks.head[key] - self.keyed.gone[key])
         return slots
 
-    def settle(self, chosen: Array, watermark: int) -> None:
+    def finalize(self, chosen: Array, watermark: int) -> None:
         """Note that windows were looked at, and let go what none needs any more."""
         limit = watermark if watermark in (BEFORE_TIME, END_OF_TIME) else watermark - self.plan.lateness
         closed = watermark == END_OF_TIME
@@ -307,12 +307,12 @@ class CountSet:
         self.slicing.finalize(*fixed, chosen, watermark, limit, self.plan.ordered, closed)
 
     def begins(self, keys: Array, definitions: Array) -> Array:
-        """Return for definitions of keys the first row of the first window that is not settled, in their numbers."""
+        """Return for definitions of keys the first row of the first window that is not final, in their numbers."""
         which = self.numbers.apart[keys]
         shift = np.where(which >= 0, self.numbers.shifts[which, definitions], 0) if len(self.numbers.shifts) else 0
         every = self.shapes.everys[definitions]
-        settled = (self.keyed.final[keys] - shift - self.shapes.lengths[definitions]) // every + 1
-        begins: Array = np.maximum(0, settled) * every
+        final = (self.keyed.final[keys] - shift - self.shapes.lengths[definitions]) // every + 1
+        begins: Array = np.maximum(0, final) * every
         return begins
 
     # ------------------------------------------------------------ state

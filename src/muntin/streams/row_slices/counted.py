@@ -96,7 +96,7 @@ class Counted(Replayed):
         found, again = self.sets[0].find(chosen, until, everything=self.plan.early, partial=partial)
         answers = self._answers(*(self._changed(found) if self.plan.early else self._numbered(found, again)))
         for each in self.sets:
-            each.settle(chosen, watermark)
+            each.finalize(chosen, watermark)
         self._forget(watermark)
         return [answers] if len(answers.keys) else []
 
@@ -198,12 +198,12 @@ def _by_key_and_time(keys: Array, times: Array) -> Array:
 def _groups(plan: Plan) -> list[Binding]:
     """Return the aggregations as they run together: those by `invert`, and each selective one alone, to see its choice.
 
-    Where one of them must be folded anew from its rows whenever one moves, the others are folded along with it: they
+    Where one of them must be folded again from its rows whenever one moves, the others are folded along with it: they
     would need rows of their own otherwise.
     """
     groups = []
     for group in run_together(plan.aggregates, plan.bind):
-        folded = any(leaving(plan.bind({name: each})) == "anew" for name, each in group.items())
+        folded = any(leaving(plan.bind({name: each})) == "refold" for name, each in group.items())
         groups += [group] if folded else run_together(group, plan.bind, _way_out)
     return [plan.bind(group) for group in groups]
 

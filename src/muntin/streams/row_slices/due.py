@@ -71,7 +71,7 @@ def windows_of_key(
     count: int,
 ) -> int:
     """Find the windows of a key that end by a row: those that did not before, and those whose rows have changed."""
-    told = keyed.told[key]
+    emitted = keyed.emitted[key]
     which = numbers.apart[key]
     begin = blocks.base[key] + blocks.head[key]
     span = (begin, begin + blocks.size[key])
@@ -83,12 +83,12 @@ def windows_of_key(
         changed = numbers.least[which, d] if which >= 0 else keyed.moved[key]
         window = first_ending_after(final_rows(keyed, numbers, key, d), length, every)
         if not asked.everything:
-            window = max(window, first_ending_after(min(told - then, changed), length, every))
+            window = max(window, first_ending_after(min(emitted - then, changed), length, every))
         start = window * every
         while start + length <= until - shift:
             end = start + length
             own = -1 if which >= 0 and start < numbers.odd[which, d] else shift
-            write_window(found, count, key, d, start, end, int(end <= told - then), slices.low, span, own)
+            write_window(found, count, key, d, start, end, int(end <= emitted - then), slices.low, span, own)
             count += 1
             start += every
         if asked.partial:
@@ -119,7 +119,7 @@ def find_windows(
         key = chosen[i]
         until = rows_until(times, row_blocks, keyed.gone, key, watermark)
         total = keyed.gone[key] + row_blocks.size[key]
-        changed = until > keyed.told[key] or keyed.moved[key] < keyed.told[key]
+        changed = until > keyed.emitted[key] or keyed.moved[key] < keyed.emitted[key]
         if asked.everything or asked.partial or changed:
             count = windows_of_key(slices, blocks, keyed, shapes, numbers, key, until, total, asked, found, count)
     return count
@@ -181,7 +181,7 @@ def finalize(
     """
     for i in range(len(chosen)):
         key = chosen[i]
-        keyed.told[key] = rows_until(times, row_blocks, keyed.gone, key, watermark)
+        keyed.emitted[key] = rows_until(times, row_blocks, keyed.gone, key, watermark)
         forget_changes(keyed, numbers, key)
         final = rows_until(times, row_blocks, keyed.gone, key, limit)
         if final == keyed.final[key] and not ordered and not closed:

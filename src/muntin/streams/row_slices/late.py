@@ -1,12 +1,12 @@
 """Rows that come after the lateness allowed: each definition judges for itself, and they may come to number apart.
 
-A row is refused by a definition where only settled windows of its would hold it. All its windows that may still change
+A row is refused by a definition where only final windows of its would hold it. All its windows that may still change
 then begin after the row. So if another definition takes the row, the two number the rows from there on differently by
 one, and by no more than that: `shifts` says by how many rows a definition's numbers are behind, for the keys where
 this ever happened (`apart`, the others have -1). `fresh` are those since windows were last looked at, and `least` is
 the first row that a definition took since.
 
-Rows taken in one push can settle windows that were never looked at, before the next row of it comes. Refused by their
+Rows taken in one push can make windows final that were never looked at, before its next row comes. Refused by their
 definition, that row is a hole in them. `odd` says before which row such windows begin, and `holes` (key, definition,
 row) what to leave out of them; once they have been looked at, neither is needed any more.
 """

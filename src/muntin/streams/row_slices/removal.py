@@ -68,6 +68,6 @@ def try_invert(states: Slots, peaks: Any, slot: int, rows: Slots, row: int) -> b
 REMOVAL = {
     "invert": (watch_floats, try_invert),
     "beaten": (watch, try_remove_unchosen),
-    "anew": (watch, try_remove),
+    "refold": (watch, try_remove),
 }
 """The kernels by which a row leaves a slice."""

@@ -36,7 +36,7 @@ class Keyed(NamedTuple):
     """Up to which row there are slices."""
     edge: Ints
     """Where the last slice ends once it is full."""
-    told: Ints
+    emitted: Ints
     """Up to which row windows were due when they were last looked at."""
     final: Ints
     """Up to which row windows were final when they were last looked at."""

@@ -91,7 +91,7 @@ def fold_of_rows(columns: Columns, times: Ints, order: Ints, begin: int, end: in
 
 @kernel
 def fold_slices(columns: Columns, times: Ints, order: Ints, ends: Ints, states: Slots, slots: Ints) -> None:
-    """Fold slices anew: the i-th has the rows order[ends[i - 1]:ends[i]]."""
+    """Fold slices from their rows: the i-th has the rows order[ends[i - 1]:ends[i]]."""
     begin = 0
     for i in range(len(ends)):
         store(states, slots[i], fold_of_rows(columns, times, order, begin, ends[i]))

@@ -1,4 +1,4 @@
-"""The rows that slices keep, where a state cannot take a row in its midst and must be folded anew.
+"""The rows that slices keep, where a state cannot take a row in its midst and must be folded again.
 
 Rows are written one after the other as they come, whatever their slice, and chained by slice. When the arrays are full,
 what is gone is left out, or they are made twice as long.

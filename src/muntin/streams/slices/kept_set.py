@@ -1,4 +1,4 @@
-"""Slices of aggregations that do not commute: the rows of each are kept, so that it can be folded anew in order.
+"""Slices of aggregations that do not commute: the rows of each are kept, so that it can be folded again in order.
 
 A row that comes in order is combined with its slice's state, as ever. One that comes before a row that its slice has
 makes the state worthless, until someone asks for it: then the slice is folded from its rows.
@@ -49,7 +49,7 @@ class KeptSet(TaggedSet):
         self.rows.free(tags)
 
     def _write(self, found: Found, outputs: tuple[Array, ...]) -> None:
-        self._settle(found)
+        self._refold(found)
         super()._write(found, outputs)
         self._write_entangled(found, outputs, self._folds.answer_from_rows)
 
@@ -63,8 +63,8 @@ class KeptSet(TaggedSet):
                     valid[entangled] = True  # `emit` only ever says what is null
             answer(self.rows.inputs, self.rows.times, order, ends, outputs, entangled)
 
-    def _settle(self, found: Found) -> None:
-        """Fold the slices of windows anew whose rows did not come in order."""
+    def _refold(self, found: Found) -> None:
+        """Fold the slices of windows whose rows did not come in order."""
         if not self.rows.mixed.any():
             return
         slots, keys, _ = self._stretches(found)

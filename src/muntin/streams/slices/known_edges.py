@@ -1,7 +1,7 @@
 """Windows whose edges Python tells, as arrays for the kernels, which cannot ask where the next edge is.
 
 Only what is near rows is known: the intervals between edges that rows are in, and the windows that hold these. A row
-beyond extends it edge by edge, or, if it is far, begins anew at its own time: a slice may begin where no edge is, as
+beyond extends it edge by edge, or, if it is far, starts at its own time: a slice may begin where no edge is, as
 long as no edge lies within it. What is known of an interval never changes, since slices were cut by it.
 """
 
@@ -18,9 +18,9 @@ from muntin.types import Array
 from muntin.windows.shapes import EdgeSource
 
 _STEPS = 64
-"""So many edges are looked at to come from one interval with rows to the next."""
+"""The edges that are walked at most from one interval with rows to the next."""
 _FEW = 64
-"""So many intervals, or windows, are not worth forgetting."""
+"""Fewer intervals, or windows, are not worth forgetting."""
 
 
 class DefinitionEdges:
@@ -132,29 +132,29 @@ class DefinitionEdges:
         known[known] = self.starts[place[known]] <= times[known]
         return known
 
-    def first_needed(self, settled: int) -> int:
-        """Return the least time at which a window that ends after `settled` begins."""
+    def first_needed(self, final_until: int) -> int:
+        """Return the least time at which a window that ends after `final_until` begins."""
         since, start, end = self._coming
-        if not since <= settled < end:
-            at = settled
+        if not since <= final_until < end:
+            at = final_until
             ended: list[tuple[int, int]] = []
             while not ended and at < END_OF_TIME:
                 until = self._next_edge(at)
                 ended = list(self.definition.ended(at, until))
                 at = until
             start, end = min(ended, default=(END_OF_TIME, END_OF_TIME))
-            self._coming = (settled, start, end)
+            self._coming = (final_until, start, end)
         return max(BEFORE_TIME, min(start, END_OF_TIME))
 
-    def forget(self, oldest: int, settled: int) -> bool:
-        """Forget intervals before the first slice, and windows that are settled, if they are many; say whether."""
-        gone = int(np.searchsorted(self.highs, min(oldest, settled), "right"))
-        over = int(np.searchsorted(self.ends, settled, "right"))
+    def forget(self, oldest: int, final_until: int) -> bool:
+        """Forget intervals before the first slice, and final windows, if they are many; say whether."""
+        gone = int(np.searchsorted(self.highs, min(oldest, final_until), "right"))
+        over = int(np.searchsorted(self.ends, final_until, "right"))
         if max(gone, over) < _FEW or 2 * max(gone, over) < max(len(self.highs), len(self.ends)):
             return False
         self.lows, self.highs = self.lows[gone:], self.highs[gone:]
         self.starts, self.ends = self.starts[over:], self.ends[over:]
-        self._walked = [span for span in self._walked if span[1] > settled]
+        self._walked = [span for span in self._walked if span[1] > final_until]
         return True
 
     def load(self, lows: Array, highs: Array) -> None:
@@ -184,9 +184,9 @@ class KnownEdges:
         if any(new):
             self._changed()
 
-    def forget(self, oldest: int, settled: int) -> None:
+    def forget(self, oldest: int, final_until: int) -> None:
         """Forget what is neither needed by slices, the first of which is at `oldest`, nor by windows."""
-        gone = [each.forget(oldest, settled) for each in self.each]
+        gone = [each.forget(oldest, final_until) for each in self.each]
         if any(gone):
             self._changed()
 

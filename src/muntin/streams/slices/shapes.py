@@ -102,15 +102,15 @@ class Shapes:
         return np.max(lows, axis=0), np.min(highs, axis=0)
 
     def first_needed(self, watermark: int, lateness: int) -> int:
-        """Return the least time that a window by time which is not settled can begin at."""
+        """Return the least time that a window by time that is not final can begin at."""
         if watermark == END_OF_TIME:
             return END_OF_TIME
-        settled = watermark - lateness
-        first = min((each.first_needed(settled) for each in self.own.each), default=END_OF_TIME)
+        final_until = watermark - lateness
+        first = min((each.first_needed(final_until) for each in self.own.each), default=END_OF_TIME)
         by_rule = self.kinds != KNOWN
         if by_rule.any():
             kinds, lengths, everys, offsets = (each[by_rule] for each in self.timed[:4])
-            ends = settled + everys - (settled - offsets - lengths) % everys
+            ends = final_until + everys - (final_until - offsets - lengths) % everys
             origins = ends - 1 - (ends - 1 - offsets) % lengths
             first = min(first, int(np.where(kinds == SLIDING, ends - lengths, origins).min()))
         return first

@@ -288,11 +288,11 @@ class SliceSet:
 
     @property
     def slice_bytes(self) -> int:
-        """The bytes of one slice: its edges, what is told of its rows, its state, and its node of a tree."""
+        """The bytes of one slice: its edges, what is known of its rows, its state, and its node of a tree."""
         return 8 * (2 + len(self._further) + self.tagged) + int(self.states.itemsize) * (1 + self.has_tree)
 
     def room_for(self, slices: int) -> int:
-        """Return the slots of the block of a key that always has so many slices: a quarter of it is free at times."""
+        """Return the slots of the block of a key that always has `slices` slices: up to a quarter of it is free."""
         lengths = rooms(self.marks)
         return int(lengths[np.searchsorted(3 * lengths, 4 * slices)])
 

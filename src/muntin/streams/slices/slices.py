@@ -40,7 +40,7 @@ from muntin.windows.shapes import Periodic
 MANY_SLICES = 64
 """Windows of more slices than this are answered from a tree: with fewer, keeping it up costs more than it saves."""
 _MANY_KEYS = 4096
-"""From so many keys on, rows are put into the order of their keys first: slices are then met in the order of memory."""
+"""With more keys, rows are put into the order of their keys first: slices are then met in the order of memory."""
 
 
 class Slices(Replayed):
@@ -115,7 +115,7 @@ class Slices(Replayed):
         return decide(Facts.of_plan(self.plan))
 
     @property
-    def _unsettled(self) -> tuple[int, int]:
+    def _final_until(self) -> tuple[int, int]:
         """The times after which windows that have ended may still change: of windows by time, and of sessions."""
         if self.watermark == BEFORE_TIME:
             return BEFORE_TIME, BEFORE_TIME
@@ -199,7 +199,7 @@ class Slices(Replayed):
         if self.sets[0].watched:
             limit = watermark if len(self.shapes.gaps) else watermark - 1
             chosen = np.unique(batch.keys[batch.times <= limit])
-            self._before = chosen, self.sets[0].find(chosen, self._unsettled, watermark)
+            self._before = chosen, self.sets[0].find(chosen, self._final_until, watermark)
 
     def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
         """Answer the windows that end by the watermark. O(slices) combines a window, O(log n) with a tree."""
@@ -223,14 +223,14 @@ class Slices(Replayed):
             return []
         chosen, before = self._before
         self._before = None
-        after = self.sets[0].find(chosen, self._unsettled, self.watermark)
+        after = self.sets[0].find(chosen, self._final_until, self.watermark)
         changes = EmittedWindows.of(before.names, before.rows).changes(EmittedWindows.of(after.names, after.rows))
         return self._revise(after, changes.numbered_by(self.emitted))
 
     def _emit_early(self, chosen: Array, watermark: int, early: bool) -> list[Answers]:
         """Return what has changed: with early results the ledger has every emitted window, until it is final."""
         self._before = None
-        found = self.sets[0].find(chosen, self._unsettled, END_OF_TIME)
+        found = self.sets[0].find(chosen, self._final_until, END_OF_TIME)
         now = EmittedWindows.of(found.names, found.rows)
         return self._revise(found, self.emitted.changes(now, may_emit=early | (found.end <= watermark)))
 
@@ -250,7 +250,7 @@ class Slices(Replayed):
         closed = self.watermark == END_OF_TIME
         _, definitions, _, end = self.emitted.names
         self.emitted = self.emitted.keep(
-            (end > np.where(definitions < len(self.shapes.kinds), *self._unsettled)) & (not closed)
+            (end > np.where(definitions < len(self.shapes.kinds), *self._final_until)) & (not closed)
         )
         needed = self.shapes.first_needed(self.watermark, self.plan.lateness)
         slices = int(self.sets[0].marks[SLICES])
@@ -303,7 +303,7 @@ class Slices(Replayed):
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
         """Answer one more definition by time, from the slices that are held. O(slices).
 
-        Where its edges are those of others, all that is held is of use; else what comes after the slices of now.
+        Where its edges are those of others, all that is held is of use; else what comes after the current slices.
         """
         timed = len(self.shapes.kinds) > len(self.shapes.own.each)
         if not isinstance(definition.time_shape, Periodic) or not timed or plan.emit_empty:

@@ -18,7 +18,7 @@ from muntin.types import Array
 
 
 class TaggedSet(SliceSet):
-    """Slices with tags: small numbers, given anew once their slices are gone."""
+    """Slices with tags: small numbers, reused once their slices are gone."""
 
     tagged: ClassVar[bool] = True
 

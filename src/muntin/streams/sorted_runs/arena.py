@@ -6,7 +6,7 @@ head comes before the first, with the slot in place of a key and no rows, so tha
 
 New rows wait in a log until someone reads their slot: the rows of one slice come over many pushes, and merging each
 push into the run would read the run as often. Rows that are read are grouped by slot, sorted, encoded and merged, each
-step one pass over all slots. A run never changes: it is written anew behind the last one, and the arena is written anew
+step one pass over all slots. A run never changes: it is written again behind the last one, and the arena is rewritten
 without the gaps when it is full, which is O(1) for each entry that was added.
 """
 
@@ -37,7 +37,7 @@ class Arena:
 
     >>> arena = Arena()
     >>> arena.add(np.array([0, 1, 0]), np.array([5, 7, 5]))
-    >>> arena.settle(np.array([0, 1]))
+    >>> arena.merge_pending(np.array([0, 1]))
     >>> arena.lengths[:2].tolist(), arena.keys[arena.starts[0]], arena.ends[arena.starts[0]]
     ([1, 1], np.int64(5), np.int64(2))
     """
@@ -74,17 +74,17 @@ class Arena:
         self._kernels.log_rows(slots, keys, self._log_slots, self._log_keys, self._pending, self._counters)
         # Values repeat, and the log has each: it may not outgrow the runs.
         if self._counters[LOGGED] > max(_SMALLEST_LOG, int(self._counters[LIVE])):
-            self._settle(np.flatnonzero(self._pending))
+            self._merge_pending(np.flatnonzero(self._pending))
 
-    def settle(self, slots: Array) -> None:
+    def merge_pending(self, slots: Array) -> None:
         """Merge the waiting rows of these slots into their runs, which can then be read. O(log + runs that change)."""
         self.cover(slots)
         chosen = np.empty(len(slots), np.int64)
         count = self._kernels.choose_waiting(slots, self._pending, self._places, chosen)
         if count:
-            self._settle(chosen[:count])
+            self._merge_pending(chosen[:count])
 
-    def _settle(self, chosen: Array) -> None:
+    def _merge_pending(self, chosen: Array) -> None:
         kernels = self._kernels
         bounds = np.concatenate(([0], np.cumsum(self._pending[chosen]))).astype(np.int64)
         if bounds[-1] > len(self._rows):
@@ -104,7 +104,7 @@ class Arena:
 
         O(entries of both) a pair, O(1) where one of the two is empty.
         """
-        self.settle(np.concatenate((into, out_of)))
+        self.merge_pending(np.concatenate((into, out_of)))
         kernels = self._kernels
         done = 0
         while (done := kernels.join_slots(into, out_of, done, *self._runs())) < len(into):
@@ -129,7 +129,7 @@ class Arena:
         return self.keys, self.ends, self.starts, self.lengths, self._counters
 
     def _make_room(self, entries: int) -> None:
-        """Make sure that so many entries fit behind the last run."""
+        """Make sure that `entries` entries fit behind the last run."""
         if int(self._counters[TAIL]) + entries <= len(self.keys):
             return
         needed = int(self._counters[LIVE]) + entries

@@ -22,7 +22,7 @@ from muntin.streams.sorted_runs.selection import RANDOM, SELECTION, View
 from muntin.types import OBJECT, Array, ColumnType
 
 _FEW = 64
-"""So many entries of a window are sorted rather than searched."""
+"""Windows of no more entries are sorted rather than searched."""
 RawResult = tuple[Array, Array | None]
 """The answers of one aggregation, physical, and where they are not null (None: everywhere)."""
 
@@ -59,7 +59,7 @@ class _Group:
         self.arena.add(slots, self.order.of(values))
 
     def answer(self, first: Array, last: Array, slots: Array) -> list[RawResult]:
-        self.arena.settle(slots)
+        self.arena.merge_pending(slots)
         outputs = self.binding.outputs(len(first))
         most = int((last - first).max(initial=0))
         bounds, few = np.zeros((most, 5), np.int64), np.zeros((2, max(_FEW, most)), np.int64)

@@ -20,7 +20,7 @@ test: $(VENV)/.installed-test redis ## Run all tests and doctests
 	$(BIN)/python -m pytest
 
 quick: $(VENV)/.installed-test ## Run what takes a minute: plain kernels, few random examples, no Spark, no servers
-	MUNTIN_QUICK=1 $(BIN)/python -m pytest -m 'not slow'
+	MUNTIN_QUICK=1 $(BIN)/python -m pytest -m 'not slow' tests
 
 # The store Redis is tested with a real server: found, or installed where that is allowed. Without it those tests fail.
 APT := apt-get install --yes --quiet --no-install-recommends redis-server

@@ -56,6 +56,7 @@ def test_aggregators_do_not_drift(kind: type) -> None:
             assert not math.isfinite(window.query())
 
 
+@pytest.mark.slow
 def test_infinities_and_nan() -> None:
     values = np.array([1.0, math.inf, 2.0, -math.inf, 3.0, math.nan, 4.0, 5.0])
     assert str(slide(values, agg.sum("v"), range=2).tolist()) == "[1.0, inf, inf, -inf, -inf, nan, nan, 9.0]"

@@ -95,7 +95,7 @@ def due_own(
     return count
 
 
-@kernel
+@inlined  # handing these arrays over takes longer than finding the windows of a key
 def due_by_time(
     low: Ints, key: int, begin: int, stop: int, shapes: TimeShapes, after: int, until: int, found: Windows, count: int
 ) -> int:

@@ -147,7 +147,7 @@ def _compile(module: Any, evict: str) -> Any:
             if times[row] > youngest - width:
                 push(window, times[row], lift(columns, times, row))
             # The oldest time is the first of the left finger's leaf.
-            while window[1][window[4][1] * 8] <= youngest - width:
+            while window.times[window.marks[1] * 8] <= youngest - width:
                 pop(window)
             emit(outputs, 0, total(window))
             answers += outputs[0][0]

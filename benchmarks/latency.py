@@ -51,11 +51,11 @@ def timed_loop(module: Any, aside: bool) -> Any:
 
     @njit(nogil=True, error_model="numpy", _nrt=False)
     def loop(window: Any, columns: Any, times: Any, start: int, ticks: Any, outputs: Any, counters: Any) -> None:
-        marks = window[2]
+        marks = window.marks
         for i in range(len(ticks)):
             begun = cycles()
             pop(window)
-            if aside and marks[OLDEST] < marks[CHUNKS] and marks[0] > window[4][marks[OLDEST] & 127]:
+            if aside and marks[OLDEST] < marks[CHUNKS] and marks[0] > window.begins[marks[OLDEST] & 127]:
                 while published(counters, TURNED) <= marks[OLDEST]:
                     pass
             push(window, times[start + i], lift(columns, times, start + i))
@@ -74,7 +74,7 @@ def turning_loop(module: Any) -> Any:
 
     @njit(nogil=True, error_model="numpy", _nrt=False)
     def loop(window: Any, chunk: int, counters: Any) -> None:
-        begins = window[4]
+        begins = window.begins
         while published(counters, STOPPED) == 0:
             if published(counters, CLOSED) > chunk:
                 turn(window, begins[chunk & 127], begins[(chunk + 1) & 127])
@@ -92,22 +92,22 @@ def latencies(name: str, length: int, windows: int) -> Any:
     times = np.zeros(len(values), np.int64)
     module, window = kind.over(binding, length)
     if kind is aggregators.Boundary:
-        window[2][[3, 6]] = (length + 2) // 2  # the chunks that the paper's Theorem 1 asks for
+        window.marks[[3, 6]] = (length + 2) // 2  # the chunks that the paper's Theorem 1 asks for
     module.insert_rows(window, (values,), times, 0, length)
     ticks, outputs = np.zeros(windows, np.int64), binding.outputs(windows)
     counters = np.zeros(24, np.int64)
     loop = timed_loop(module, threads == 2)
     nobody = np.full(24, 1 << 60, np.int64)  # all chunks are turned over, so that nobody is waited for
-    loop(tuple(array.copy() for array in window), (values,), times, length, ticks[:1], outputs, nobody)
+    loop(window._make(array.copy() for array in window), (values,), times, length, ticks[:1], outputs, nobody)
     turning = turning_loop(module) if threads == 2 else None
     if turning is not None:
         turning(window, 0, nobody)  # compiled, and told to stop
     begun, begun_ticks = time.perf_counter_ns(), _now()
     if turning is not None:
-        window[2][ASIDE] = 1
-        counters[[CLOSED, TURNED]] = window[2][CHUNKS]
+        window.marks[ASIDE] = 1
+        counters[[CLOSED, TURNED]] = window.marks[CHUNKS]
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(turning, window, int(window[2][CHUNKS]), counters)
+            pool.submit(turning, window, int(window.marks[CHUNKS]), counters)
             loop(window, (values,), times, length, ticks, outputs, counters)
     else:
         loop(window, (values,), times, length, ticks, outputs, counters)

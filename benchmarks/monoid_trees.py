@@ -93,7 +93,7 @@ def bulk(quick: bool) -> Iterator[Figure]:
 
 def _bulk_times(window: Any, size: int, rounds: int) -> float:
     """Return the median time of an eviction and a query; the window is put back after each."""
-    cells = window._window[0]
+    cells = window._window.slots
     if isinstance(window, LevelAggregator):  # only the nodes above the new front can have changed
         changed = [spots(len(cells), level, size >> level) for level, _, _ in window._node_ranges()]
     else:

@@ -109,7 +109,7 @@ def test_an_aggregation(seed: int) -> None:
 
 @inlined
 def push(window: Any, time: int, state: Any) -> None:
-    slots, times, marks = window
+    slots, times, marks = window.slots, window.times, window.marks
     at = marks[1] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
@@ -118,7 +118,7 @@ def push(window: Any, time: int, state: Any) -> None:
 
 @inlined
 def pop(window: Any) -> None:
-    window[2][0] += 1
+    window.marks[0] += 1
 
 
 @inlined
@@ -132,12 +132,12 @@ def fold_back(slots: Any, begin: int, end: int) -> Any:
 
 @inlined
 def total(window: Any) -> Any:
-    return fold_back(window[0], window[2][0], window[2][1])
+    return fold_back(window.slots, window.marks[0], window.marks[1])
 
 
 @kernel
 def answer_range(window: Any, begin: int, end: int, outputs: Any) -> None:
-    emit(outputs, 0, fold_back(window[0], begin, end))
+    emit(outputs, 0, fold_back(window.slots, begin, end))
 
 
 class Backwards(RingAggregator):

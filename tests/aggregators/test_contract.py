@@ -448,17 +448,17 @@ def test_check_finds_what_is_broken() -> None:
     window: Any = aggregators.TwoStacks(agg.sum("v"))
     window.bulk_insert([1, 2, 3], [1.0, 2.0, 4.0])
     window.check()
-    window._window[3]["p0_total"] = 99.0
+    window._window.back["p0_total"] = 99.0
     with pytest.raises(InvariantError, match="back's aggregate"):
         window.check()
     window = aggregators.SubtractOnEvict(agg.sum("v"))
     window.bulk_insert([1, 2], [1.0, 2.0])
-    window._window[3]["p0_total"] = 99.0
+    window._window.running["p0_total"] = 99.0
     with pytest.raises(InvariantError, match="running aggregate"):
         window.check()
     window = aggregators.Recalculate(agg.sum("v"))
     window.bulk_insert([1, 2], [1.0, 2.0])
-    window._window[1][0] = 50
+    window._window.times[0] = 50
     with pytest.raises(InvariantError, match="times in the ring descend"):
         window.check()
     window = aggregators.TwoStacks(agg.sum("v"))

@@ -246,11 +246,11 @@ def depths(window: Any) -> list[int]:
     def visit(node: int) -> None:
         kids = children(window._window, node, window.min_arity)
         if not kids:
-            found.append(int(window._window[2][4 * node + 2]))
+            found.append(int(window._window.links[4 * node + 2]))
         for kid in kids:
             visit(kid)
 
-    visit(int(window._window[4][0]))
+    visit(int(window._window.marks[0]))
     return found
 
 
@@ -595,26 +595,26 @@ def _broken(change: Any) -> Any:
     window.bulk_evict(20)
     window.evict()
     window.check()
-    change(window._window, int(window._window[4][0]))
+    change(window._window, int(window._window.marks[0]))
     return window
 
 
 @pytest.mark.parametrize(
     ("message", "change"),
     [
-        ("times out of order", lambda w, root: w[1].__setitem__(root * 4, 10**6)),
-        ("has 0 entries|has a parent|says|used twice", lambda w, root: w[4].__setitem__(0, w[3][0])),
-        ("is not on spine", lambda w, root: w[2].__setitem__(4 * int(w[4][1]) + 3, 0)),
-        ("does not know its parent", lambda w, root: w[2].__setitem__(4 * int(w[4][1]), 0)),
-        ("left finger", lambda w, root: w[4].__setitem__(1, w[4][2])),
-        ("levels", lambda w, root: w[4].__setitem__(7, 9)),
-        ("covers", lambda w, root: w[1].__setitem__(root * 4 + 3, 99)),
-        ("aggregate of the node", lambda w, root: w[0].__setitem__(int(w[4][2]) * 4 + 3, w[0][root * 4])),
-        ("neither in the tree nor free", lambda w, root: w[4].__setitem__(3, 0)),
-        ("used twice", lambda w, root: w[4].__setitem__(336, root)),
-        ("aggregates are ready", lambda w, root: w[4].__setitem__(8, 77)),
-        ("has 9 entries", lambda w, root: w[2].__setitem__(4 * int(w[4][1]) + 2, 9)),
-        ("neither in use nor free", lambda w, root: w[4].__setitem__(6, w[4][6] + 1)),
+        ("times out of order", lambda w, root: w.times.__setitem__(root * 4, 10**6)),
+        ("has 0 entries|has a parent|says|used twice", lambda w, root: w.marks.__setitem__(0, w.kids[0])),
+        ("is not on spine", lambda w, root: w.links.__setitem__(4 * int(w.marks[1]) + 3, 0)),
+        ("does not know its parent", lambda w, root: w.links.__setitem__(4 * int(w.marks[1]), 0)),
+        ("left finger", lambda w, root: w.marks.__setitem__(1, w.marks[2])),
+        ("levels", lambda w, root: w.marks.__setitem__(7, 9)),
+        ("covers", lambda w, root: w.times.__setitem__(root * 4 + 3, 99)),
+        ("aggregate of the node", lambda w, root: w.slots.__setitem__(int(w.marks[2]) * 4 + 3, w.slots[root * 4])),
+        ("neither in the tree nor free", lambda w, root: w.marks.__setitem__(3, 0)),
+        ("used twice", lambda w, root: w.marks.__setitem__(336, root)),
+        ("aggregates are ready", lambda w, root: w.marks.__setitem__(8, 77)),
+        ("has 9 entries", lambda w, root: w.links.__setitem__(4 * int(w.marks[1]) + 2, 9)),
+        ("neither in use nor free", lambda w, root: w.marks.__setitem__(6, w.marks[6] + 1)),
     ],
 )
 def test_check_finds_what_is_broken(message: str, change: Any) -> None:

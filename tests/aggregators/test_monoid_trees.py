@@ -17,7 +17,7 @@ TREES = [aggregators.LogMonoidTree, aggregators.MonoidTree]
 
 def levels(window: Any, field: str) -> list[list[Any]]:
     """The nodes of every level that the window still has, from the rows up; None for an out-of-date one."""
-    cells, front = window._window[0], int(window._marks[0])
+    cells, front = window._window.slots, int(window._marks[0])
 
     def shown(level: int, j: int) -> Any:
         stale = (j << level) < front and type(window) is aggregators.MonoidTree
@@ -46,7 +46,7 @@ def test_bulk_eviction_of_the_plain_tree() -> None:
 
 
 def held(window: Any, place: int) -> int:
-    small = window._window[3]
+    small = window._window.results
     return int(small["p0_high"][place]) * 2**32 + int(small["p0_low"][place])
 
 
@@ -179,7 +179,7 @@ def test_check_finds_a_wrong_node(kind: Any) -> None:
     window = kind(agg.sum("v"), dtype="f8", compiled=False)
     window.bulk_insert(range(20), np.arange(20.0))
     window.check()
-    cells = window._window[0]
+    cells = window._window.slots
     cells["p0_total"][spots(len(cells), 1, 3)] += 1
     with pytest.raises(InvariantError, match="node 3 of level 1"):
         window.check()
@@ -191,7 +191,7 @@ def test_check_finds_wrong_results() -> None:
         window.bulk_evict(99)
         window.bulk_insert(range(20), np.arange(20.0))
         window.check()
-        window._window[3]["p0_total"][place] += 1
+        window._window.results["p0_total"][place] += 1
         with pytest.raises(InvariantError, match=message):
             window.check()
     window._marks[4] += 1

@@ -90,7 +90,7 @@ class Binding:
         """Whether the state is a record of numbers, and kernels are compiled."""
         return all(part.fixed for part in self.parts)
 
-    @property
+    @cached_property
     def compiled(self) -> bool:
         """Whether kernels run compiled."""
         return self.fixed and not self.plain and all(kind.physical != OBJECT for kind in self.types)

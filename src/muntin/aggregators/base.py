@@ -6,10 +6,9 @@ snapshots, checks. A structure adds its kernels and says how it is laid out in a
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -69,8 +68,8 @@ class Aggregator(ABC):
     """The name that users know it by, where that is not the name of the class."""
     needs_invert: ClassVar[bool] = False
     needs_identity: ClassVar[bool] = False
-    _window: tuple[Array, ...]
-    """The arrays that hold the structure; its kernels know what is where."""
+    _window: Any
+    """The arrays that hold the structure: a named tuple, declared where the structure's kernels are."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class Aggregator(ABC):
 
     @classmethod
     @abstractmethod
-    def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
+    def over(cls, binding: Binding, rows: int) -> tuple[Any, Any]:
         """Return the kernels of this structure and an empty window with room for `rows` rows in order."""
 
     @classmethod
@@ -160,10 +159,10 @@ class Aggregator(ABC):
     def query(self) -> Any:
         """Return the aggregate of the window: a value, or a dict of them where there are several aggregations."""
         outputs = self._binding.outputs(1)
-        if len(self):
-            with self._lowering():
-                self._module.answer(self._window, outputs)
-        return self._answer(outputs, empty=not len(self))
+        empty = not len(self)
+        if not empty:
+            self._lower(self._module.answer, self._window, outputs)
+        return self._answer(outputs, empty=empty)
 
     @abstractmethod
     def range_query(self, lo: Any, hi: Any) -> Any:
@@ -250,7 +249,7 @@ class Aggregator(ABC):
 
     @abstractmethod
     def _allocate(self) -> None:
-        """Make `_window`, the tuple of arrays that holds the structure, empty."""
+        """Make `_window`, the named tuple of arrays that holds the structure, empty."""
 
     @abstractmethod
     def _accept(self, times: Array) -> None:
@@ -330,7 +329,7 @@ class Aggregator(ABC):
         if not len(self):
             self._allocate()
             return
-        self._window = tuple(
+        self._window = self._window._make(
             converted(old, self._binding, array) if array.dtype == old.dtype else array for array in self._window
         )
         self._after_conversion()
@@ -451,11 +450,10 @@ class Aggregator(ABC):
         assert self._time_type.logical is not None
         return np.datetime64(int(t), self._time_type.logical.unit)
 
-    @contextlib.contextmanager
-    def _lowering(self) -> Iterator[None]:
-        """Say whose answer it was that did not fit."""
+    def _lower(self, answer: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a call that lowers a state returns; an answer that does not fit is an error that names whose."""
         try:
-            yield
+            return answer(*arguments)
         except OverflowError as error:
             raise AggregationOverflowError(f"{', '.join(map(str, self._aggregations.values()))}: {error}") from error
 

@@ -13,15 +13,25 @@ addressed by shifts alone; this is what it is measured against.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
+from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.aggregators.states import States
 from muntin.kernels.runtime import lowest_bit
-from muntin.kernels.vocabulary import Ints, Outputs, State, combine, emit, hold, inlined, kernel, load, store
+from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
 from muntin.types import Array
+
+
+class IntervalWindow(NamedTuple):
+    """The rings of all levels in `slots`, one after another."""
+
+    slots: Slots
+    times: Ints
+    marks: Ints
+    offsets: Ints
+    """Where the ring of each level begins, and the last one ends."""
 
 
 @inlined
@@ -32,9 +42,9 @@ def place_of(offsets: Ints, level: int, interval: int) -> int:
 
 
 @inlined
-def push(window: Any, time: int, state: State) -> None:
+def push(window: IntervalWindow, time: int, state: State) -> None:
     """Append a state, and compute the intervals that it completes."""
-    slots, times, marks, offsets = window
+    slots, times, marks, offsets = window.slots, window.times, window.marks, window.offsets
     end = marks[END]
     times[end & (len(times) - 1)] = time
     store(slots, place_of(offsets, 0, end), state)
@@ -50,9 +60,9 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @inlined
-def pop(window: Any) -> None:
+def pop(window: IntervalWindow) -> None:
     """Remove the oldest state."""
-    window[MARKS][FRONT] += 1
+    window.marks[FRONT] += 1
 
 
 @inlined
@@ -65,9 +75,9 @@ def highest_level(begin: int, end: int) -> int:
 
 
 @inlined
-def between(window: Any, begin: int, end: int) -> State:
+def between(window: IntervalWindow, begin: int, end: int) -> State:
     """Return the aggregate of the positions [begin, end), which are not none: the longest intervals that fit."""
-    slots, _, _, offsets = window
+    slots, offsets = window.slots, window.offsets
     level = highest_level(begin, end)
     state = hold(load(slots, place_of(offsets, level, begin >> level)))
     begin += 1 << level
@@ -79,13 +89,13 @@ def between(window: Any, begin: int, end: int) -> State:
 
 
 @inlined
-def total(window: Any) -> State:
+def total(window: IntervalWindow) -> State:
     """Return the aggregate of the whole window."""
-    return between(window, window[MARKS][FRONT], window[MARKS][END])
+    return between(window, window.marks[FRONT], window.marks[END])
 
 
 @kernel
-def answer_between(window: Any, begin: int, end: int, outputs: Outputs) -> None:
+def answer_between(window: IntervalWindow, begin: int, end: int, outputs: Outputs) -> None:
     """Lower the aggregate of the positions [begin, end)."""
     emit(outputs, 0, between(window, begin, end))
 
@@ -105,26 +115,28 @@ class BaseIntervals(RingAggregator):
 
     structure: ClassVar[tuple[Any, ...]] = (place_of, push, pop, highest_level, between, total, answer_between)
     entries: ClassVar[tuple[str, ...]] = ("answer_between",)
+    layout: ClassVar[Any] = IntervalWindow
     states_a_row: ClassVar[int] = 2
 
     def range_query(self, lo: Any, hi: Any) -> Any:
         """Return the aggregate of the rows with lo <= time <= hi: O(log n)."""
         return super().range_query(lo, hi)
 
-    def _empty(self, capacity: int) -> tuple[Array, ...]:
+    def _empty(self, capacity: int) -> IntervalWindow:
         lengths = [capacity >> level for level in range(capacity.bit_length())]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         marks = np.zeros(self.mark_count, np.int64)
-        return (self._binding.slots(2 * capacity), np.zeros(capacity, np.int64), marks, offsets.astype(np.int64))
+        slots, times = self._binding.slots(2 * capacity), np.zeros(capacity, np.int64)
+        return IntervalWindow(slots, times, marks, offsets.astype(np.int64))
 
     def _intervals(self) -> list[Array]:
         """Return for each level the intervals that lie in the window."""
         front, end = int(self._marks[FRONT]), int(self._marks[END])
-        return [np.arange(-(-front >> level), end >> level) for level in range(len(self._window[3]) - 1)]
+        return [np.arange(-(-front >> level), end >> level) for level in range(len(self._window.offsets) - 1)]
 
     def _place(self, level: int, intervals: Any) -> Any:
         """Return where the aggregates of some intervals of a level are."""
-        offsets = self._window[3]
+        offsets = self._window.offsets
         return offsets[level] + (intervals & (offsets[level + 1] - offsets[level] - 1))
 
     def _places(self) -> Array:
@@ -132,8 +144,8 @@ class BaseIntervals(RingAggregator):
         return np.concatenate([self._place(level, intervals) for level, intervals in enumerate(self._intervals())])
 
     def _reserve(self, rows: int) -> None:
-        if rows > len(self._window[1]):
-            held, capacity = self._arrays(), len(self._window[1])
+        if rows > len(self._window.times):
+            held, capacity = self._arrays(), len(self._window.times)
             while capacity < rows:
                 capacity *= 2
             self._move_in(held, capacity)
@@ -145,8 +157,8 @@ class BaseIntervals(RingAggregator):
         self._module.answer_between(self._window, begin, end, outputs)
 
     def _arrays(self) -> dict[str, Array]:
-        at = np.arange(self._marks[FRONT], self._marks[END]) & (len(self._window[1]) - 1)
-        return {"slots": self._window[SLOTS][self._places()], "times": self._window[1][at], "marks": self._marks}
+        at = np.arange(self._marks[FRONT], self._marks[END]) & (len(self._window.times) - 1)
+        return {"slots": self._window.slots[self._places()], "times": self._window.times[at], "marks": self._marks}
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         self._move_in(arrays, max(16, 1 << (len(arrays["times"]) - 1).bit_length()))
@@ -155,11 +167,11 @@ class BaseIntervals(RingAggregator):
         """Lay out in new rings what `_arrays` has gathered: a longer ring holds no interval that was not there."""
         self._window = self._empty(capacity)
         self._marks[:] = arrays["marks"]
-        self._window[1][np.arange(self._marks[FRONT], self._marks[END]) & (capacity - 1)] = arrays["times"]
-        self._window[SLOTS][self._places()] = arrays["slots"]
+        self._window.times[np.arange(self._marks[FRONT], self._marks[END]) & (capacity - 1)] = arrays["times"]
+        self._window.slots[self._places()] = arrays["slots"]
 
     def _check_structure(self, states: States, require: Any) -> None:
-        slots = self._window[SLOTS]
+        slots = self._window.slots
         for level, intervals in enumerate(self._intervals()):
             for interval in intervals if level else ():
                 halves = [states.load(slots, self._place(level - 1, 2 * interval + side)) for side in (0, 1)]

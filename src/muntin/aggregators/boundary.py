@@ -20,18 +20,18 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.base import kernels_of
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
+from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.aggregators.states import States, counting
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
-from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, inlined, kernel, load, store
+from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
 from muntin.types import Array, ColumnType, numpy_type
 
 CURRENT, SIZE, OLDEST, CHUNKS, FIXED, ASIDE = 2, 3, 4, 5, 6, 7
@@ -42,10 +42,24 @@ MOST_CHUNKS = 128
 CHUNK_MASK = MOST_CHUNKS - 1
 
 
+class BoundaryWindow(NamedTuple):
+    """A ring, and what is known of its chunks; that of number k is at k modulo `MOST_CHUNKS`."""
+
+    slots: Slots
+    times: Ints
+    marks: Ints
+    current: Slots
+    """The aggregate of the current chunk, in its only slot."""
+    begins: Ints
+    """The position at which each chunk begins."""
+    sums: Slots
+    """The aggregate of each chunk."""
+
+
 @inlined
-def turn(window: Any, begin: int, end: int) -> None:
+def turn(window: BoundaryWindow, begin: int, end: int) -> None:
     """Make every slot of a chunk the aggregate from there to its end."""
-    slots = window[SLOTS]
+    slots = window.slots
     last = len(slots) - 1
     state = hold(load(slots, (end - 1) & last))
     for at in range(end - 2, begin - 1, -1):
@@ -54,9 +68,9 @@ def turn(window: Any, begin: int, end: int) -> None:
 
 
 @inlined
-def close_chunk(window: Any) -> None:
+def close_chunk(window: BoundaryWindow) -> None:
     """End the current chunk here, and begin a new one: half as long as the window, unless its length is fixed."""
-    _, _, marks, current, begins, sums = window
+    marks, current, begins, sums = window.marks, window.current, window.begins, window.sums
     store(sums, marks[CHUNKS] & CHUNK_MASK, load(current, 0))
     marks[CHUNKS] += 1
     begins[marks[CHUNKS] & CHUNK_MASK] = marks[END]
@@ -68,9 +82,9 @@ def close_chunk(window: Any) -> None:
 
 
 @inlined
-def push(window: Any, time: int, state: State) -> None:
+def push(window: BoundaryWindow, time: int, state: State) -> None:
     """Append a state to the current chunk."""
-    slots, times, marks, current, _, _ = window
+    slots, times, marks, current = window.slots, window.times, window.marks, window.current
     at = marks[END] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
@@ -86,9 +100,9 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @inlined
-def pop(window: Any) -> None:
+def pop(window: BoundaryWindow) -> None:
     """Remove the oldest state; where only the current chunk is left, that is closed first."""
-    _, _, marks, _, begins, _ = window
+    marks, begins = window.marks, window.begins
     if marks[FRONT] == marks[CURRENT]:
         close_chunk(window)
         turn(window, marks[FRONT], marks[END])
@@ -98,9 +112,9 @@ def pop(window: Any) -> None:
 
 
 @kernel
-def pop_until(window: Any, position: int) -> None:
+def pop_until(window: BoundaryWindow, position: int) -> None:
     """Remove all states before a position; what stays of the current chunk is closed and turned over."""
-    slots, _, marks, current, begins, _ = window
+    slots, marks, current, begins = window.slots, window.marks, window.current, window.begins
     while marks[OLDEST] < marks[CHUNKS] and begins[(marks[OLDEST] + 1) & CHUNK_MASK] <= position:
         marks[OLDEST] += 1
     marks[FRONT] = position
@@ -114,9 +128,9 @@ def pop_until(window: Any, position: int) -> None:
 
 
 @inlined
-def from_position(window: Any, position: int, chunk: int) -> State:
+def from_position(window: BoundaryWindow, position: int, chunk: int) -> State:
     """Return the aggregate from a position in a chunk to the end."""
-    slots, _, marks, current, begins, sums = window
+    slots, marks, current, begins, sums = window.slots, window.marks, window.current, window.begins, window.sums
     if chunk == marks[CHUNKS]:
         return load(current, 0)
     state = load(slots, position & (len(slots) - 1))
@@ -130,15 +144,15 @@ def from_position(window: Any, position: int, chunk: int) -> State:
 
 
 @inlined
-def total(window: Any) -> State:
+def total(window: BoundaryWindow) -> State:
     """Return the aggregate of the whole window."""
-    return from_position(window, window[MARKS][FRONT], window[MARKS][OLDEST])
+    return from_position(window, window.marks[FRONT], window.marks[OLDEST])
 
 
 @kernel
-def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
+def answer_suffix(window: BoundaryWindow, position: int, outputs: Outputs) -> None:
     """Lower the aggregate from a position to the end."""
-    marks, begins = window[MARKS], window[4]
+    marks, begins = window.marks, window.begins
     if position > marks[CURRENT]:
         answer_range(window, position, marks[END], outputs)
     else:
@@ -171,6 +185,7 @@ class Boundary(RingAggregator):
         fold, answer_range, turn, close_chunk, push, pop, pop_until, from_position, total, answer_suffix,
     )  # fmt: skip
     entries: ClassVar[tuple[str, ...]] = ("turn", "pop_until", "answer_suffix")
+    layout: ClassVar[Any] = BoundaryWindow
     mark_count: ClassVar[int] = 8
     _threads: int = 1
     _range: Any = None
@@ -209,7 +224,7 @@ class Boundary(RingAggregator):
 
     def _turn_aside(self) -> None:
         """Have the chunk that has just been filled turned over by the second thread."""
-        marks, begins = self._marks, self._window[4]
+        marks, begins = self._marks, self._window.begins
         chunk = int(marks[CHUNKS]) - 1
         begin, end = int(begins[chunk % MOST_CHUNKS]), int(marks[CURRENT])
         self._turning[chunk] = _second_thread().submit(self._module_aside.turn, self._window, begin, end)
@@ -222,7 +237,7 @@ class Boundary(RingAggregator):
         oldest = int(self._marks[OLDEST])
         for chunk in [chunk for chunk in self._turning if chunk < oldest]:
             self._turning.pop(chunk).result()
-        if oldest in self._turning and self._marks[FRONT] > self._window[4][oldest % MOST_CHUNKS]:
+        if oldest in self._turning and self._marks[FRONT] > self._window.begins[oldest % MOST_CHUNKS]:
             self._turning.pop(oldest).result()
 
     def _wait_for_all(self) -> None:
@@ -262,7 +277,7 @@ class Boundary(RingAggregator):
             start = stop
 
     def _reserve(self, rows: int) -> None:
-        if rows > len(self._window[SLOTS]):
+        if rows > len(self._window.slots):
             self._wait_for_all()  # they write into the ring that is left behind
         super()._reserve(rows)
 
@@ -284,10 +299,10 @@ class Boundary(RingAggregator):
         self._module.pop_until(self._window, int(self._marks[FRONT]) + count)
         self._wait_for_oldest()
 
-    def _empty(self, capacity: int) -> tuple[Array, ...]:
-        window = super()._empty(capacity)
+    def _empty(self, capacity: int) -> BoundaryWindow:
+        window: BoundaryWindow = super()._empty(capacity)
         chunk, aside = self._settings()
-        window[MARKS][[SIZE, FIXED, ASIDE]] = max(chunk, 1), chunk, aside
+        window.marks[[SIZE, FIXED, ASIDE]] = max(chunk, 1), chunk, aside
         return window
 
     def _settings(self) -> tuple[int, int]:
@@ -342,8 +357,8 @@ class Boundary(RingAggregator):
         return {"threads": self._threads, "range": self._range, "slide": self._slide}
 
     def _check_structure(self, states: States, require: Any) -> None:
-        slots, _, marks, current, begins, sums = self._window
-        front, end, now, size, oldest, chunks = (int(mark) for mark in marks[:6])
+        slots, begins = self._window.slots, self._window.begins
+        front, end, now, size, oldest, chunks = (int(mark) for mark in self._marks[:6])
         require(0 <= chunks - oldest < MOST_CHUNKS, f"{chunks - oldest} chunks in the window")
         require(front <= now <= end < now + size, f"the current chunk is [{now}, {end}), of at most {size} rows")
         edges = [int(begins[chunk % MOST_CHUNKS]) for chunk in range(oldest, chunks + 1)]
@@ -354,13 +369,13 @@ class Boundary(RingAggregator):
         if now < end:
             whole = states.fold(slots, now, end)
             require(
-                states.close(states.load(current, 0), whole),
+                states.close(states.load(self._window.current, 0), whole),
                 "the aggregate of the current chunk is not that of its rows",
             )
         for chunk, begin in zip(range(oldest, chunks), edges, strict=False):
             if begin >= front:
                 suffix = states.load(slots, begin & (len(slots) - 1))
-                whole = states.load(sums, chunk % MOST_CHUNKS)
+                whole = states.load(self._window.sums, chunk % MOST_CHUNKS)
                 require(states.close(suffix, whole), f"chunk {chunk} and its longest suffix differ")
 
 

@@ -16,10 +16,10 @@ stretch is begun exactly when the back has grown as long as the front.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import END, FRONT, SLOTS, RingAggregator
+from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.aggregators.states import States
 from muntin.errors import UnsupportedOperationError
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
@@ -29,6 +29,16 @@ LEFT, RIGHT, ACROSS, BACK = 2, 3, 4, 5
 """Marks: the positions of the drawing."""
 BACK_SUM, MIDDLE_SUM = 0, 1
 """Where beside the ring the aggregates of [back, end) and of [right, back) are."""
+
+
+class DabaWindow(NamedTuple):
+    """A ring, and two aggregates beside it."""
+
+    slots: Slots
+    times: Ints
+    marks: Ints
+    sums: Slots
+    """At `BACK_SUM` and `MIDDLE_SUM`."""
 
 
 @inlined
@@ -66,9 +76,9 @@ def step(slots: Slots, marks: Ints, sums: Slots) -> None:
 
 
 @inlined
-def push(window: Any, time: int, state: State) -> None:
+def push(window: DabaWindow, time: int, state: State) -> None:
     """Append a state."""
-    slots, times, marks, sums = window
+    slots, times, marks, sums = window.slots, window.times, window.marks, window.sums
     at = marks[END] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
@@ -80,17 +90,17 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @inlined
-def pop(window: Any) -> None:
+def pop(window: DabaWindow) -> None:
     """Remove the oldest state."""
-    slots, _, marks, sums = window
+    slots, marks, sums = window.slots, window.marks, window.sums
     marks[FRONT] += 1
     step(slots, marks, sums)
 
 
 @inlined
-def total(window: Any) -> State:
+def total(window: DabaWindow) -> State:
     """Return the aggregate of the whole window."""
-    slots, _, marks, sums = window
+    slots, marks, sums = window.slots, window.marks, window.sums
     front = load(slots, marks[FRONT] & (len(slots) - 1))
     if marks[BACK] == marks[END]:
         return front
@@ -98,9 +108,9 @@ def total(window: Any) -> State:
 
 
 @kernel
-def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
+def answer_suffix(window: DabaWindow, position: int, outputs: Outputs) -> None:
     """Lower the aggregate from a position to the end."""
-    slots, _, marks, sums = window
+    slots, marks, sums = window.slots, window.marks, window.sums
     last = len(slots) - 1
     state = hold(load(slots, position & last))
     at = position + 1
@@ -135,6 +145,7 @@ class Daba(RingAggregator):
 
     structure: ClassVar[tuple[Any, ...]] = (step, push, pop, total, fold, answer_range, answer_suffix)
     entries: ClassVar[tuple[str, ...]] = ("answer_suffix", "answer_range")
+    layout: ClassVar[Any] = DabaWindow
     mark_count: ClassVar[int] = 6
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
@@ -161,7 +172,7 @@ class Daba(RingAggregator):
         ahead = (back - front) - (end - back) - (1 if front < end else 0)
         require(back - left == ahead, f"the stretch has lost step with the window: {order}")
         require(right - left == across - right, f"the two sides of the stretch differ in length: {order}")
-        slots, sums = self._window[SLOTS], self._window[3]
+        slots, sums = self._window.slots, self._window.sums
         if back < end:
             behind = states.fold(slots, back, end)
             require(states.close(states.load(sums, BACK_SUM), behind), "the sum of the back is not that of its rows")

@@ -1,6 +1,6 @@
 """Kernels that every structure shares: they call its `push`, `pop` and `total`, each written in the structure's file.
 
-`window` is the tuple of arrays that holds the structure; only the structure's own kernels know what is where.
+`window` is the named tuple of arrays that holds the structure; only the structure's own kernels know its fields.
 """
 
 from __future__ import annotations

@@ -52,12 +52,11 @@ class Enforced:
         """
         tree = self._judge
         types, time_type, arrays = tree._types, tree._time_type, tree._window
-        before = [array.copy() for array in arrays[2:]]
+        before = arrays.marks.copy(), arrays.results.copy()
 
         def restore() -> None:
             tree._types, tree._time_type, tree._window = types, time_type, arrays
-            for array, saved in zip(arrays[2:], before, strict=True):
-                array[:] = saved
+            arrays.marks[:], arrays.results[:] = before
             tree._rebind()
 
         return restore

@@ -18,16 +18,15 @@ then on, until the tree is rebuilt, each node is marked as holding something or 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from muntin.aggregators import flat_fat_marked
 from muntin.aggregators.base_intervals import highest_level
-from muntin.aggregators.flat_fat_marked import HOLES, PENDING
-from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
+from muntin.aggregators.flat_fat_marked import HOLES, PENDING, MarkedWindow
+from muntin.aggregators.ring import END, FRONT, RingAggregator, RingWindow
 from muntin.aggregators.states import States
 from muntin.errors import InvalidArgumentError
 from muntin.kernels.runtime import lowest_bit
@@ -42,9 +41,9 @@ LEAST_CAPACITY = 16
 
 
 @inlined
-def push(window: Any, time: int, state: State) -> None:
+def push(window: RingWindow, time: int, state: State) -> None:
     """Append a state: a leaf."""
-    slots, times, marks = window
+    slots, times, marks = window.slots, window.times, window.marks
     at = marks[END] & (len(times) - 1)
     store(slots, len(times) + at, state)
     times[at] = time
@@ -52,9 +51,9 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @inlined
-def pop(window: Any) -> None:
+def pop(window: RingWindow) -> None:
     """Remove the oldest state."""
-    marks = window[MARKS]
+    marks = window.marks
     marks[FRONT] += 1
     if marks[STALE] == 0:
         marks[STALE] = FRONT_STALE
@@ -157,9 +156,9 @@ def prefix(slots: Slots, end: int) -> State:
 
 
 @inlined
-def total(window: Any) -> State:
+def total(window: RingWindow) -> State:
     """Return the aggregate of the whole window."""
-    slots, times, marks = window
+    slots, times, marks = window.slots, window.times, window.marks
     capacity = len(times)
     begin = marks[FRONT] & (capacity - 1)
     end = begin + marks[END] - marks[FRONT]
@@ -192,9 +191,9 @@ def stretch(slots: Slots, leaf: int, end: int) -> State:
 
 
 @kernel
-def answer_between(window: Any, begin: int, end: int, outputs: Outputs) -> None:
+def answer_between(window: RingWindow, begin: int, end: int, outputs: Outputs) -> None:
     """Lower the aggregate of the positions [begin, end)."""
-    slots, times, marks = window
+    slots, times, marks = window.slots, window.times, window.marks
     capacity = len(times)
     renew(slots, marks, capacity)
     leaf = begin & (capacity - 1)
@@ -270,12 +269,12 @@ class FlatFat(RingAggregator):
 
     @property
     def _capacity(self) -> int:
-        return len(self._window[1])
+        return len(self._window.times)
 
     @property
     def _marked(self) -> bool:
         """Whether nodes are marked, because rows have left from the middle."""
-        return len(self._window) > 3
+        return isinstance(self._window, MarkedWindow)
 
     def _leaf(self, position: Any) -> Any:
         return self._capacity + (position & (self._capacity - 1))
@@ -288,7 +287,7 @@ class FlatFat(RingAggregator):
 
     def _holds(self, positions: Any) -> Any:
         """Say which positions of the window are not holes."""
-        return self._window[3][self._leaf(positions)] & 1 == 1
+        return self._window.holds[self._leaf(positions)] & 1 == 1
 
     def _held(self) -> Array:
         """Return the positions that hold rows, in order."""
@@ -309,15 +308,17 @@ class FlatFat(RingAggregator):
     def _mark_nodes(self) -> None:
         """Mark what each node holds, from now on; what was left out above the two ends is done at the next query."""
         held = self._held()
-        slots, times, marks = self._window
-        holds = np.zeros(len(slots), np.int8)
+        window = self._window
+        holds = np.zeros(len(window.slots), np.int8)
         holds[self._leaf(held)] = 1
         level = self._capacity
         while level > 1:
             holds[level // 2 : level] = holds[level : 2 * level : 2] | holds[level + 1 : 2 * level : 2]
             level //= 2
-        self._module.renew(slots, marks, self._capacity)
-        self._window = (slots, times, marks, holds, np.zeros(self._capacity, np.int64))
+        self._module.renew(window.slots, window.marks, self._capacity)
+        self._window = MarkedWindow(
+            window.slots, window.times, window.marks, holds, work=np.zeros(self._capacity, np.int64)
+        )
         self._module = self._load_kernels()
         for end in (held[0], held[-1]):
             self._module.schedule(self._window, int(self._leaf(end)), 1)
@@ -339,10 +340,10 @@ class FlatFat(RingAggregator):
         self._window = self._empty(_power_of_two(self._most or LEAST_CAPACITY))
         self._module = self._load_kernels()
 
-    def _empty(self, capacity: int) -> tuple[Array, ...]:
+    def _empty(self, capacity: int) -> RingWindow:
         slots = self._binding.slots(2 * capacity)
         marks = np.zeros(self.mark_count, np.int64)
-        return (slots, np.zeros(capacity, np.int64), marks)
+        return RingWindow(slots, np.zeros(capacity, np.int64), marks)
 
     def _accept(self, times: Array) -> None:
         super()._accept(times)
@@ -385,25 +386,23 @@ class FlatFat(RingAggregator):
     def _rebuild(self, capacity: int) -> None:
         """Move the rows to the left of a new tree; the next query computes its nodes, n - 1 combines."""
         held = self._held()
-        slots, times, marks = self._empty(capacity)
-        slots[capacity : capacity + len(held)] = self._window[SLOTS][self._leaf(held)]
-        times[: len(held)] = self._window[1][held & (self._capacity - 1)]
-        marks[END] = len(held)
-        self._window = (slots, times, marks)
+        window = self._empty(capacity)
+        window.slots[capacity : capacity + len(held)] = self._window.slots[self._leaf(held)]
+        window.times[: len(held)] = self._window.times[held & (self._capacity - 1)]
+        window.marks[END] = len(held)
+        self._window = window
         self._module = self._load_kernels()
 
     def _after_conversion(self) -> None:
         self._rebuild(self._capacity)
 
-    @contextlib.contextmanager
-    def _lowering(self) -> Iterator[None]:
+    def _lower(self, answer: Callable[..., Any], *arguments: Any) -> Any:
         """Start over from the leaves if a combine fails on the way up."""
-        with super()._lowering():
-            try:
-                yield
-            except BaseException:
-                self._rebuild(self._capacity)
-                raise
+        try:
+            return super()._lower(answer, *arguments)
+        except BaseException:
+            self._rebuild(self._capacity)
+            raise
 
     # ------------------------------------------------------------ what the ring asks for
 
@@ -428,8 +427,8 @@ class FlatFat(RingAggregator):
         """Keep the leaves where they are: the same tree, rebuilt, has the same nodes to the last bit."""
         positions = np.arange(self._marks[FRONT], self._marks[END])
         return {
-            "slots": self._window[SLOTS][self._leaf(positions)],
-            "times": self._window[1][positions & (self._capacity - 1)],
+            "slots": self._window.slots[self._leaf(positions)],
+            "times": self._window.times[positions & (self._capacity - 1)],
             "held": self._holds(positions) if self._marked else np.ones(len(positions), np.bool_),
             "bounds": np.array([self._marks[FRONT], self._marks[END], self._capacity], np.int64),
         }
@@ -441,8 +440,8 @@ class FlatFat(RingAggregator):
             raise InvalidArgumentError(f"the snapshot holds {rows} rows, more than the capacity {self._most}")
         self._window = self._empty(capacity)
         positions = np.arange(front, end)
-        self._window[SLOTS][self._leaf(positions)] = arrays["slots"]
-        self._window[1][positions & (capacity - 1)] = arrays["times"]
+        self._window.slots[self._leaf(positions)] = arrays["slots"]
+        self._window.times[positions & (capacity - 1)] = arrays["times"]
         self._marks[[FRONT, END, APPLIED]] = front, end, front
         if not arrays["held"].all():
             self._mark_nodes()
@@ -465,10 +464,8 @@ class FlatFat(RingAggregator):
 
     def _check_nodes(self, states: States, require: Any, level: set[int], wrapped: bool) -> None:
         """Require that each node is the aggregate of its children; in a wrapped ring only those that are read."""
-        slots, holds = (
-            self._window[SLOTS],
-            self._window[3] if self._marked else np.ones(len(self._window[SLOTS]), np.int8),
-        )
+        slots = self._window.slots
+        holds = self._window.holds if self._marked else np.ones(len(slots), np.int8)
         oldest = int(self._leaf(self._marks[FRONT]))
         while level and level != {1}:
             across, oldest = oldest >> 1 if oldest & 1 else 0, oldest >> 1

@@ -7,11 +7,11 @@ nothing is a copy of the other.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from muntin.aggregators.base_intervals import highest_level
-from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS
-from muntin.kernels.vocabulary import Outputs, Slots, State, combine, emit, hold, kernel, load, store
+from muntin.aggregators.ring import END, FRONT
+from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, kernel, load, store
 
 HOLES, PENDING = 4, 5
 """Marks: the evicted rows between the oldest and the youngest one, and the leaves that wait to be carried up."""
@@ -19,10 +19,22 @@ HOLDS, WAITS = 1, 2
 """The marks of a node, as bits."""
 
 
+class MarkedWindow(NamedTuple):
+    """The tree in `slots`, its leaves a ring beside `times`, and the marks of its nodes."""
+
+    slots: Slots
+    times: Ints
+    marks: Ints
+    holds: Any
+    """For each node the bits `HOLDS` and `WAITS`."""
+    work: Ints
+    """The leaves that wait to be carried up."""
+
+
 @kernel
-def push(window: Any, time: int, state: State) -> None:
+def push(window: MarkedWindow, time: int, state: State) -> None:
     """Append a state: a leaf."""
-    slots, times, marks, _, _ = window
+    slots, times, marks = window.slots, window.times, window.marks
     at = marks[END] & (len(times) - 1)
     store(slots, len(times) + at, state)
     times[at] = time
@@ -31,9 +43,9 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @kernel
-def pop(window: Any) -> None:
+def pop(window: MarkedWindow) -> None:
     """Remove the oldest state, and the holes behind it."""
-    _, times, marks, holds, _ = window
+    times, marks, holds = window.times, window.marks, window.holds
     capacity = len(times)
     schedule(window, capacity + (marks[FRONT] & (capacity - 1)), 0)
     marks[FRONT] += 1
@@ -43,17 +55,17 @@ def pop(window: Any) -> None:
 
 
 @kernel
-def pop_until(window: Any, position: int) -> None:
+def pop_until(window: MarkedWindow, position: int) -> None:
     """Remove all states before a position."""
-    marks = window[MARKS]
+    marks = window.marks
     while marks[FRONT] < position:
         pop(window)
 
 
 @kernel
-def schedule(window: Any, leaf: int, held: int) -> None:
+def schedule(window: MarkedWindow, leaf: int, held: int) -> None:
     """Mark a leaf as holding a row or not, and note that the nodes above it must be computed again."""
-    _, _, marks, holds, work = window
+    marks, holds, work = window.marks, window.holds, window.work
     if holds[leaf] & WAITS == 0:
         work[marks[PENDING]] = leaf
         marks[PENDING] += 1
@@ -61,9 +73,9 @@ def schedule(window: Any, leaf: int, held: int) -> None:
 
 
 @kernel
-def renew(window: Any) -> None:
+def renew(window: MarkedWindow) -> None:
     """Compute the nodes above the scheduled leaves, level by level, each once."""
-    slots, _, marks, holds, work = window
+    slots, marks, holds, work = window.slots, window.marks, window.holds, window.work
     count = marks[PENDING]
     marks[PENDING] = 0
     for i in range(count):
@@ -99,10 +111,10 @@ def join(state: State, slots: Slots, holds: Any, leaf: int, end: int) -> State:
 
 
 @kernel
-def between(window: Any, begin: int, end: int) -> State:
+def between(window: MarkedWindow, begin: int, end: int) -> State:
     """Return the aggregate of the positions [begin, end); the first of them holds a row."""
     renew(window)
-    slots, times, _, holds, _ = window
+    slots, times, holds = window.slots, window.times, window.holds
     capacity = len(times)
     leaf = capacity + (begin & (capacity - 1))
     stop = leaf + end - begin
@@ -112,17 +124,17 @@ def between(window: Any, begin: int, end: int) -> State:
 
 
 @kernel
-def total(window: Any) -> State:
+def total(window: MarkedWindow) -> State:
     """Return the aggregate of the whole window: the root, or, where the ring is wrapped, a suffix and a prefix."""
-    _, times, marks, _, _ = window
+    times, marks = window.times, window.marks
     if (marks[FRONT] & (len(times) - 1)) + marks[END] - marks[FRONT] <= len(times):
         renew(window)
-        return hold(load(window[SLOTS], 1))
+        return hold(load(window.slots, 1))
     return between(window, marks[FRONT], marks[END])
 
 
 @kernel
-def answer_between(window: Any, begin: int, end: int, outputs: Outputs) -> None:
+def answer_between(window: MarkedWindow, begin: int, end: int, outputs: Outputs) -> None:
     """Lower the aggregate of the positions [begin, end); the first of them holds a row."""
     emit(outputs, 0, between(window, begin, end))
 

@@ -7,21 +7,33 @@ number of times before it leaves: at most three combines a slide, amortised; a s
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
+from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.aggregators.states import States
 from muntin.errors import UnsupportedOperationError
-from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, inlined, kernel, load, store
+from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
 from muntin.types import Array
 
 
+class FlatFitWindow(NamedTuple):
+    """A ring whose slots hold aggregates of different reach."""
+
+    slots: Slots
+    times: Ints
+    marks: Ints
+    reach: Ints
+    """The position up to which each slot's aggregate reaches."""
+    stack: Ints
+    """The positions that a query has met on its way."""
+
+
 @inlined
-def push(window: Any, time: int, state: State) -> None:
+def push(window: FlatFitWindow, time: int, state: State) -> None:
     """Append a state; it reaches to the position after it."""
-    slots, times, marks, reach, _ = window
+    slots, times, marks, reach = window.slots, window.times, window.marks, window.reach
     at = marks[END] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
@@ -30,15 +42,15 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @inlined
-def pop(window: Any) -> None:
+def pop(window: FlatFitWindow) -> None:
     """Remove the oldest state."""
-    window[MARKS][FRONT] += 1
+    window.marks[FRONT] += 1
 
 
 @inlined
-def aggregate_from(window: Any, position: int) -> State:
+def aggregate_from(window: FlatFitWindow, position: int) -> State:
     """Return the aggregate from a position to the end, and let every slot on the way reach there too."""
-    slots, _, marks, reach, stack = window
+    slots, marks, reach, stack = window.slots, window.marks, window.reach, window.stack
     last = len(slots) - 1
     end = marks[END]
     depth = 0
@@ -58,13 +70,13 @@ def aggregate_from(window: Any, position: int) -> State:
 
 
 @inlined
-def total(window: Any) -> State:
+def total(window: FlatFitWindow) -> State:
     """Return the aggregate of the whole window."""
-    return aggregate_from(window, window[MARKS][FRONT])
+    return aggregate_from(window, window.marks[FRONT])
 
 
 @kernel
-def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
+def answer_suffix(window: FlatFitWindow, position: int, outputs: Outputs) -> None:
     """Lower the aggregate from a position to the end."""
     emit(outputs, 0, aggregate_from(window, position))
 
@@ -84,7 +96,8 @@ class FlatFit(RingAggregator):
 
     structure: ClassVar[tuple[Any, ...]] = (push, pop, aggregate_from, total, answer_suffix)
     entries: ClassVar[tuple[str, ...]] = ("answer_suffix",)
-    parallel: ClassVar[int] = 2
+    layout: ClassVar[Any] = FlatFitWindow
+    ring_fields: ClassVar[frozenset[str]] = frozenset({"slots", "times", "reach", "stack"})
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
         return (np.zeros(capacity, np.int64), np.zeros(capacity, np.int64))
@@ -103,7 +116,7 @@ class FlatFit(RingAggregator):
 
     def _check_structure(self, states: States, require: Any) -> None:
         front, end = int(self._marks[FRONT]), int(self._marks[END])
-        slots, reach = self._window[SLOTS], self._window[3]
+        slots, reach = self._window.slots, self._window.reach
         for at in range(front, end):
             there = int(reach[at & (len(slots) - 1)])
             require(at < there <= end, f"the slot at {at} reaches to {there}, in a window of [{front}, {end})")

@@ -86,7 +86,7 @@ def put_time(times: Ints, marks: Ints, position: int, time: int) -> None:
 @kernel
 def node(window: Any, level: int, j: int) -> State:
     """Return the aggregate in a node."""
-    return load(window[0], spot(len(window[0]), window[2], level, j))
+    return load(window.slots, spot(len(window.slots), window.marks, level, j))
 
 
 @replaceable
@@ -123,7 +123,7 @@ def answer_range(window: Any, begin: int, end: int, outputs: Outputs) -> None:
 @kernel
 def longest_cut(window: Any) -> Any:
     """Return the end of the longest part that must go, of all that end where a node ends; -1: one is not `ready`."""
-    marks = window[2]
+    marks = window.marks
     whole = hold(total(window))
     old = hold(node(window, 0, marks[FRONT]))
     at = marks[FRONT] + 1
@@ -147,7 +147,7 @@ def longest_cut(window: Any) -> Any:
 @kernel
 def leaving(window: Any) -> Any:
     """Return the position before which a monotone policy lets all rows go, at least one; -1: a node is not `ready`."""
-    marks = window[2]
+    marks = window.marks
     whole = hold(total(window))
     old = hold(node(window, 0, marks[FRONT]))
     at = marks[FRONT] + 1
@@ -175,7 +175,7 @@ def leaving(window: Any) -> Any:
 @kernel
 def cut_down(window: Any) -> None:
     """Let go what a policy says that is not monotone; ask it again about what is left."""
-    marks = window[2]
+    marks = window.marks
     while marks[FRONT] < marks[END]:
         position = longest_cut(window)
         if position == marks[FRONT]:
@@ -186,7 +186,7 @@ def cut_down(window: Any) -> None:
 @kernel
 def enforce(window: Any) -> None:
     """Let go what the policy says. Nearly always that is one row, or none: two questions, and no search."""
-    cells, marks = window[0], window[2]
+    cells, marks = window.slots, window.marks
     front = marks[FRONT]
     if thorough():
         cut_down(window)
@@ -217,7 +217,7 @@ SHARED = (spot, last_spot, put_time, ready, *SEARCH, cut_down, enforce, insert_e
 class LevelAggregator(RingAggregator):
     """A ring of rows with levels of aggregates above it, and a slide policy if wanted.
 
-    `_window` is (cells, times, marks, ...); marks are front, end, doubt, and the structure's own.
+    All levels are in `slots`: the cells of the nodes. The first marks are `FRONT`, `END` and `DOUBT`.
     """
 
     entries: ClassVar[tuple[str, ...]] = ("insert_enforced", "answer_range", "move_front", "rebuild")
@@ -284,6 +284,9 @@ class LevelAggregator(RingAggregator):
         self._module.insert_enforced(self._window, columns, times, start, stop)
         self._warn_of_doubt()
 
+    def _append_may_fail(self) -> bool:
+        return self._policy is not None or super()._append_may_fail()  # a warning may be an error
+
     def _warn_of_doubt(self) -> None:
         if self._marks[DOUBT] and not self._warned:
             self._warned = True
@@ -309,7 +312,7 @@ class LevelAggregator(RingAggregator):
 
     def _position(self, time: int, side: str) -> int:
         """Return the first position whose time is at least (left) or above (right) the given one. O(log n)."""
-        times, front, end = self._window[1], int(self._marks[FRONT]), int(self._marks[END])
+        times, front, end = self._window.times, int(self._marks[FRONT]), int(self._marks[END])
         begin = front & (len(times) - 1)
         older = times[begin : begin + end - front]  # up to the end of the ring; the others are at its begin
         found = int(np.searchsorted(older, time, side))  # type: ignore[call-overload]  # the sides are words here
@@ -326,10 +329,11 @@ class LevelAggregator(RingAggregator):
         """O(log n) combines for any range."""
         self._module.answer_range(self._window, begin, end, outputs)
 
-    def _empty(self, capacity: int) -> tuple[Array, ...]:
+    def _empty(self, capacity: int) -> Any:
         capacity *= self.spare
         cells = self._binding.slots(2 * capacity)
-        return (cells, np.zeros(capacity, "i8"), np.zeros(self.mark_count, "i8"), *self._extra_arrays(capacity))
+        marks = np.zeros(self.mark_count, "i8")
+        return self.layout(cells, np.zeros(capacity, "i8"), marks, *self._extra_arrays(capacity))
 
     @abstractmethod
     def _node_ranges(self) -> Iterator[tuple[int, int, int]]:
@@ -337,40 +341,45 @@ class LevelAggregator(RingAggregator):
 
     def _reserve(self, rows: int) -> None:
         """Double all levels until there is room for `rows` rows; each node stays what it is."""
-        capacity = len(self._window[1]) // self.spare
+        capacity = len(self._window.times) // self.spare
         if rows <= capacity:
             return
         while capacity < rows:
             capacity *= 2
-        grown = self._empty(capacity)
+        held, grown = self._window, self._empty(capacity)
         for level, first, last in self._node_ranges():
             nodes = np.arange(first, last)
-            grown[0][spots(len(grown[0]), level, nodes)] = self._window[0][spots(len(self._window[0]), level, nodes)]
+            before = held.slots[spots(len(held.slots), level, nodes)]
+            grown.slots[spots(len(grown.slots), level, nodes)] = before
         positions = np.arange(self._marks[FRONT], self._marks[END])
-        grown[1][positions & (len(grown[1]) - 1)] = self._window[1][positions & (len(self._window[1]) - 1)]
-        for new, old in zip(grown[2:], self._window[2:], strict=True):
-            new[:] = old
+        grown.times[positions & (len(grown.times) - 1)] = held.times[positions & (len(held.times) - 1)]
+        for name in self._small_fields():
+            getattr(grown, name)[:] = getattr(held, name)
         self._window = grown
+
+    def _small_fields(self) -> tuple[str, ...]:
+        """Return the names of the arrays that do not grow with the rows: the marks, and what the structure adds."""
+        return tuple(name for name in self.layout._fields if name not in self.ring_fields)
 
     def _arrays(self) -> dict[str, Array]:
         """Leave out the nodes above the rows, which say what they are."""
-        cells, times, marks, *small = self._window
-        at = np.arange(marks[FRONT], marks[END]) & (len(times) - 1)
-        return {"slots": cells[at], "times": times[at], "marks": marks} | {f"extra{i}": a for i, a in enumerate(small)}
+        at = np.arange(self._marks[FRONT], self._marks[END]) & (len(self._window.times) - 1)
+        small = [getattr(self._window, name) for name in self._small_fields()]
+        held = [self._window.slots[at], self._window.times[at], *small]
+        return dict(zip(self._snapshot_names(), held, strict=True))
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         self._window = self._empty(max(16, 1 << max(0, len(arrays["times"]) - 1).bit_length()))
-        cells, times, marks, *small = self._window
-        marks[:] = arrays["marks"]
-        at = np.arange(marks[FRONT], marks[END]) & (len(times) - 1)
-        cells[at], times[at] = arrays["slots"], arrays["times"]
-        for i, array in enumerate(small):
-            array[:] = arrays[f"extra{i}"]
+        for saved, (name, array) in zip(self._snapshot_names(), self._fields(), strict=True):
+            if name in self._small_fields():
+                array[:] = arrays[saved]
+        at = np.arange(self._marks[FRONT], self._marks[END]) & (len(self._window.times) - 1)
+        self._window.slots[at], self._window.times[at] = arrays["slots"], arrays["times"]
         if len(self):
             self._module.rebuild(self._window)
 
     def _check(self, states: States, require: Any) -> None:
-        cells, times, marks, *_ = self._window
+        cells, times, marks = self._window.slots, self._window.times, self._marks
         require(len(times) & (len(times) - 1) == 0, f"the capacity {len(times)} is no power of two")
         require(len(cells) == 2 * len(times), "the levels have lost step with the times")
         require(0 <= len(self) <= len(times) // self.spare, f"{len(self)} rows in a ring of {len(times)}")
@@ -380,7 +389,7 @@ class LevelAggregator(RingAggregator):
 
     def _fold(self, states: States, begin: int, end: int) -> Any:
         """Fold rows in plain Python, for checks."""
-        return states.fold(self._window[0][: len(self._window[1])], begin, end)
+        return states.fold(self._window.slots[: len(self._window.times)], begin, end)
 
 
 def spots(size: int, level: int, nodes: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from muntin.aggregators.levels import SHARED, LevelAggregator, node, put_time, spot, spots
-from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS
+from muntin.aggregators.ring import END, FRONT, RingWindow
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import State, combine, kernel, load, store
 
@@ -20,15 +20,15 @@ HEIGHT = 3
 
 
 @kernel
-def has_node(window: Any, level: int, j: int) -> Any:
+def has_node(window: RingWindow, level: int, j: int) -> Any:
     """Say whether a node that begins inside the window is there, with all its rows."""
-    return level <= window[MARKS][HEIGHT] and ((j + 1) << level) <= window[MARKS][END]
+    return level <= window.marks[HEIGHT] and ((j + 1) << level) <= window.marks[END]
 
 
 @kernel
-def renew(window: Any, level: int, j: int) -> None:
+def renew(window: RingWindow, level: int, j: int) -> None:
     """Renew a node from its children, those that have rows in the window."""
-    cells, _, marks = window
+    cells, marks = window.slots, window.marks
     size = len(cells)
     below = level - 1
     if 2 * j < (marks[FRONT] >> below):
@@ -41,17 +41,17 @@ def renew(window: Any, level: int, j: int) -> None:
 
 
 @kernel
-def renew_last(window: Any) -> None:
+def renew_last(window: RingWindow) -> None:
     """Renew all nodes above the newest row."""
-    marks = window[MARKS]
+    marks = window.marks
     for level in range(1, marks[HEIGHT] + 1):
         renew(window, level, (marks[END] - 1) >> level)
 
 
 @kernel
-def push(window: Any, time: int, state: State) -> None:
+def push(window: RingWindow, time: int, state: State) -> None:
     """Append a state."""
-    cells, times, marks = window
+    cells, times, marks = window.slots, window.times, window.marks
     store(cells, spot(len(cells), marks, 0, marks[END]), state)
     put_time(times, marks, marks[END], time)
     marks[END] += 1
@@ -64,9 +64,9 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @kernel
-def move_front(window: Any, position: int) -> None:
+def move_front(window: RingWindow, position: int) -> None:
     """Remove all rows before a position."""
-    marks = window[MARKS]
+    marks = window.marks
     marks[FRONT] = position
     if position == marks[END]:
         marks[HEIGHT] = 0
@@ -78,15 +78,15 @@ def move_front(window: Any, position: int) -> None:
 
 
 @kernel
-def pop(window: Any) -> None:
+def pop(window: RingWindow) -> None:
     """Remove the oldest state."""
-    move_front(window, window[MARKS][FRONT] + 1)
+    move_front(window, window.marks[FRONT] + 1)
 
 
 @kernel
-def total(window: Any) -> State:
+def total(window: RingWindow) -> State:
     """Return the aggregate of the whole window."""
-    marks = window[MARKS]
+    marks = window.marks
     height = marks[HEIGHT]
     first = marks[FRONT] >> height
     last = (marks[END] - 1) >> height
@@ -96,9 +96,9 @@ def total(window: Any) -> State:
 
 
 @kernel
-def rebuild(window: Any) -> None:
+def rebuild(window: RingWindow) -> None:
     """Rebuild all nodes from the rows."""
-    marks = window[MARKS]
+    marks = window.marks
     for level in range(1, marks[HEIGHT] + 1):
         for j in range(marks[FRONT] >> level, ((marks[END] - 1) >> level) + 1):
             renew(window, level, j)
@@ -137,12 +137,12 @@ class LogMonoidTree(LevelAggregator):
         for level in range(height + 1):
             yield level, front >> level, ((end - 1) >> level) + 1
 
-    def _in_ring(self, array: int) -> bool:
+    def _in_ring(self, field: str) -> bool:
         """Say no of the nodes where a combine can fail: an insertion writes those above it, so all are kept by then."""
-        return super()._in_ring(array) and not (array == 0 and self._binding.may_fail)
+        return super()._in_ring(field) and not (field == "slots" and self._binding.may_fail)
 
     def _check_structure(self, states: States, require: Any) -> None:
-        cells = self._window[SLOTS]
+        cells = self._window.slots
         front, end, height = (int(self._marks[m]) for m in (FRONT, END, HEIGHT))
         if front == end:
             require(height == 0, "an empty window has levels")

@@ -17,13 +17,13 @@ Nodes that begin before the oldest row are out of date, and never read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.levels import SHARED, LevelAggregator, last_spot, node, put_time, spot, spots
-from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS
+from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.states import States
-from muntin.kernels.vocabulary import State, combine, kernel, load, store
+from muntin.kernels.vocabulary import Ints, Slots, State, combine, kernel, load, store
 from muntin.policies import Policy
 from muntin.stores.base import Store
 from muntin.types import Array
@@ -32,24 +32,31 @@ if TYPE_CHECKING:
     from muntin.aggregators.stored import StoredMonoidTree
 
 TOP, SPLIT, DEPTH = 3, 4, 5
-"""Marks: the highest level, the position after the leftmost tree, and the place after the top of the stack.
-
-The two results and then the stack are in one small array.
-"""
+"""Marks: the highest level, the position after the leftmost tree, and the place after the top of the stack."""
 LEFTMOST, OTHERS, STACK = 0, 1, 2
-"""Where in the small array the results and the stack are."""
+"""Where in `results` the two results are, and where the stack begins."""
+
+
+class MonoidTreeWindow(NamedTuple):
+    """The levels in `slots`, the times of the rows, and what is kept beside the forest."""
+
+    slots: Slots
+    times: Ints
+    marks: Ints
+    results: Slots
+    """At `LEFTMOST` and `OTHERS` the two results, from `STACK` on the stack."""
 
 
 @kernel
-def has_node(window: Any, level: int, j: int) -> Any:
+def has_node(window: MonoidTreeWindow, level: int, j: int) -> Any:
     """Say whether a node that begins inside the window is there, with all its rows."""
-    return j < ((window[MARKS][END] + 1) >> level) - 1
+    return j < ((window.marks[END] + 1) >> level) - 1
 
 
 @kernel
-def rebuild_left(window: Any) -> None:
+def rebuild_left(window: MonoidTreeWindow) -> None:
     """Rebuild the stack and the first result, from the first pairs of all levels."""
-    cells, _, marks, small = window
+    cells, marks, results = window.slots, window.marks, window.results
     front = marks[FRONT]
     depth = STACK
     for level in range(marks[TOP], -1, -1):
@@ -57,20 +64,20 @@ def rebuild_left(window: Any) -> None:
         if j & 1 == 1 and has_node(window, level, j):
             state = load(cells, spot(len(cells), marks, level, j))
             if depth > STACK:
-                state = combine(state, load(small, depth - 1))
-            store(small, depth, state)
+                state = combine(state, load(results, depth - 1))
+            store(results, depth, state)
             depth += 1
     marks[DEPTH] = depth
     state = load(cells, spot(len(cells), marks, 0, front))
     if depth > STACK:
-        state = combine(state, load(small, depth - 1))
-    store(small, LEFTMOST, state)
+        state = combine(state, load(results, depth - 1))
+    store(results, LEFTMOST, state)
 
 
 @kernel
-def rebuild_right(window: Any) -> None:
+def rebuild_right(window: MonoidTreeWindow) -> None:
     """Rebuild the second result, from the last pairs of all levels but the highest."""
-    cells, _, marks, small = window
+    cells, marks, results = window.slots, window.marks, window.results
     count = marks[END] + 1
     for level in range(marks[TOP]):
         last = (count >> level) - 2
@@ -78,14 +85,14 @@ def rebuild_right(window: Any) -> None:
         for j in range(last, first - 1, -1):
             state = load(cells, last_spot(len(cells), marks, level, j))
             if level > 0 or j < last:
-                state = combine(state, load(small, OTHERS))
-            store(small, OTHERS, state)
+                state = combine(state, load(results, OTHERS))
+            store(results, OTHERS, state)
 
 
 @kernel
-def update_split(window: Any) -> None:
+def update_split(window: MonoidTreeWindow) -> None:
     """Find the leftmost tree; if it ends elsewhere than before, rebuild results and stack."""
-    marks = window[MARKS]
+    marks = window.marks
     count = marks[END] + 1
     top = marks[TOP]
     while (count >> (top + 1)) - 1 > (marks[FRONT] >> (top + 1)):
@@ -101,17 +108,17 @@ def update_split(window: Any) -> None:
 
 
 @kernel
-def push(window: Any, time: int, state: State) -> None:
+def push(window: MonoidTreeWindow, time: int, state: State) -> None:
     """Append a state."""
-    cells, times, marks, small = window
+    cells, times, marks, results = window.slots, window.times, window.marks, window.results
     end = marks[END]
     size = len(cells)
     store(cells, last_spot(size, marks, 0, end), state)
     put_time(times, marks, end, time)
     if end == marks[SPLIT]:
-        store(small, OTHERS, state)
+        store(results, OTHERS, state)
     else:
-        store(small, OTHERS, combine(load(small, OTHERS), state))
+        store(results, OTHERS, combine(load(results, OTHERS), state))
     marks[END] = end + 1
     count = end + 2
     level = 1
@@ -128,9 +135,9 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @kernel
-def clear(window: Any) -> None:
+def clear(window: MonoidTreeWindow) -> None:
     """Say that no row is left."""
-    marks = window[MARKS]
+    marks = window.marks
     marks[FRONT] = marks[END]
     marks[TOP] = 0
     marks[SPLIT] = marks[END]
@@ -138,14 +145,14 @@ def clear(window: Any) -> None:
 
 
 @kernel
-def pop(window: Any) -> None:
+def pop(window: MonoidTreeWindow) -> None:
     """Remove the oldest state."""
-    cells, _, marks, small = window
+    cells, marks, results = window.slots, window.marks, window.results
     front = marks[FRONT] + 1
     marks[FRONT] = front
     if front < marks[SPLIT]:
         depth = marks[DEPTH] - 1
-        store(small, LEFTMOST, load(small, depth))
+        store(results, LEFTMOST, load(results, depth))
         level = 0
         while front & (1 << level) == 0:
             level += 1
@@ -153,8 +160,8 @@ def pop(window: Any) -> None:
             level -= 1
             state = load(cells, spot(len(cells), marks, level, (front >> level) + 1))
             if depth > STACK:
-                state = combine(state, load(small, depth - 1))
-            store(small, depth, state)
+                state = combine(state, load(results, depth - 1))
+            store(results, depth, state)
             depth += 1
         marks[DEPTH] = depth
     elif front < marks[END]:
@@ -164,9 +171,9 @@ def pop(window: Any) -> None:
 
 
 @kernel
-def move_front(window: Any, position: int) -> None:
+def move_front(window: MonoidTreeWindow, position: int) -> None:
     """Remove all rows before a position: by the stack where they are few, else at once."""
-    marks = window[MARKS]
+    marks = window.marks
     if position - marks[FRONT] <= marks[TOP] + 1:
         while marks[FRONT] < position:
             pop(window)
@@ -181,18 +188,18 @@ def move_front(window: Any, position: int) -> None:
 
 
 @kernel
-def total(window: Any) -> State:
+def total(window: MonoidTreeWindow) -> State:
     """Return the aggregate of the whole window."""
-    _, _, marks, small = window
+    marks, results = window.marks, window.results
     if marks[SPLIT] == marks[END]:
-        return load(small, LEFTMOST)
-    return combine(load(small, LEFTMOST), load(small, OTHERS))
+        return load(results, LEFTMOST)
+    return combine(load(results, LEFTMOST), load(results, OTHERS))
 
 
 @kernel
-def rebuild(window: Any) -> None:
+def rebuild(window: MonoidTreeWindow) -> None:
     """Rebuild all nodes above the rows."""
-    cells, _, marks, _ = window
+    cells, marks = window.slots, window.marks
     count = marks[END] + 1
     for level in range(1, marks[TOP] + 1):
         for j in range((marks[FRONT] + (1 << level) - 1) >> level, (count >> level) - 1):
@@ -226,6 +233,7 @@ class MonoidTree(LevelAggregator):
     """
 
     structure: ClassVar[tuple[Any, ...]] = (*SHARED, *ALGORITHM)
+    layout: ClassVar[Any] = MonoidTreeWindow
     mark_count: ClassVar[int] = 6
 
     def __new__(cls, *_: Any, store: Store | None = None, **__: Any) -> Self:
@@ -302,7 +310,7 @@ class MonoidTree(LevelAggregator):
         self._check_results(states, require)
 
     def _check_nodes(self, states: States, require: Any) -> None:
-        cells = self._window[SLOTS]
+        cells = self._window.slots
         for level, _, last in self._node_ranges():
             for j in range((int(self._marks[FRONT]) + (1 << level) - 1) >> level, last):
                 held = states.load(cells, spots(len(cells), level, j))
@@ -311,12 +319,14 @@ class MonoidTree(LevelAggregator):
 
     def _check_results(self, states: States, require: Any) -> None:
         front, end, _, top, split, depth = (int(mark) for mark in self._marks)
-        small = self._window[3]
+        results = self._window.results
         left = self._fold(states, front, split)
-        require(states.close(states.load(small, LEFTMOST), left), "the first result is not that of the leftmost tree")
+        require(states.close(states.load(results, LEFTMOST), left), "the first result is not that of the leftmost tree")
         if split < end:
             right = self._fold(states, split, end)
-            require(states.close(states.load(small, OTHERS), right), "the second result is not that of the other trees")
+            require(
+                states.close(states.load(results, OTHERS), right), "the second result is not that of the other trees"
+            )
         begins = [
             ((front >> level) + 1) << level
             for level in range(top, -1, -1)
@@ -325,4 +335,4 @@ class MonoidTree(LevelAggregator):
         require(depth == 2 + len(begins), f"{depth - 2} aggregates on the stack, not {len(begins)}")
         for at, begin in enumerate(begins):
             rest = self._fold(states, begin, split)
-            require(states.close(states.load(small, 2 + at), rest), f"place {at} of the stack is not what it was")
+            require(states.close(states.load(results, 2 + at), rest), f"place {at} of the stack is not what it was")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
+from muntin.aggregators.ring import END, FRONT, RingAggregator, RingWindow
 from muntin.kernels.vocabulary import (
     Columns,
     Ints,
@@ -28,9 +28,9 @@ from muntin.kernels.vocabulary import (
 
 
 @inlined
-def push(window: Any, time: int, state: State) -> None:
+def push(window: RingWindow, time: int, state: State) -> None:
     """Append a state."""
-    slots, times, marks = window
+    slots, times, marks = window.slots, window.times, window.marks
     at = marks[END] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
@@ -38,9 +38,9 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @inlined
-def pop(window: Any) -> None:
+def pop(window: RingWindow) -> None:
     """Remove the oldest state."""
-    window[MARKS][FRONT] += 1
+    window.marks[FRONT] += 1
 
 
 @inlined
@@ -54,15 +54,15 @@ def fold(slots: Slots, begin: int, end: int) -> State:
 
 
 @inlined
-def total(window: Any) -> State:
+def total(window: RingWindow) -> State:
     """Return the aggregate of the whole window."""
-    return fold(window[SLOTS], window[MARKS][FRONT], window[MARKS][END])
+    return fold(window.slots, window.marks[FRONT], window.marks[END])
 
 
 @kernel
 def answer_range(window: Any, begin: int, end: int, outputs: Outputs) -> None:
     """Lower the aggregate of the positions [begin, end)."""
-    emit(outputs, 0, fold(window[SLOTS], begin, end))
+    emit(outputs, 0, fold(window.slots, begin, end))
 
 
 @kernel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,54 +13,60 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregators.base import Aggregator, kernels_of
 from muntin.aggregators.states import States
 from muntin.errors import OutOfOrderError
+from muntin.kernels.vocabulary import Ints, Slots
 from muntin.types import Array
 
-SLOTS, TIMES, MARKS = 0, 1, 2
-"""Where in the window its states, times and marks are."""
 FRONT, END = 0, 1
 """Where in the marks the position of the oldest row is, and that of the next one."""
 
 
+class RingWindow(NamedTuple):
+    """A ring without anything beside it. The layouts of other structures begin with the same three fields."""
+
+    slots: Slots
+    """The states: that of position p is in slot p mod capacity, a power of two."""
+    times: Ints
+    """The times of the rows, in the same places."""
+    marks: Ints
+    """At `FRONT` and `END` the positions of the oldest row and of the next one; others are the structure's own."""
+
+
 class RingAggregator(Aggregator):
-    """An aggregator whose rows come in the order of their times.
+    """An aggregator whose rows come in the order of their times."""
 
-    `_window` is (slots, times, marks, ...). Position p is in slot p mod capacity, a power of two; marks[0] is the
-    position of the oldest row, marks[1] that of the next one; other marks are the structure's own.
-    """
-
+    layout: ClassVar[Any] = RingWindow
+    """The named tuple of the arrays: slots, times, marks, and then those of `_extra_arrays`."""
     mark_count: ClassVar[int] = 2
     states_a_row: ClassVar[int] = 1
     """How many states there is room for, for each place of the ring."""
-    parallel: ClassVar[int] = 0
-    """How many of the arrays after the marks have an entry for each slot of the ring; they come first."""
+    ring_fields: ClassVar[frozenset[str]] = frozenset({"slots", "times"})
+    """The arrays that have an entry for each slot of the ring."""
 
     def evict(self) -> None:
         """Remove the oldest row; `IndexError` if there is none. Amortised O(1) combines, or what the class says."""
         if not len(self):
             raise IndexError("evict from an empty window")
-        with self._guarded_eviction(1):
-            self._module.evict_rows(self._window, 1)
+        self._guard_eviction(1, self._module.evict_rows, self._window, 1)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t: O(log n) to find them, and what the structure needs to drop them."""
         if len(self):
             count = self._position(self._time(t), "right") - int(self._marks[FRONT])
             if count:
-                with self._guarded_eviction(count):
-                    self._evict_many(count)
+                self._guard_eviction(count, self._evict_many, count)
 
     def range_query(self, lo: Any, hi: Any) -> Any:
         """Return the aggregate of the rows with lo <= time <= hi: O(log n) to find them, then as the class says."""
         outputs = self._binding.outputs(1)
         begin, end = self._span(lo, hi) if len(self) else (0, 0)
         if begin < end:
-            with self._lowering():
-                self._answer_range(begin, end, outputs)
+            self._lower(self._answer_range, begin, end, outputs)
         return self._answer(outputs, empty=begin >= end)
 
     def __len__(self) -> int:
         """Return the number of rows. O(1)."""
-        return int(self._marks[END] - self._marks[FRONT])
+        marks = self._window.marks
+        return int(marks[END] - marks[FRONT])
 
     @property
     def oldest(self) -> Any:
@@ -73,7 +79,7 @@ class RingAggregator(Aggregator):
         return self._logical_time(self._time_at(int(self._marks[END]) - 1)) if len(self) else None
 
     @classmethod
-    def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
+    def over(cls, binding: Binding, rows: int) -> tuple[Any, Any]:
         """Return the kernels of this structure and an empty window with room for `rows` rows."""
         window = cls.__new__(cls)
         window._binding = binding
@@ -82,12 +88,16 @@ class RingAggregator(Aggregator):
     # ------------------------------------------------------------ what a structure may override
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
-        """Return the arrays after slots, times and marks, empty."""
+        """Return the arrays of the layout after slots, times and marks, empty."""
         return ()
 
     def _append(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
         """Append rows for which there is room."""
         self._module.insert_rows(self._window, columns, times, start, stop)
+
+    def _append_may_fail(self) -> bool:
+        """Say whether `_append` can raise an error. Compiled code does only where an aggregation says `raise`."""
+        return self._binding.may_fail or not self._binding.compiled
 
     def _changed_by_insert(self) -> tuple[int, int]:
         """Return the positions of older rows whose slots the insertion of one row may write."""
@@ -116,14 +126,17 @@ class RingAggregator(Aggregator):
 
     @property
     def _marks(self) -> Array:
-        return self._window[2]
+        marks: Array = self._window.marks
+        return marks
 
     def _allocate(self) -> None:
         self._window = self._empty(16)
 
-    def _empty(self, capacity: int) -> tuple[Array, ...]:
+    def _empty(self, capacity: int) -> Any:
+        """Return an empty window with room for `capacity` rows."""
         slots = self._binding.slots(capacity)
-        return (slots, np.zeros(capacity, "i8"), np.zeros(self.mark_count, "i8"), *self._extra_arrays(capacity))
+        marks = np.zeros(self.mark_count, "i8")
+        return self.layout(slots, np.zeros(capacity, "i8"), marks, *self._extra_arrays(capacity))
 
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
         self._reserve(len(self) + count)
@@ -131,6 +144,9 @@ class RingAggregator(Aggregator):
 
     def _insert_rows(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
         """Append rows, or change nothing."""
+        if not self._append_may_fail():
+            self._append(columns, times, start, stop)
+            return
         changed = (0, 0)
         if self._binding.may_fail:
             all_rows = (int(self._marks[FRONT]), int(self._marks[END]))
@@ -138,10 +154,13 @@ class RingAggregator(Aggregator):
         with self._guarded(*changed):
             self._append(columns, times, start, stop)
 
-    def _guarded_eviction(self, count: int) -> contextlib.AbstractContextManager[None]:
+    def _guard_eviction(self, count: int, evict: Callable[..., None], *arguments: Any) -> None:
+        """Evict `count` rows by a call, or change nothing."""
         if not self._binding.may_fail:
-            return contextlib.nullcontext()
-        return self._guarded(*self._changed_by_evict(count))
+            evict(*arguments)
+            return
+        with self._guarded(*self._changed_by_evict(count)):
+            evict(*arguments)
 
     @contextlib.contextmanager
     def _guarded(self, begin: int, end: int) -> Iterator[None]:
@@ -149,8 +168,10 @@ class RingAggregator(Aggregator):
 
         Rows beyond the end are free; the arrays that are not in the ring are few and short.
         """
-        at = np.arange(begin, end) & (len(self._window[1]) - 1)
-        arrays = [(array, at if self._in_ring(i) else slice(None)) for i, array in enumerate(self._window) if i != 1]
+        at = np.arange(begin, end) & (len(self._window.times) - 1)
+        arrays = [
+            (array, at if self._in_ring(name) else slice(None)) for name, array in self._fields() if name != "times"
+        ]
         before = [array[where].copy() for array, where in arrays]
         try:
             yield
@@ -176,27 +197,31 @@ class RingAggregator(Aggregator):
 
     def _reserve(self, rows: int) -> None:
         """Double the ring until it holds `rows` rows; each stays at its position."""
-        capacity = len(self._window[0])
+        capacity = len(self._window.slots)
         if rows <= capacity:
             return
         while capacity < rows:
             capacity *= 2
         grown = self._empty(capacity)
         positions = np.arange(self._marks[FRONT], self._marks[END])
-        before = positions & (len(self._window[0]) - 1)
-        for i, (new, old) in enumerate(zip(grown, self._window, strict=True)):
-            if self._in_ring(i):
+        before = positions & (len(self._window.slots) - 1)
+        for new, (name, old) in zip(grown, self._fields(), strict=True):
+            if self._in_ring(name):
                 new[positions & (capacity - 1)] = old[before]
             else:
                 new[:] = old
         self._window = grown
 
-    def _in_ring(self, array: int) -> bool:
+    def _fields(self) -> Iterator[tuple[str, Array]]:
+        """Return the arrays of the window, each with its name."""
+        return zip(self._window._fields, self._window, strict=True)
+
+    def _in_ring(self, field: str) -> bool:
         """Say whether an array of the window has an entry for each slot."""
-        return array < 2 or 3 <= array < 3 + self.parallel
+        return field in self.ring_fields
 
     def _time_at(self, position: int) -> int:
-        times = self._window[1]
+        times = self._window.times
         return int(times[position & (len(times) - 1)])
 
     def _position(self, time: int, side: str) -> int:
@@ -211,25 +236,27 @@ class RingAggregator(Aggregator):
     # ------------------------------------------------------------ snapshots and checks
 
     def _arrays(self) -> dict[str, Array]:
-        at = np.arange(self._marks[FRONT], self._marks[END]) & (len(self._window[0]) - 1)
-        names = ["slots", "times", "marks", *(f"extra{i}" for i in range(len(self._window) - 3))]
-        held = [array[at] if self._in_ring(i) else array for i, array in enumerate(self._window)]
-        return dict(zip(names, held, strict=True))
+        at = np.arange(self._marks[FRONT], self._marks[END]) & (len(self._window.slots) - 1)
+        held = [array[at] if self._in_ring(name) else array for name, array in self._fields()]
+        return dict(zip(self._snapshot_names(), held, strict=True))
+
+    def _snapshot_names(self) -> list[str]:
+        """Return the names of the arrays in a snapshot, which do not depend on the layout's."""
+        return [*RingWindow._fields, *(f"extra{i}" for i in range(len(self._window) - len(RingWindow._fields)))]
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         count = len(arrays["times"])
         capacity = 16
         while capacity < count:
             capacity *= 2
-        window = self._empty(capacity)
-        window[2][:] = arrays["marks"]
-        at = np.arange(window[2][FRONT], window[2][END]) & (capacity - 1)
-        for i, (name, array) in enumerate(zip(arrays, window, strict=True)):
-            array[at if self._in_ring(i) else slice(None)] = arrays[name]
-        self._window = window
+        self._window = self._empty(capacity)
+        self._marks[:] = arrays["marks"]
+        at = np.arange(self._marks[FRONT], self._marks[END]) & (capacity - 1)
+        for saved, (name, array) in zip(arrays.values(), self._fields(), strict=True):
+            array[at if self._in_ring(name) else slice(None)] = saved
 
     def _check(self, states: States, require: Any) -> None:
-        slots, times, marks, *_ = self._window
+        slots, times, marks = self._window.slots, self._window.times, self._marks
         require(len(times) & (len(times) - 1) == 0, f"the capacity {len(times)} is no power of two")
         require(len(slots) == self.states_a_row * len(times), f"{len(slots)} states for a ring of {len(times)} times")
         require(0 <= len(self) <= len(times), f"{len(self)} rows in a ring of {len(times)}")

@@ -10,26 +10,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
-from muntin.aggregators.ring import END, FRONT, MARKS, SLOTS, RingAggregator
+from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.aggregators.states import States
 from muntin.aggregators.subtract_on_evict import SubtractOnEvict
 from muntin.errors import NotInvertibleError, UnsupportedOperationError
-from muntin.kernels.vocabulary import Outputs, State, counts, emit, inlined, kernel, load, prefers_newer, store
+from muntin.kernels.vocabulary import (
+    Ints,
+    Outputs,
+    Slots,
+    State,
+    counts,
+    emit,
+    inlined,
+    kernel,
+    load,
+    prefers_newer,
+    store,
+)
 from muntin.types import Array
 
 FIRST, LAST = 2, 3
 
 
+class SelectiveWindow(NamedTuple):
+    """A ring of times, and in `slots` the list, from `FIRST` to `LAST`."""
+
+    slots: Slots
+    times: Ints
+    marks: Ints
+    rows: Ints
+    """The position of each entry of the list."""
+    nothing: Slots
+    """The state of a row that is null, in its only slot."""
+
+
 @inlined
-def push(window: Any, time: int, state: State) -> None:
+def push(window: SelectiveWindow, time: int, state: State) -> None:
     """Append a row, and forget those before it that can never be the answer again."""
-    slots, times, marks, rows, nothing = window
+    slots, times, marks, rows, nothing = window.slots, window.times, window.marks, window.rows, window.nothing
     mask = len(slots) - 1
     times[marks[END] & mask] = time
     if counts(state):
@@ -45,27 +69,27 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @inlined
-def pop(window: Any) -> None:
+def pop(window: SelectiveWindow) -> None:
     """Remove the oldest row; if it was the answer, the next in the list is."""
-    _, _, marks, rows, _ = window
+    marks, rows = window.marks, window.rows
     if marks[FIRST] < marks[LAST] and rows[marks[FIRST] & (len(rows) - 1)] == marks[FRONT]:
         marks[FIRST] += 1
     marks[FRONT] += 1
 
 
 @inlined
-def total(window: Any) -> State:
+def total(window: SelectiveWindow) -> State:
     """Return the first of the list; where only nulls are in the window, one of them."""
-    slots, _, marks, _, nothing = window
+    slots, marks, nothing = window.slots, window.marks, window.nothing
     if marks[FIRST] < marks[LAST]:
         return load(slots, marks[FIRST] & (len(slots) - 1))
     return load(nothing, 0)
 
 
 @kernel
-def listed_from(window: Any, position: int) -> int:
+def listed_from(window: SelectiveWindow, position: int) -> int:
     """Return the first entry of the list whose row is not before a position."""
-    _, _, marks, rows, _ = window
+    marks, rows = window.marks, window.rows
     low, high = marks[FIRST], marks[LAST]
     while low < high:
         middle = (low + high) // 2
@@ -78,9 +102,9 @@ def listed_from(window: Any, position: int) -> int:
 
 
 @kernel
-def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
+def answer_suffix(window: SelectiveWindow, position: int, outputs: Outputs) -> None:
     """Lower the aggregate from a position to the end: the first of the list that is not before it."""
-    slots, _, marks, _, nothing = window
+    slots, marks, nothing = window.slots, window.marks, window.nothing
     at = listed_from(window, position)
     if at < marks[LAST]:
         emit(outputs, 0, load(slots, at & (len(slots) - 1)))
@@ -89,10 +113,10 @@ def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
 
 
 @kernel
-def drop_before(window: Any, position: int) -> None:
+def drop_before(window: SelectiveWindow, position: int) -> None:
     """Remove all rows before a position."""
-    window[MARKS][FIRST] = listed_from(window, position)
-    window[MARKS][FRONT] = position
+    window.marks[FIRST] = listed_from(window, position)
+    window.marks[FRONT] = position
 
 
 class SlickDeque(RingAggregator):
@@ -109,7 +133,7 @@ class SlickDeque(RingAggregator):
     title: ClassVar[str] = "SlickDeque"
 
     @classmethod
-    def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
+    def over(cls, binding: Binding, rows: int) -> tuple[Any, Any]:
         """Return the kernels of the half that suits, and an empty window with room for `rows` rows."""
         return _half_of(binding).over(binding, rows) if cls is SlickDeque else super().over(binding, rows)
 
@@ -130,6 +154,7 @@ class _SelectiveDeque(SlickDeque):
 
     structure: ClassVar[tuple[Any, ...]] = (push, pop, total, listed_from, answer_suffix, drop_before)
     entries: ClassVar[tuple[str, ...]] = ("answer_suffix", "drop_before")
+    layout: ClassVar[Any] = SelectiveWindow
     mark_count: ClassVar[int] = 4
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
@@ -137,14 +162,14 @@ class _SelectiveDeque(SlickDeque):
 
     def _listed(self) -> Array:
         """Return where the entries of the list are."""
-        return np.arange(self._marks[FIRST], self._marks[LAST]) & (len(self._window[SLOTS]) - 1)
+        return np.arange(self._marks[FIRST], self._marks[LAST]) & (len(self._window.slots) - 1)
 
     def _insert_rows(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
         # A single row is compared before anything is written; of several, the first may have displaced entries.
         at = self._listed() if stop - start > 1 else np.zeros(0, np.int64)
-        slots, _, marks, rows, nothing = self._window
-        before: list[Any] = [(marks, slice(None), marks.copy()), (nothing, slice(None), nothing.copy())]
-        before += [(array, at, array[at]) for array in (slots, rows)]
+        window = self._window
+        before: list[Any] = [(array, slice(None), array.copy()) for array in (window.marks, window.nothing)]
+        before += [(array, at, array[at]) for array in (window.slots, window.rows)]
         try:
             self._module.insert_rows(self._window, columns, times, start, stop)
         except BaseException:
@@ -166,34 +191,39 @@ class _SelectiveDeque(SlickDeque):
         self._module.answer_suffix(self._window, begin, outputs)
 
     def _reserve(self, rows: int) -> None:
-        if rows > len(self._window[SLOTS]):
+        if rows > len(self._window.slots):
             self._move_in(self._arrays(), 1 << (rows - 1).bit_length())
 
     def _arrays(self) -> dict[str, Array]:
-        slots, times, marks, rows, nothing = self._window
-        at = self._listed()
-        held = np.arange(marks[FRONT], marks[END]) & (len(times) - 1)
-        return {"slots": slots[at], "times": times[held], "marks": marks, "rows": rows[at], "nothing": nothing}
+        window, listed = self._window, self._listed()
+        held = np.arange(window.marks[FRONT], window.marks[END]) & (len(window.times) - 1)
+        return {
+            "slots": window.slots[listed],
+            "times": window.times[held],
+            "marks": window.marks,
+            "rows": window.rows[listed],
+            "nothing": window.nothing,
+        }
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         self._move_in(arrays, max(16, 1 << (len(arrays["times"]) - 1).bit_length()))
 
     def _move_in(self, arrays: Mapping[str, Array], capacity: int) -> None:
         """Lay out in new rings what `_arrays` has gathered."""
-        slots, times, marks, rows, nothing = self._window = self._empty(capacity)
-        marks[:], nothing[:] = arrays["marks"], arrays["nothing"]
-        slots[self._listed()], rows[self._listed()] = arrays["slots"], arrays["rows"]
-        times[np.arange(marks[FRONT], marks[END]) & (capacity - 1)] = arrays["times"]
+        window = self._window = self._empty(capacity)
+        window.marks[:], window.nothing[:] = arrays["marks"], arrays["nothing"]
+        window.slots[self._listed()], window.rows[self._listed()] = arrays["slots"], arrays["rows"]
+        window.times[np.arange(window.marks[FRONT], window.marks[END]) & (capacity - 1)] = arrays["times"]
 
     def _check_structure(self, states: States, require: Any) -> None:
         front, end, first, last = (int(mark) for mark in self._marks)
         require(0 <= last - first <= end - front, f"{last - first} entries in the list of a window of {end - front}")
-        listed = self._window[3][self._listed()]
+        listed = self._window.rows[self._listed()]
         require(bool((listed[1:] > listed[:-1]).all()), "the list is not in the order of the rows")
         if len(listed):
             inside = front <= listed[0] and listed[-1] < end
             require(bool(inside), f"the list holds the positions {listed}, and the window is [{front}, {end})")
-        entries = [states.load(self._window[SLOTS], at) for at in self._listed()]
+        entries = [states.load(self._window.slots, at) for at in self._listed()]
         beaten = any(states.prefers_newer(older, newer) for older, newer in pairwise(entries))
         require(not beaten, "an entry of the list is beaten by the next")
 

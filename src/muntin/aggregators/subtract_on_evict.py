@@ -8,12 +8,12 @@ the price of O(n) for those evictions.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import END, FRONT, SLOTS, RingAggregator
+from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.kernels.vocabulary import (
     Columns,
     Ints,
@@ -35,10 +35,22 @@ from muntin.kernels.vocabulary import (
 from muntin.types import Array
 
 
+class RunningWindow(NamedTuple):
+    """A ring, and the aggregate of all its rows."""
+
+    slots: Slots
+    times: Ints
+    marks: Ints
+    running: Slots
+    """The running aggregate, in its only slot."""
+    peaks: Any
+    """The largest size that each float of the running aggregate has had."""
+
+
 @inlined
-def push(window: Any, time: int, state: State) -> None:
+def push(window: RunningWindow, time: int, state: State) -> None:
     """Append a state."""
-    slots, times, marks, running, peaks = window
+    slots, times, marks, running, peaks = window.slots, window.times, window.marks, window.running, window.peaks
     at = marks[END] & (len(slots) - 1)
     store(slots, at, state)
     times[at] = time
@@ -50,9 +62,9 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @inlined
-def pop(window: Any) -> None:
+def pop(window: RunningWindow) -> None:
     """Remove the oldest state."""
-    slots, _, marks, running, peaks = window
+    slots, marks, running, peaks = window.slots, window.marks, window.running, window.peaks
     oldest = marks[FRONT]
     marks[FRONT] = oldest + 1
     if marks[FRONT] == marks[END]:
@@ -67,15 +79,15 @@ def pop(window: Any) -> None:
 
 
 @inlined
-def total(window: Any) -> State:
+def total(window: RunningWindow) -> State:
     """Return the running aggregate."""
-    return load(window[3], 0)
+    return load(window.running, 0)
 
 
 @kernel
-def refold(window: Any) -> None:
+def refold(window: RunningWindow) -> None:
     """Fold the running aggregate from the rows."""
-    slots, _, marks, running, peaks = window
+    slots, marks, running, peaks = window.slots, window.marks, window.running, window.peaks
     if marks[END] > marks[FRONT]:
         state = fold(slots, marks[FRONT], marks[END])
         store(running, 0, state)
@@ -142,13 +154,14 @@ class SubtractOnEvict(RingAggregator):
 
     structure: ClassVar[tuple[Any, ...]] = (push, fold, pop, total, refold, answer_range)
     entries: ClassVar[tuple[str, ...]] = ("refold", "answer_range")
+    layout: ClassVar[Any] = RunningWindow
     needs_invert: ClassVar[bool] = True
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
         return (self._binding.slots(1), np.zeros(self._binding.float_fields))
 
     def _after_conversion(self) -> None:
-        self._window = (*self._window[:4], np.zeros(self._binding.float_fields))
+        self._window = self._window._replace(peaks=np.zeros(self._binding.float_fields))
         self._module.refold(self._window)
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
@@ -157,8 +170,8 @@ class SubtractOnEvict(RingAggregator):
     def _check_structure(self, states: Any, require: Any) -> None:
         front, end = int(self._marks[FRONT]), int(self._marks[END])
         if front < end:
-            running = states.load(self._window[3], 0)
+            running = states.load(self._window.running, 0)
             require(
-                states.close(running, states.fold(self._window[SLOTS], front, end)),
+                states.close(running, states.fold(self._window.slots, front, end)),
                 "the running aggregate is not that of the rows in the window",
             )

@@ -13,10 +13,10 @@ time for each row, in a ring that doubles, and O(1) more.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import END, FRONT, SLOTS, RingAggregator
+from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.errors import UnsupportedOperationError
 from muntin.kernels.vocabulary import (
     Columns,
@@ -41,10 +41,20 @@ MIDDLE = 2
 """The mark of the position where the back begins."""
 
 
+class TwoStacksWindow(NamedTuple):
+    """A ring, and the aggregate of the back."""
+
+    slots: Slots
+    times: Ints
+    marks: Ints
+    back: Slots
+    """The aggregate of [middle, end), in its only slot."""
+
+
 @inlined
-def push(window: Any, time: int, state: State) -> None:
+def push(window: TwoStacksWindow, time: int, state: State) -> None:
     """Append a state."""
-    slots, times, marks, back = window
+    slots, times, marks, back = window.slots, window.times, window.marks, window.back
     end = marks[END]
     at = end & (len(slots) - 1)
     store(slots, at, state)
@@ -68,18 +78,18 @@ def turn_over(slots: Slots, marks: Ints) -> None:
 
 
 @inlined
-def pop(window: Any) -> None:
+def pop(window: TwoStacksWindow) -> None:
     """Remove the oldest state."""
-    slots, _, marks, _ = window
+    slots, marks = window.slots, window.marks
     if marks[FRONT] == marks[MIDDLE]:
         turn_over(slots, marks)
     marks[FRONT] += 1
 
 
 @inlined
-def total(window: Any) -> State:
+def total(window: TwoStacksWindow) -> State:
     """Return the aggregate of the whole window."""
-    slots, _, marks, back = window
+    slots, marks, back = window.slots, window.marks, window.back
     if marks[FRONT] == marks[MIDDLE]:
         return load(back, 0)
     front = load(slots, marks[FRONT] & (len(slots) - 1))
@@ -89,9 +99,9 @@ def total(window: Any) -> State:
 
 
 @kernel
-def evict_until(window: Any, position: int) -> None:
+def evict_until(window: TwoStacksWindow, position: int) -> None:
     """Move the front to a position. One inside the back turns over only what stays."""
-    slots, _, marks, _ = window
+    slots, marks = window.slots, window.marks
     marks[FRONT] = position
     if position > marks[MIDDLE]:
         marks[MIDDLE] = position
@@ -100,9 +110,9 @@ def evict_until(window: Any, position: int) -> None:
 
 
 @kernel
-def answer_suffix(window: Any, position: int, outputs: Outputs) -> None:
+def answer_suffix(window: TwoStacksWindow, position: int, outputs: Outputs) -> None:
     """Lower the aggregate from a position to the end."""
-    slots, _, marks, back = window
+    slots, marks, back = window.slots, window.marks, window.back
     last = len(slots) - 1
     if position < marks[MIDDLE]:
         state = load(slots, position & last)
@@ -287,6 +297,7 @@ class TwoStacks(RingAggregator):
         answer_suffix,
     )
     entries: ClassVar[tuple[str, ...]] = ("evict_until", "answer_range", "answer_suffix")
+    layout: ClassVar[Any] = TwoStacksWindow
     mark_count: ClassVar[int] = 3
 
     def _changed_by_evict(self, count: int) -> tuple[int, int]:
@@ -317,8 +328,8 @@ class TwoStacks(RingAggregator):
         front, middle, end = (int(self._marks[m]) for m in (FRONT, MIDDLE, END))
         require(front <= middle <= end, f"marks out of order: front {front}, middle {middle}, end {end}")
         if middle < end:
-            back = states.load(self._window[3], 0)
+            back = states.load(self._window.back, 0)
             require(
-                states.close(back, states.fold(self._window[SLOTS], middle, end)),
+                states.close(back, states.fold(self._window.slots, middle, end)),
                 "the back's aggregate is not that of the rows in the back",
             )

@@ -7,20 +7,17 @@ for each level from the top down.
 
 from __future__ import annotations
 
-from typing import Any
-
 from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
     COUNT,
     FRONT,
     HEIGHT,
     LEFT,
-    LINKS,
-    MARKS,
     ON_LEFT,
     PATH,
     RIGHT,
     ROOT,
+    Arena,
     count_of,
     crown,
     entries_before,
@@ -47,9 +44,9 @@ NODE, PLACE, NEIGHBOUR, ANCESTOR = PATH, PATH + 1, PATH + 2, PATH + 3
 
 
 @kernel
-def evict_until(window: Any, time: int) -> None:
+def evict_until(window: Arena, time: int) -> None:
     """Remove all entries whose time is at most the given one. Amortised O(log m), O(log n) at worst."""
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     first = marks[LEFT]
     count = count_of(links, first)
     gone = entries_until(times, first * span(), count, time)
@@ -67,9 +64,9 @@ def evict_until(window: Any, time: int) -> None:
 
 
 @kernel
-def clear(window: Any) -> None:
+def clear(window: Arena) -> None:
     """Remove everything. O(1)."""
-    marks = window[MARKS]
+    marks = window.marks
     release(window, marks[ROOT])
     leaf = new_leaf(window)
     crown(window, leaf)
@@ -80,9 +77,9 @@ def clear(window: Any) -> None:
 
 
 @kernel
-def seek_boundary(window: Any, time: int) -> int:
+def seek_boundary(window: Arena, time: int) -> int:
     """Return the lowest node of a spine that has the whole boundary below it: both spines are climbed at once."""
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     left = marks[LEFT]
     right = marks[RIGHT]
     while left != right:
@@ -98,9 +95,9 @@ def seek_boundary(window: Any, time: int) -> int:
 
 
 @kernel
-def trace_boundary(window: Any, top: int, time: int) -> int:
+def trace_boundary(window: Arena, top: int, time: int) -> int:
     """Write the path from the top down to where the boundary ends; return its last level."""
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     node = top
     neighbour = -1
     if spine_of(links, top) == ON_LEFT:
@@ -130,12 +127,12 @@ def trace_boundary(window: Any, top: int, time: int) -> int:
 
 
 @kernel
-def drop_front(window: Any, node: int, count: int, merged: bool) -> None:
+def drop_front(window: Arena, node: int, count: int, merged: bool) -> None:
     """Evict the first entries of a node, and the children before them.
 
     `merged`: the next entry has gone down into a merger, and the child before it is free already; they leave too.
     """
-    if row_of(window[LINKS], node) >= 0:
+    if row_of(window.links, node) >= 0:
         for i in range(count - 1, -1, -1):
             release(window, kid_of(window, node, i))
     if merged:
@@ -145,9 +142,9 @@ def drop_front(window: Any, node: int, count: int, merged: bool) -> None:
 
 
 @kernel
-def cut_boundary(window: Any, top: int, depth: int) -> None:
+def cut_boundary(window: Arena, top: int, depth: int) -> None:
     """Pass up: evict at each level of the path, and mend what has no entry left with its neighbour."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     above = parent_of(links, top)
     right = -1
     merged = depth + 1  # the level whose entry has gone into the last merger; levels below it have no node any more
@@ -185,9 +182,9 @@ def cut_boundary(window: Any, top: int, depth: int) -> None:
 
 
 @kernel
-def finish_cut(window: Any, top: int, above: int, merged: bool, right: int) -> None:
+def finish_cut(window: Arena, top: int, above: int, merged: bool, right: int) -> None:
     """Go on above the path: a tree cut at its right spine has a new root, another is mended up its left spine."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     if merged or spine_of(links, top) == ON_LEFT:
         node = top
         if merged:
@@ -209,11 +206,11 @@ def finish_cut(window: Any, top: int, above: int, merged: bool, right: int) -> N
 
 
 @kernel
-def height(window: Any) -> int:
+def height(window: Arena) -> int:
     """Return how many levels the tree has."""
     levels = 1
-    node = window[MARKS][ROOT]
-    while row_of(window[LINKS], node) >= 0:
+    node = window.marks[ROOT]
+    while row_of(window.links, node) >= 0:
         node = kid_of(window, node, 0)
         levels += 1
     return levels

@@ -11,19 +11,17 @@ Two lists take turns, in the two halves of the arrays; behind them is room for t
 
 from __future__ import annotations
 
-from typing import Any
-
 from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
     COUNT,
     INSIDE,
-    LINKS,
     ON_LEFT,
     ON_RIGHT,
     PATH,
     RIGHT,
     ROOT,
     SPINE,
+    Arena,
     adopt_kid,
     count_of,
     entries_before,
@@ -46,7 +44,7 @@ TARGET, TIME, CHILD, KIND = range(4)
 
 
 @kernel
-def append_rows(window: Any, columns: Columns, times: Ints, start: int, stop: int) -> None:
+def append_rows(window: Arena, columns: Columns, times: Ints, start: int, stop: int) -> None:
     """Insert rows one after the other; those of equal time are combined first."""
     row = start
     while row < stop:
@@ -61,7 +59,7 @@ def append_rows(window: Any, columns: Columns, times: Ints, start: int, stop: in
 
 @kernel
 def insert_sorted(
-    window: Any, columns: Columns, times: Ints, start: int, stop: int, events: Ints, fresh: Slots
+    window: Arena, columns: Columns, times: Ints, start: int, stop: int, events: Ints, fresh: Slots
 ) -> None:
     """Insert rows in the order of their times, anywhere. Amortised O(log d + m (1 + log(d / m)))."""
     half = stop - start
@@ -98,9 +96,9 @@ def write_step(marks: Ints, level: int, node: int, bound: int, bounded: bool) ->
 
 
 @kernel
-def write_spine_step(window: Any, level: int, node: int) -> None:
+def write_spine_step(window: Arena, level: int, node: int) -> None:
     """Write a step that is on a spine: the left one is bounded by the first entry above it, the right one is not."""
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     bounded = spine_of(links, node) == ON_LEFT
     bound = 0
     if bounded:
@@ -109,9 +107,9 @@ def write_spine_step(window: Any, level: int, node: int) -> None:
 
 
 @kernel
-def climb(window: Any, level: int, top: int, time: int) -> tuple[int, int]:
+def climb(window: Arena, level: int, top: int, time: int) -> tuple[int, int]:
     """Return the first level of the path, from this one up, below which a time belongs; and the path's top level."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     while marks[index(BOUNDED + 3 * level)] != 0 and time >= marks[index(BOUND + 3 * level)]:
         level += 1
         if level > top:
@@ -121,9 +119,9 @@ def climb(window: Any, level: int, top: int, time: int) -> tuple[int, int]:
 
 
 @kernel
-def descend(window: Any, level: int, time: int) -> tuple[int, int, bool]:
+def descend(window: Arena, level: int, time: int) -> tuple[int, int, bool]:
     """Go down the path towards a time; return the level and the place where it is or belongs, and whether it is."""
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     while True:
         node = marks[index(NODE + 3 * level)]
         base = node * span()
@@ -143,13 +141,13 @@ def descend(window: Any, level: int, time: int) -> tuple[int, int, bool]:
 
 
 @kernel
-def find_sites(window: Any, columns: Columns, times: Ints, start: int, stop: int, events: Ints, fresh: Slots) -> int:
+def find_sites(window: Arena, columns: Columns, times: Ints, start: int, stop: int, events: Ints, fresh: Slots) -> int:
     """Write an event for each time among the rows; return how many.
 
     A search begins where the last one ended, and climbs no higher than it must. The state of a time that the window has
     is combined at once.
     """
-    slots, _, links, _, marks = window
+    slots, links, marks = window.slots, window.links, window.marks
     node = seek_top(window, times[index(start)])
     top = 0
     below = node
@@ -195,10 +193,10 @@ def write_recompute(events: Ints, begin: int, count: int, node: int, time: int, 
 
 @kernel
 def raise_level(
-    window: Any, events: Ints, fresh: Slots, read: int, half: int, count: int, level: int, left: int, right: int
+    window: Arena, events: Ints, fresh: Slots, read: int, half: int, count: int, level: int, left: int, right: int
 ) -> tuple[int, int, int]:
     """Do the events of a level, and write those of the next; return how many, and the spine nodes that changed."""
-    links = window[LINKS]
+    links = window.links
     write = half - read
     written = 0
     i = read
@@ -231,9 +229,9 @@ def raise_level(
 
 
 @kernel
-def interleave(window: Any, events: Ints, fresh: Slots, begin: int, end: int, target: int, added: int) -> None:
+def interleave(window: Arena, events: Ints, fresh: Slots, begin: int, end: int, target: int, added: int) -> None:
     """Put entries into a node that has room for them: a merge from the end, in place."""
-    slots, times, links, kids, _ = window
+    slots, times, links, kids = window.slots, window.times, window.links, window.kids
     base = target * span()
     own = count_of(links, target) - 1
     to = own + added
@@ -274,9 +272,9 @@ def piece(rest: int, full: int) -> int:
 
 
 @kernel
-def set_aside(window: Any, events: Ints, fresh: Slots, target: int, spare: int) -> None:
+def set_aside(window: Arena, events: Ints, fresh: Slots, target: int, spare: int) -> None:
     """Copy the entries and the children of a node behind the events."""
-    slots, times, links, kids, _ = window
+    slots, times, links, kids = window.slots, window.times, window.links, window.kids
     base = target * span()
     count = count_of(links, target)
     for i in range(count):
@@ -289,9 +287,9 @@ def set_aside(window: Any, events: Ints, fresh: Slots, target: int, spare: int) 
 
 
 @kernel
-def part_spine(window: Any, target: int) -> int:
+def part_spine(window: Arena, target: int) -> int:
     """Leave a node that is to be split on the left spine at most; return what its last piece is to be."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     spine = spine_of(links, target)
     if target == marks[ROOT]:
         grow_root(window)
@@ -301,7 +299,7 @@ def part_spine(window: Any, target: int) -> int:
 
 @kernel
 def split_many(
-    window: Any,
+    window: Arena,
     events: Ints,
     fresh: Slots,
     begin: int,
@@ -319,7 +317,7 @@ def split_many(
     The pieces have arity() + 1 children each, as far from too few as from too many; on the right spine, where rows
     mostly come in order, as many as they can. Between two pieces an entry goes up: an event of the next level.
     """
-    slots, times, links, _, marks = window
+    slots, times, links, marks = window.slots, window.times, window.links, window.marks
     held = count_of(links, target)
     inner = row_of(links, target) >= 0
     set_aside(window, events, fresh, target, spare)

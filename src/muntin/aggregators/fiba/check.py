@@ -21,16 +21,14 @@ from muntin.aggregators.fiba.nodes import (
     ROW,
     ROWS,
     SPINE,
+    Arena,
 )
 from muntin.aggregators.states import States
-from muntin.types import Array
-
-Window = tuple[Array, ...]
 
 
-def children(window: Window, node: int, arity: int) -> list[int]:
+def children(window: Arena, node: int, arity: int) -> list[int]:
     """Return the children of a node, none for a leaf."""
-    _, _, links, kids, _ = window
+    links, kids = window.links, window.kids
     row = int(links[4 * node + ROW])
     if row < 0:
         return []
@@ -38,9 +36,9 @@ def children(window: Window, node: int, arity: int) -> list[int]:
     return [int(kid) for kid in kids[first : first + int(links[4 * node + COUNT]) + 1]]
 
 
-def columns_in_order(window: Window, arity: int) -> Iterator[int]:
+def columns_in_order(window: Arena, arity: int) -> Iterator[int]:
     """Yield the columns of all entries in the order of their times."""
-    links, marks = window[2], window[4]
+    links, marks = window.links, window.marks
     stack = [(int(marks[ROOT]), -1)]
     while stack:
         node, entry = stack.pop()
@@ -59,7 +57,7 @@ def columns_in_order(window: Window, arity: int) -> Iterator[int]:
 class TreeCheck:
     """One walk over a tree that requires every invariant; what it meets is kept, so that nothing is met twice."""
 
-    def __init__(self, window: Window, arity: int, states: States, require: Callable[[bool, str], None]) -> None:
+    def __init__(self, window: Arena, arity: int, states: States, require: Callable[[bool, str], None]) -> None:
         self.window, self.arity, self.states, self.require = window, arity, states, require
         self.columns = 2 * arity
         self.nodes = {0}
@@ -69,7 +67,7 @@ class TreeCheck:
 
     def run(self, size: int) -> None:
         """Require everything."""
-        marks = self.window[4]
+        marks = self.window.marks
         root = int(marks[ROOT])
         self.require(self._link(root, PARENT) == -1, f"the root {root} has a parent")
         self._fingers(root)
@@ -86,7 +84,7 @@ class TreeCheck:
         self._free()
 
     def _link(self, node: int, which: int) -> int:
-        return int(self.window[2][4 * node + which])
+        return int(self.window.links[4 * node + which])
 
     def _meet(self, node: int) -> None:
         self.require(node not in self.nodes, f"the node {node} is used twice")
@@ -103,7 +101,7 @@ class TreeCheck:
         least = 1 if spine else self.arity - 1
         self.require(least <= count < self.columns, f"the node {node} has {count} entries")
         self.require(self._link(node, SPINE) == spine, f"the node {node} is not on spine {self._link(node, SPINE)}")
-        times = [int(t) for t in self.window[1][node * self.columns :][:count]]
+        times = [int(t) for t in self.window.times[node * self.columns :][:count]]
         bounds = [*([] if low is None else [low]), *times, *([] if high is None else [high])]
         self.require(all(a < b for a, b in pairwise(bounds)), f"times out of order: {bounds}")
         kids = children(self.window, node, self.arity)
@@ -125,7 +123,7 @@ class TreeCheck:
             if kids and not outside:
                 parts.append(self.whole[kids[at]])
             if at < self._link(node, COUNT):
-                parts.append((self.states.load(self.window[0], node * self.columns + at), 1))
+                parts.append((self.states.load(self.window.slots, node * self.columns + at), 1))
         return self._join(parts)
 
     def _join(self, parts: list[tuple[Any, int]]) -> tuple[Any, int]:
@@ -143,9 +141,9 @@ class TreeCheck:
             expected = self._join([expected, above] if spine == 1 else [above, expected])
         total = node * self.columns + self.columns - 1
         kind = KINDS[spine]
-        held = self.states.load(self.window[0], total)
+        held = self.states.load(self.window.slots, total)
         self.require(self.states.close(held, expected[0]), f"the {kind} aggregate of the node {node} is {held}")
-        size = int(self.window[1][total])
+        size = int(self.window.times[total])
         self.require(size == expected[1], f"the {kind} aggregate of the node {node} covers {expected[1]}, not {size}")
         for kid in kids:
             self._aggregates(kid, None if spine == 3 else expected)
@@ -155,25 +153,25 @@ class TreeCheck:
             node = root
             while kids := children(self.window, node, self.arity):
                 node = kids[at]
-            self.require(int(self.window[4][mark]) == node, f"the {name} finger is not on the leaf {node}")
+            self.require(int(self.window.marks[mark]) == node, f"the {name} finger is not on the leaf {node}")
 
     def _front(self, leaf: int) -> None:
         """Require the aggregates that wait for evictions from the first leaf, where there are some."""
-        ready, count = int(self.window[4][FRONT]), self._link(leaf, COUNT)
+        ready, count = int(self.window.marks[FRONT]), self._link(leaf, COUNT)
         self.require(ready in (0, count), f"aggregates are ready for {ready} entries of the first leaf, of {count}")
         parent = self._link(leaf, PARENT)
         parts: list[tuple[Any, int]] = []
         if parent >= 0 and self._link(parent, SPINE) != 3:
-            parts.append((self.states.load(self.window[0], parent * self.columns + self.columns - 1), 0))
+            parts.append((self.states.load(self.window.slots, parent * self.columns + self.columns - 1), 0))
         for kept in range(1, ready):
-            parts.insert(0, (self.states.load(self.window[0], leaf * self.columns + count - kept), 1))
-            held = self.states.load(self.window[0], kept)
+            parts.insert(0, (self.states.load(self.window.slots, leaf * self.columns + count - kept), 1))
+            held = self.states.load(self.window.slots, kept)
             right = self.states.close(held, self._join(parts)[0])
             self.require(right, f"the aggregate that waits for the last {kept} entries of the first leaf is {held}")
 
     def _free(self) -> None:
         """Require that what is not in the tree is free, with all below it, and free only once."""
-        marks = self.window[4]
+        marks = self.window.marks
         for node in marks[FREE_STACK : FREE_STACK + int(marks[FREE_NODES])]:
             stack = [int(node)]
             while stack:
@@ -184,7 +182,7 @@ class TreeCheck:
         while row >= 0:
             self.require(row not in self.rows, f"the row of children {row} is used twice")
             self.rows.add(row)
-            row = int(self.window[3][row * (self.columns + 1)])
+            row = int(self.window.kids[row * (self.columns + 1)])
         self.require(self.nodes == set(range(int(marks[NODES]))), "a node is neither in the tree nor free")
         self.require(self.rows == set(range(int(marks[ROWS]))), "a row of children is neither in use nor free")
 

@@ -29,13 +29,11 @@ to drop a subtree takes O(1), without a look at it, and each use O(arity).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 from muntin.aggregators.fiba.arity import arity
-from muntin.kernels.vocabulary import Ints, combine, hold, index, kernel, load, store
+from muntin.kernels.vocabulary import Ints, Slots, combine, hold, index, kernel, load, store
 
-SLOTS, TIMES, LINKS, KIDS, MARKS = range(5)
-"""The arrays of the arena."""
 ROOT, LEFT, RIGHT, FREE_NODES, FREE_ROWS, NODES, ROWS, HEIGHT, FRONT = range(9)
 """What the first marks hold: three nodes, the number of free ones, the first free row (-1: none), how many nodes and
 rows have ever been used, levels, and for how many entries of the first leaf there are aggregates ready."""
@@ -47,6 +45,16 @@ PARENT, ROW, COUNT, SPINE = range(4)
 """The links of a node."""
 INSIDE, ON_LEFT, ON_RIGHT, AT_ROOT = range(4)
 """Where a node is: the root is on both spines."""
+
+
+class Arena(NamedTuple):
+    """The arrays of a tree, as drawn above."""
+
+    slots: Slots
+    times: Ints
+    links: Ints
+    kids: Ints
+    marks: Ints
 
 
 @kernel
@@ -86,15 +94,15 @@ def spine_of(links: Ints, node: int) -> int:
 
 
 @kernel
-def kid_of(window: Any, node: int, at: int) -> int:
+def kid_of(window: Arena, node: int, at: int) -> int:
     """Return a child of an inner node."""
-    return window[KIDS][index(row_of(window[LINKS], node) * width() + at)]  # type: ignore[no-any-return]  # an integer
+    return window.kids[index(row_of(window.links, node) * width() + at)]  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
-def copy_entry(window: Any, source: int, target: int) -> None:
+def copy_entry(window: Arena, source: int, target: int) -> None:
     """Copy an entry from one column to another."""
-    slots, times = window[SLOTS], window[TIMES]
+    slots, times = window.slots, window.times
     slots[index(target)] = slots[index(source)]
     times[index(target)] = times[index(source)]
 
@@ -121,17 +129,17 @@ def entries_until(times: Ints, base: int, count: int, time: int) -> int:
 
 
 @kernel
-def release(window: Any, node: int) -> None:
+def release(window: Arena, node: int) -> None:
     """Free a node, and with it all below it, which is not looked at now."""
-    marks = window[MARKS]
+    marks = window.marks
     marks[index(FREE_STACK + marks[FREE_NODES])] = node
     marks[FREE_NODES] += 1
 
 
 @kernel
-def release_row(window: Any, node: int) -> None:
+def release_row(window: Arena, node: int) -> None:
     """Take the row of children from an inner node, which leaves a leaf."""
-    _, _, links, kids, marks = window
+    links, kids, marks = window.links, window.kids, window.marks
     row = row_of(links, node)
     kids[index(row * width())] = marks[FREE_ROWS]
     marks[FREE_ROWS] = row
@@ -139,17 +147,17 @@ def release_row(window: Any, node: int) -> None:
 
 
 @kernel
-def release_alone(window: Any, node: int) -> None:
+def release_alone(window: Arena, node: int) -> None:
     """Free a node whose children, if it had any, live on elsewhere."""
-    if row_of(window[LINKS], node) >= 0:
+    if row_of(window.links, node) >= 0:
         release_row(window, node)
     release(window, node)
 
 
 @kernel
-def new_leaf(window: Any) -> int:
+def new_leaf(window: Arena) -> int:
     """Return a node without entries or children: a free one, whose children become free, else one never used."""
-    _, _, links, kids, marks = window
+    links, kids, marks = window.links, window.kids, window.marks
     if marks[FREE_NODES] == 0:
         node = marks[NODES]
         marks[NODES] = node + 1
@@ -170,10 +178,10 @@ def new_leaf(window: Any) -> int:
 
 
 @kernel
-def new_inner(window: Any) -> int:
+def new_inner(window: Arena) -> int:
     """Return a node with room for children."""
     node = new_leaf(window)
-    _, _, links, kids, marks = window
+    links, kids, marks = window.links, window.kids, window.marks
     row = marks[FREE_ROWS]
     if row < 0:
         row = marks[ROWS]
@@ -185,25 +193,25 @@ def new_inner(window: Any) -> int:
 
 
 @kernel
-def new_like(window: Any, node: int) -> int:
+def new_like(window: Arena, node: int) -> int:
     """Return a new node of the same level as another."""
-    if row_of(window[LINKS], node) < 0:
+    if row_of(window.links, node) < 0:
         return new_leaf(window)
     return new_inner(window)
 
 
 @kernel
-def adopt_kid(window: Any, node: int, at: int, kid: int) -> None:
+def adopt_kid(window: Arena, node: int, at: int, kid: int) -> None:
     """Make a node a child of another."""
-    _, _, links, kids, _ = window
+    links, kids = window.links, window.kids
     kids[index(row_of(links, node) * width() + at)] = kid
     links[index(4 * kid + PARENT)] = node
 
 
 @kernel
-def grow_root(window: Any) -> int:
+def grow_root(window: Arena) -> int:
     """Put a new root, which has no entry yet, above the old one. The old one is about to be split."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     old = marks[ROOT]
     root = new_inner(window)
     adopt_kid(window, root, 0, old)
@@ -217,9 +225,9 @@ def grow_root(window: Any) -> int:
 
 
 @kernel
-def refresh_leaf(window: Any, node: int) -> None:
+def refresh_leaf(window: Arena, node: int) -> None:
     """Recompute the aggregate of a leaf from its entries, the parent's part left out."""
-    slots, times, links = window[SLOTS], window[TIMES], window[LINKS]
+    slots, times, links = window.slots, window.times, window.links
     base = node * span()
     count = count_of(links, node)
     state = hold(load(slots, base))
@@ -228,13 +236,13 @@ def refresh_leaf(window: Any, node: int) -> None:
     store(slots, base + span() - 1, state)
     times[index(base + span() - 1)] = count
     if spine_of(links, node) & ON_LEFT != 0:
-        window[MARKS][FRONT] = 0
+        window.marks[FRONT] = 0
 
 
 @kernel
-def refresh_inner(window: Any, node: int) -> None:
+def refresh_inner(window: Arena, node: int) -> None:
     """Recompute the aggregate of an inner node from its entries and children, the parent's part left out."""
-    slots, times, links, kids, _ = window
+    slots, times, links, kids = window.slots, window.times, window.links, window.kids
     base = node * span()
     count = count_of(links, node)
     spine = spine_of(links, node)
@@ -259,9 +267,9 @@ def refresh_inner(window: Any, node: int) -> None:
 
 
 @kernel
-def refresh(window: Any, node: int) -> None:
+def refresh(window: Arena, node: int) -> None:
     """Recompute the aggregate of a node, of the kind that its place asks for. O(arity)."""
-    slots, times, links, _, _ = window
+    slots, times, links = window.slots, window.times, window.links
     if row_of(links, node) < 0:
         refresh_leaf(window, node)
     else:
@@ -280,9 +288,9 @@ def refresh(window: Any, node: int) -> None:
 
 
 @kernel
-def refresh_left(window: Any, node: int) -> None:
+def refresh_left(window: Arena, node: int) -> None:
     """Recompute the left spine from a node of it down to the finger: each needs its parent's aggregate."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     while True:
         links[index(4 * node + SPINE)] |= ON_LEFT
         refresh(window, node)
@@ -293,9 +301,9 @@ def refresh_left(window: Any, node: int) -> None:
 
 
 @kernel
-def refresh_right(window: Any, node: int) -> None:
+def refresh_right(window: Arena, node: int) -> None:
     """Recompute the right spine from a node of it down to the finger."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     while True:
         links[index(4 * node + SPINE)] |= ON_RIGHT
         refresh(window, node)
@@ -306,7 +314,7 @@ def refresh_right(window: Any, node: int) -> None:
 
 
 @kernel
-def refresh_spines(window: Any, left: int, right: int) -> None:
+def refresh_spines(window: Arena, left: int, right: int) -> None:
     """Pass down: recompute each spine from a node of it on; -1 leaves it as it is."""
     if left >= 0:
         refresh_left(window, left)
@@ -318,9 +326,9 @@ def refresh_spines(window: Any, left: int, right: int) -> None:
 
 
 @kernel
-def open_gap(window: Any, node: int, at: int) -> None:
+def open_gap(window: Arena, node: int, at: int) -> None:
     """Make room for an entry, and for the child after it."""
-    _, _, links, kids, _ = window
+    links, kids = window.links, window.kids
     base = node * span()
     count = count_of(links, node)
     for i in range(count, at, -1):
@@ -333,9 +341,9 @@ def open_gap(window: Any, node: int, at: int) -> None:
 
 
 @kernel
-def close_gap(window: Any, node: int, at: int) -> None:
+def close_gap(window: Arena, node: int, at: int) -> None:
     """Drop an entry, and the child before it."""
-    _, _, links, kids, _ = window
+    links, kids = window.links, window.kids
     base = node * span()
     count = count_of(links, node)
     for i in range(at + 1, count):
@@ -348,9 +356,9 @@ def close_gap(window: Any, node: int, at: int) -> None:
 
 
 @kernel
-def shift(window: Any, node: int, by: int) -> None:
+def shift(window: Arena, node: int, by: int) -> None:
     """Move all entries and children of a node to the right; negative: to the left, over the first ones."""
-    _, _, links, kids, _ = window
+    links, kids = window.links, window.kids
     base = node * span()
     count = count_of(links, node)
     row = row_of(links, node)
@@ -372,9 +380,9 @@ def shift(window: Any, node: int, by: int) -> None:
 
 
 @kernel
-def copy_run(window: Any, source: int, begin: int, target: int, at: int, count: int) -> None:
+def copy_run(window: Arena, source: int, begin: int, target: int, at: int, count: int) -> None:
     """Copy `count` entries, and the children before each of them, from one node to another."""
-    _, _, links, kids, _ = window
+    links, kids = window.links, window.kids
     for i in range(count):
         copy_entry(window, source * span() + begin + i, target * span() + at + i)
     if row_of(links, source) >= 0:
@@ -384,9 +392,9 @@ def copy_run(window: Any, source: int, begin: int, target: int, at: int, count: 
 
 
 @kernel
-def move_left(window: Any, left: int, right: int, ancestor: int, at: int, count: int) -> None:
+def move_left(window: Arena, left: int, right: int, ancestor: int, at: int, count: int) -> None:
     """Move entries from a node to its neighbour on the left, through the entry of an ancestor that is between them."""
-    _, _, links, _, _ = window
+    links = window.links
     held = count_of(links, left)
     between = ancestor * span() + at
     copy_entry(window, between, left * span() + held)
@@ -399,9 +407,9 @@ def move_left(window: Any, left: int, right: int, ancestor: int, at: int, count:
 
 
 @kernel
-def move_right(window: Any, left: int, right: int, ancestor: int, at: int, count: int) -> None:
+def move_right(window: Arena, left: int, right: int, ancestor: int, at: int, count: int) -> None:
     """Move entries from a node to its neighbour on the right, through the entry of an ancestor that is between them."""
-    _, _, links, _, _ = window
+    links = window.links
     kept = count_of(links, left) - count
     between = ancestor * span() + at
     shift(window, right, count)
@@ -414,12 +422,12 @@ def move_right(window: Any, left: int, right: int, ancestor: int, at: int, count
 
 
 @kernel
-def merge_right(window: Any, left: int, right: int, ancestor: int, at: int) -> None:
+def merge_right(window: Arena, left: int, right: int, ancestor: int, at: int) -> None:
     """Put a node, and the entry of an ancestor that is between, before its neighbour. The node is then free.
 
     The entry, and the child before it, are still to be taken from the ancestor.
     """
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     held = count_of(links, left)
     shift(window, right, held + 1)
     copy_entry(window, ancestor * span() + at, right * span() + held)
@@ -453,9 +461,9 @@ def lacks(links: Ints, node: int) -> bool:
 
 
 @kernel
-def shrink_root(window: Any) -> bool:
+def shrink_root(window: Arena) -> bool:
     """Make the child of a root without entries the root. Both spines must then be recomputed."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     root = marks[ROOT]
     if count_of(links, root) > 0 or row_of(links, root) < 0:
         return False
@@ -467,18 +475,18 @@ def shrink_root(window: Any) -> bool:
 
 
 @kernel
-def crown(window: Any, node: int) -> None:
+def crown(window: Arena, node: int) -> None:
     """Make a node the root."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     links[index(4 * node + PARENT)] = -1
     links[index(4 * node + SPINE)] = AT_ROOT
     marks[ROOT] = node
 
 
 @kernel
-def refresh_all_spines(window: Any) -> None:
+def refresh_all_spines(window: Arena) -> None:
     """Recompute the root and both spines from top to bottom, after the root has changed."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     root = marks[ROOT]
     if row_of(links, root) < 0:
         marks[LEFT] = root

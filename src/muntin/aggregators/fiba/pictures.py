@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
-from muntin.aggregators.fiba.check import KINDS, Window, children
-from muntin.aggregators.fiba.nodes import COUNT, ROOT, SPINE
+from muntin.aggregators.fiba.check import KINDS, children
+from muntin.aggregators.fiba.nodes import COUNT, ROOT, SPINE, Arena
 
 ARROWS = {"up": "↑", "inner": "↕", "left": "↙", "right": "↘"}
 _COLOURS = {"up": "#dbe7f3", "inner": "#f3e3c3", "left": "#d9ecd4", "right": "#f3d6d6"}
@@ -35,9 +35,9 @@ class Node:
         return max(map(len, self.lines))
 
 
-def picture(window: Window, arity: int, time: Callable[[int], str], state: Callable[[int], str]) -> Node:
+def picture(window: Arena, arity: int, time: Callable[[int], str], state: Callable[[int], str]) -> Node:
     """Read the tree; `time` shows a time, `state` the state in a column. The window is not empty."""
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     columns = 2 * arity
 
     def read(node: int) -> Node:

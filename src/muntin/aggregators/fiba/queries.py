@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from muntin.aggregators.fiba.nodes import (
     AT_ROOT,
     COUNT,
     HEIGHT,
     INSIDE,
     LEFT,
-    LINKS,
-    MARKS,
     PATH,
     RIGHT,
     ROOT,
-    SLOTS,
     SPINE,
-    TIMES,
+    Arena,
     adopt_kid,
     count_of,
     entries_before,
@@ -38,25 +33,25 @@ NODE, COPY, DONE = PATH, PATH + 1, PATH + 2
 
 
 @kernel
-def fold_between(window: Any, node: int, begin: int, end: int) -> State:
+def fold_between(window: Arena, node: int, begin: int, end: int) -> State:
     """Return the aggregate of some entries of a node, and of the children between them."""
-    slots = window[SLOTS]
+    slots = window.slots
     base = node * span()
     state = hold(load(slots, base + begin))
     for i in range(begin + 1, end):
-        if row_of(window[LINKS], node) >= 0:
+        if row_of(window.links, node) >= 0:
             state = combine(state, load(slots, kid_of(window, node, i) * span() + span() - 1))
         state = combine(state, load(slots, base + i))
     return state
 
 
 @kernel
-def answer_range(window: Any, low: int, high: int, outputs: Outputs) -> bool:
+def answer_range(window: Arena, low: int, high: int, outputs: Outputs) -> bool:
     """Lower the aggregate of the entries with low <= time <= high; say whether there are any. O(log n).
 
     The children that are taken whole are inside: on a spine is only a node's first child, or its last.
     """
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     node = marks[ROOT]
     while True:
         base = node * span()
@@ -77,9 +72,9 @@ def answer_range(window: Any, low: int, high: int, outputs: Outputs) -> bool:
 
 
 @kernel
-def prepend_from(window: Any, node: int, low: int, state: State) -> State:
+def prepend_from(window: Arena, node: int, low: int, state: State) -> State:
     """Return a state with all entries below a node from a time on put before it."""
-    slots, times, links, _, _ = window
+    slots, times, links = window.slots, window.times, window.links
     while True:
         count = count_of(links, node)
         begin = entries_before(times, node * span(), count, low)
@@ -94,9 +89,9 @@ def prepend_from(window: Any, node: int, low: int, state: State) -> State:
 
 
 @kernel
-def append_until(window: Any, node: int, high: int, state: State) -> State:
+def append_until(window: Arena, node: int, high: int, state: State) -> State:
     """Return a state with all entries below a node up to a time put after it."""
-    slots, times, links, _, _ = window
+    slots, times, links = window.slots, window.times, window.links
     while True:
         end = entries_until(times, node * span(), count_of(links, node), high)
         inner = row_of(links, node) >= 0
@@ -110,13 +105,13 @@ def append_until(window: Any, node: int, high: int, state: State) -> State:
 
 
 @kernel
-def answer_entry(window: Any, column: int, outputs: Outputs) -> None:
+def answer_entry(window: Arena, column: int, outputs: Outputs) -> None:
     """Lower the state of a single entry."""
-    emit(outputs, 0, load(window[SLOTS], column))
+    emit(outputs, 0, load(window.slots, column))
 
 
 @kernel
-def entry_at(window: Any, time: int) -> int:
+def entry_at(window: Arena, time: int) -> int:
     """Return the column of the entry of a time; -1 where there is none."""
     node, at, found = seek(window, time)
     if found:
@@ -128,9 +123,9 @@ def entry_at(window: Any, time: int) -> int:
 
 
 @kernel
-def entries_below(window: Any, node: int) -> int:
+def entries_below(window: Arena, node: int) -> int:
     """Return how many entries there are in a node that is not on the right spine, and below it. O(1)."""
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     last = span() - 1
     if spine_of(links, node) == INSIDE:
         return times[index(node * span() + last)]  # type: ignore[no-any-return]  # an integer
@@ -142,9 +137,9 @@ def entries_below(window: Any, node: int) -> int:
 
 
 @kernel
-def count_before(window: Any, time: int) -> int:
+def count_before(window: Arena, time: int) -> int:
     """Return how many entries are before a time. O(log n)."""
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     node = marks[ROOT]
     before = 0
     while True:
@@ -158,9 +153,9 @@ def count_before(window: Any, time: int) -> int:
 
 
 @kernel
-def time_of_rank(window: Any, rank: int) -> int:
+def time_of_rank(window: Arena, rank: int) -> int:
     """Return the time that has `rank` entries before it; there is one. O(log n)."""
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     node = marks[ROOT]
     while row_of(links, node) >= 0:
         count = count_of(links, node)
@@ -181,26 +176,26 @@ def time_of_rank(window: Any, rank: int) -> int:
 
 
 @kernel
-def copy_node(window: Any, node: int, other: Any) -> int:
+def copy_node(window: Arena, node: int, other: Arena) -> int:
     """Copy a node without its children into another arena; return its number there."""
-    slots, times, links, _, _ = window
+    slots, times, links = window.slots, window.times, window.links
     copy = new_leaf(other) if row_of(links, node) < 0 else new_inner(other)
     count = count_of(links, node)
     for i in range(span()):
         if i < count or i == span() - 1:
-            other[SLOTS][index(copy * span() + i)] = slots[index(node * span() + i)]
-            other[TIMES][index(copy * span() + i)] = times[index(node * span() + i)]
-    other[LINKS][index(4 * copy + COUNT)] = count
-    other[LINKS][index(4 * copy + SPINE)] = spine_of(links, node)
+            other.slots[index(copy * span() + i)] = slots[index(node * span() + i)]
+            other.times[index(copy * span() + i)] = times[index(node * span() + i)]
+    other.links[index(4 * copy + COUNT)] = count
+    other.links[index(4 * copy + SPINE)] = spine_of(links, node)
     return copy
 
 
 @kernel
-def copy_tree(window: Any, other: Any) -> None:
+def copy_tree(window: Arena, other: Arena) -> None:
     """Copy the tree into an empty arena with room for it, its nodes numbered from the root down, from left to right."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     path = marks  # a node, its copy, and how many of its children are done, for each level
-    there = other[MARKS]
+    there = other.marks
     depth = 0
     path[NODE] = marks[ROOT]
     path[COPY] = copy_node(window, marks[ROOT], other)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
     AT_ROOT,
@@ -11,13 +9,13 @@ from muntin.aggregators.fiba.nodes import (
     FRONT,
     INSIDE,
     LEFT,
-    LINKS,
     ON_LEFT,
     ON_RIGHT,
     PATH,
     RIGHT,
     ROOT,
     SPINE,
+    Arena,
     adopt_kid,
     close_gap,
     copy_entry,
@@ -48,9 +46,9 @@ from muntin.kernels.vocabulary import Ints, State, combine, hold, index, kernel,
 
 
 @kernel
-def seek_top(window: Any, time: int) -> int:
+def seek_top(window: Arena, time: int) -> int:
     """Return the lowest node of a spine below which a time belongs: both spines are climbed at once. O(log d)."""
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     left = marks[LEFT]
     right = marks[RIGHT]
     while left != right:  # they meet in the root
@@ -66,9 +64,9 @@ def seek_top(window: Any, time: int) -> int:
 
 
 @kernel
-def seek(window: Any, time: int) -> tuple[int, int, bool]:
+def seek(window: Arena, time: int) -> tuple[int, int, bool]:
     """Return the node and the place in it where a time is, or, in a leaf, where it belongs; and whether it is there."""
-    _, times, links, _, _ = window
+    times, links = window.times, window.links
     node = seek_top(window, time)
     while True:
         base = node * span()
@@ -82,9 +80,9 @@ def seek(window: Any, time: int) -> tuple[int, int, bool]:
 
 
 @kernel
-def refresh_or_note(window: Any, node: int, left: int, right: int) -> tuple[int, int]:
+def refresh_or_note(window: Arena, node: int, left: int, right: int) -> tuple[int, int]:
     """Recompute a node that has changed, or, on a spine, note it as where the pass down is to begin."""
-    spine = spine_of(window[LINKS], node)
+    spine = spine_of(window.links, node)
     if spine == ON_LEFT:
         return node, right
     if spine == ON_RIGHT:
@@ -94,12 +92,12 @@ def refresh_or_note(window: Any, node: int, left: int, right: int) -> tuple[int,
 
 
 @kernel
-def mend(window: Any, node: int, top: int, left: int, right: int) -> None:
+def mend(window: Arena, node: int, top: int, left: int, right: int) -> None:
     """Recompute what depends on a node that has changed: upwards to a spine, at least to `top`, then down the spines.
 
     `left` and `right` are nodes of the spines that have changed as well, below this one; -1: none.
     """
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     reached = False
     while True:
         left, right = refresh_or_note(window, node, left, right)
@@ -115,9 +113,9 @@ def mend(window: Any, node: int, top: int, left: int, right: int) -> None:
 
 
 @kernel
-def push(window: Any, time: int, state: State) -> None:
+def push(window: Arena, time: int, state: State) -> None:
     """Insert a state. One combine where it is the youngest, and the last leaf has room."""
-    slots, times, links, _, marks = window
+    slots, times, links, marks = window.slots, window.times, window.links, window.marks
     leaf = marks[RIGHT]
     count = count_of(links, leaf)
     base = leaf * span()
@@ -143,12 +141,12 @@ def push(window: Any, time: int, state: State) -> None:
 
 
 @kernel
-def begin_leaf(window: Any, time: int, state: State) -> None:
+def begin_leaf(window: Arena, time: int, state: State) -> None:
     """Insert the youngest state into a leaf of its own, behind the last one, which is full and gives up an entry.
 
     That entry goes to the parent, whose aggregate grows by it and by the full leaf: nothing there is computed again.
     """
-    slots, times, links, _, marks = window
+    slots, times, links, marks = window.slots, window.times, window.links, window.marks
     leaf = marks[RIGHT]
     if leaf == marks[ROOT]:
         grow_root(window)
@@ -184,9 +182,9 @@ def begin_leaf(window: Any, time: int, state: State) -> None:
 
 
 @kernel
-def push_anywhere(window: Any, time: int, state: State) -> None:
+def push_anywhere(window: Arena, time: int, state: State) -> None:
     """Insert a state at any time; where there is one of this time already, it comes after it."""
-    slots, times, _, _, _ = window
+    slots, times = window.slots, window.times
     node, at, found = seek(window, time)
     here = node * span() + at
     if found:
@@ -201,12 +199,12 @@ def push_anywhere(window: Any, time: int, state: State) -> None:
 
 
 @kernel
-def relieve(window: Any, node: int, changed: int) -> None:
+def relieve(window: Arena, node: int, changed: int) -> None:
     """Split a node that is overfull, and what becomes overfull by that above it; then recompute.
 
     The path holds a list of nodes below that have changed already, `changed` of them.
     """
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     while count_of(links, node) == span():
         changed = note_pair(marks, changed, node, split(window, node))
         node = parent_of(links, node)
@@ -226,12 +224,12 @@ def note_pair(marks: Ints, changed: int, one: int, two: int) -> int:
 
 
 @kernel
-def split(window: Any, node: int) -> int:
+def split(window: Arena, node: int) -> int:
     """Split an overfull node in two; the entry between them goes to the parent. Return the new node, the right one.
 
     On the right spine an inner node overflows when rows come in order: the left part stays as full as it is.
     """
-    _, times, links, _, marks = window
+    times, links, marks = window.times, window.links, window.marks
     if node == marks[ROOT]:
         grow_root(window)
         links[index(4 * node + SPINE)] = 1
@@ -265,9 +263,9 @@ def split(window: Any, node: int) -> int:
 
 
 @kernel
-def pop(window: Any) -> None:
+def pop(window: Arena) -> None:
     """Remove the oldest state."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     leaf = marks[LEFT]
     count = count_of(links, leaf)
     if count == 1:
@@ -280,9 +278,9 @@ def pop(window: Any) -> None:
 
 
 @kernel
-def pop_front(window: Any, leaf: int, gone: int) -> None:
+def pop_front(window: Arena, leaf: int, gone: int) -> None:
     """Remove some of the entries of the first leaf, but not all."""
-    slots, times, links, _, marks = window
+    slots, times, links, marks = window.slots, window.times, window.links, window.marks
     count = count_of(links, leaf)
     if marks[FRONT] != count:
         fill_front(window, leaf)
@@ -297,9 +295,9 @@ def pop_front(window: Any, leaf: int, gone: int) -> None:
 
 
 @kernel
-def fill_front(window: Any, leaf: int) -> None:
+def fill_front(window: Arena, leaf: int) -> None:
     """Compute what the aggregate of the first leaf will be after each of the coming evictions."""
-    slots, _, links, _, marks = window
+    slots, links, marks = window.slots, window.links, window.marks
     count = count_of(links, leaf)
     last = leaf * span() + count - 1
     state = hold(load(slots, last))
@@ -314,13 +312,13 @@ def fill_front(window: Any, leaf: int) -> None:
 
 
 @kernel
-def mend_front(window: Any, node: int, right: int) -> None:
+def mend_front(window: Arena, node: int, right: int) -> None:
     """Give a node of the left spine the entries it lacks, and those above it; then recompute.
 
     A move takes all that the neighbour can spare: fewer moves, and each recomputes two nodes. `right` is a node of the
     right spine that has changed.
     """
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     while node != marks[ROOT] and lacks(links, node):
         parent = parent_of(links, node)
         neighbour = kid_of(window, parent, 1)
@@ -341,9 +339,9 @@ def mend_front(window: Any, node: int, right: int) -> None:
 
 
 @kernel
-def erase(window: Any, time: int) -> bool:
+def erase(window: Arena, time: int) -> bool:
     """Remove the entry of a time; say whether there was one. O(log n)."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     node, at, found = seek(window, time)
     if not found:
         return False
@@ -365,9 +363,9 @@ def erase(window: Any, time: int) -> bool:
 
 
 @kernel
-def mend_inside(window: Any, node: int, top: int) -> None:
+def mend_inside(window: Arena, node: int, top: int) -> None:
     """Give a node anywhere the entries it lacks, and those above it; then recompute, at least up to `top`."""
-    _, _, links, _, marks = window
+    links, marks = window.links, window.marks
     left = -1
     right = -1
     while node != marks[ROOT] and lacks(links, node):
@@ -396,9 +394,9 @@ def mend_inside(window: Any, node: int, top: int) -> None:
 
 
 @kernel
-def total(window: Any) -> State:
+def total(window: Arena) -> State:
     """Return the aggregate of the whole window, which is not empty: two combines."""
-    slots, _, links, _, marks = window
+    slots, links, marks = window.slots, window.links, window.marks
     last = span() - 1
     root = marks[ROOT]
     if row_of(links, root) < 0:

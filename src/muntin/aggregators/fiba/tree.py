@@ -27,6 +27,7 @@ from muntin.aggregators.fiba.nodes import (
     ROOT,
     ROW,
     ROWS,
+    Arena,
 )
 from muntin.aggregators.fiba.queries import QUERY_KERNELS
 from muntin.aggregators.fiba.single import SINGLE_KERNELS
@@ -42,7 +43,6 @@ _CHUNK = 4096
 _RUN = 1 << 16
 """The rows in order that are appended before there is room made for more."""
 _GROWTH = 1.25
-_NAMES = ("slots", "times", "links", "kids", "marks")
 
 
 class Fiba(Aggregator):
@@ -135,8 +135,8 @@ class Fiba(Aggregator):
         found = False
         if len(self):
             low, high = self._time(lo), self._time(hi)
-            with self._lowering():
-                found = low <= high and self._module.answer_range(self._window, low, high, outputs)
+            if low <= high:
+                found = self._lower(self._module.answer_range, self._window, low, high, outputs)
         return self._answer(outputs, empty=not found)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
@@ -150,9 +150,8 @@ class Fiba(Aggregator):
         """
         for column in check.columns_in_order(self._window, self._arity):
             outputs = self._binding.outputs(1)
-            with self._lowering():
-                self._module.answer_entry(self._window, column, outputs)
-            yield self._logical_time(self._window[1][column]), self._answer(outputs, empty=False)
+            self._lower(self._module.answer_entry, self._window, column, outputs)
+            yield self._logical_time(self._window.times[column]), self._answer(outputs, empty=False)
 
     def rank(self, t: Any) -> int:
         """Return how many times of the window are before t. O(log n).
@@ -181,7 +180,7 @@ class Fiba(Aggregator):
 
     def __len__(self) -> int:
         """Return the number of distinct times: rows of equal time are one entry. O(1)."""
-        _, times, links, _, marks = self._window
+        times, links, marks = self._window.times, self._window.links, self._window.marks
         root, left, right = (int(marks[m]) for m in (ROOT, LEFT, RIGHT))
         if links[4 * root + ROW] < 0:
             return int(links[4 * root + COUNT])
@@ -193,7 +192,7 @@ class Fiba(Aggregator):
         """The least time in the window, None if it is empty. O(1)."""
         if not len(self):
             return None
-        return self._logical_time(self._window[1][int(self._window[4][LEFT]) * 2 * self._arity])
+        return self._logical_time(self._window.times[int(self._window.marks[LEFT]) * 2 * self._arity])
 
     @property
     def youngest(self) -> Any:
@@ -229,7 +228,7 @@ class Fiba(Aggregator):
         return pictures.as_text(self._picture()) if form == "text" else pictures.as_svg(self._picture())
 
     @classmethod
-    def over(cls, binding: Binding, rows: int) -> tuple[Any, tuple[Array, ...]]:
+    def over(cls, binding: Binding, rows: int) -> tuple[Any, Arena]:
         """Return the kernels of this structure and an empty window with room for `rows` rows in order."""
         window = cls.__new__(cls)
         window._binding, window._arity = binding, 4
@@ -247,7 +246,7 @@ class Fiba(Aggregator):
     def _allocate(self) -> None:
         self._window = self._arena(4, 1)
 
-    def _arena(self, nodes: int, rows: int) -> tuple[Array, ...]:
+    def _arena(self, nodes: int, rows: int) -> Arena:
         """Return an arena with room for some nodes and rows of children; the root is node 1, an empty leaf."""
         columns = 2 * self._arity
         marks = np.zeros(FREE_STACK + nodes, np.int64)
@@ -256,29 +255,29 @@ class Fiba(Aggregator):
         marks[NODES] = 2
         links = np.zeros(4 * nodes, np.int32)
         links[:8] = -1, -1, 0, 0, -1, -1, 0, 3
-        slots = self._binding.slots(nodes * columns)
-        return slots, np.zeros(nodes * columns, np.int64), links, np.zeros(rows * (columns + 1), np.int32), marks
+        slots, times = self._binding.slots(nodes * columns), np.zeros(nodes * columns, np.int64)
+        return Arena(slots, times, links, kids=np.zeros(rows * (columns + 1), np.int32), marks=marks)
 
     def _reserve(self, nodes: int, rows: int) -> None:
         """Make room for more nodes and rows of children. One array after the other, to need less at a time."""
-        slots, times, links, kids, marks = self._window
         columns = 2 * self._arity
-        needed = int(marks[NODES]) + nodes
-        if needed > len(links) // 4:
-            room = max(needed, int(len(links) // 4 * _GROWTH))
-            del slots, times, links
-            for i, length in ((0, room * columns), (1, room * columns), (2, room * 4), (4, FREE_STACK + room)):
-                self._extend(i, length)
-        needed = int(marks[ROWS]) + rows
-        if needed > len(kids) // (columns + 1):
-            room = max(needed, int(len(kids) // (columns + 1) * _GROWTH))
-            self._extend(3, room * (columns + 1))
+        needed, held = int(self._window.marks[NODES]) + nodes, len(self._window.links) // 4
+        if needed > held:
+            room = max(needed, int(held * _GROWTH))
+            self._extend("slots", room * columns)
+            self._extend("times", room * columns)
+            self._extend("links", room * 4)
+            self._extend("marks", FREE_STACK + room)
+        needed, held = int(self._window.marks[ROWS]) + rows, len(self._window.kids) // (columns + 1)
+        if needed > held:
+            self._extend("kids", max(needed, int(held * _GROWTH)) * (columns + 1))
 
-    def _extend(self, which: int, length: int) -> None:
-        old = self._window[which]
-        new = self._binding.slots(length) if which == 0 else np.zeros(length, old.dtype)
+    def _extend(self, field: str, length: int) -> None:
+        """Put a longer array in the place of one of the arena's."""
+        old = getattr(self._window, field)
+        new = self._binding.slots(length) if field == "slots" else np.zeros(length, old.dtype)
         new[: len(old)] = old
-        self._window = (*self._window[:which], new, *self._window[which + 1 :])
+        self._window = self._window._replace(**{field: new})
 
     # ------------------------------------------------------------ insertion
 
@@ -294,7 +293,7 @@ class Fiba(Aggregator):
             times = read_only(times[order])
             columns = tuple(read_only(column[order]) for column in columns)
         # Only a combine of Python objects can fail, and only a copy can tell afterwards how the tree was.
-        before = tuple(map(np.copy, self._window)) if self._binding.dtype == OBJECT else None
+        before = Arena._make(map(np.copy, self._window)) if self._binding.dtype == OBJECT else None
         try:
             self._insert_many(columns, times, count)
         except BaseException:
@@ -308,7 +307,7 @@ class Fiba(Aggregator):
             self._module.append_rows(self._window, columns, times, 0, 1)
             return
         at = int(self._module.entry_at(self._window, int(times[0]))) if len(self) else -1
-        saved = self._window[0][at] if at >= 0 else None
+        saved = self._window.slots[at] if at >= 0 else None
         try:
             self._module.append_rows(self._window, columns, times, 0, 1)
         except BaseException:
@@ -343,7 +342,7 @@ class Fiba(Aggregator):
     def _rebuild(self, time: int, saved: Any) -> None:
         """Rebuild the tree, after a combine has failed for a row of this time: without it, or with its old state."""
         rows = [
-            (int(self._window[1][column]), self._window[0][column])
+            (int(self._window.times[column]), self._window.slots[column])
             for column in check.columns_in_order(self._window, self._arity)
         ]
         self._allocate()
@@ -355,28 +354,33 @@ class Fiba(Aggregator):
     @property
     def _levels(self) -> int:
         """How many nodes an insertion may need: one for each level, and a new root."""
-        return int(self._window[4][HEIGHT]) + 1
+        return int(self._window.marks[HEIGHT]) + 1
 
     def _last_time(self) -> int:
-        _, times, links, _, marks = self._window
+        times, links, marks = self._window.times, self._window.links, self._window.marks
         leaf = int(marks[RIGHT])
         return int(times[leaf * 2 * self._arity + links[4 * leaf + COUNT] - 1])
 
     # ------------------------------------------------------------ snapshots, checks, pictures
 
     def _arrays(self) -> dict[str, Array]:
-        marks = self._window[4]
+        marks = self._window.marks
         copy = self._arena(int(marks[NODES]), int(marks[ROWS]))
-        copy[4][NODES] = 1
+        copy.marks[NODES] = 1
         self._module.copy_tree(self._window, copy)
-        nodes, rows, columns = int(copy[4][NODES]), int(copy[4][ROWS]), 2 * self._arity
-        lengths = (nodes * columns, nodes * columns, 4 * nodes, rows * (columns + 1), PATH)
-        return {name: array[:n] for name, array, n in zip(_NAMES, copy, lengths, strict=True)}
+        nodes, rows, columns = int(copy.marks[NODES]), int(copy.marks[ROWS]), 2 * self._arity
+        return {
+            "slots": copy.slots[: nodes * columns],
+            "times": copy.times[: nodes * columns],
+            "links": copy.links[: 4 * nodes],
+            "kids": copy.kids[: rows * (columns + 1)],
+            "marks": copy.marks[:PATH],
+        }
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         marks = np.zeros(FREE_STACK + len(arrays["links"]) // 4, np.int64)
         marks[:PATH] = arrays["marks"]
-        self._window = (*(arrays[name] for name in _NAMES[:4]), marks)
+        self._window = Arena(**{**arrays, "marks": marks})
 
     def _check(self, states: States, require: Any) -> None:
         check.TreeCheck(self._window, self._arity, states, require).run(len(self))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregations.binding import Binding
-from muntin.aggregators.monoid_tree import DEPTH
+from muntin.aggregators.monoid_tree import DEPTH, MonoidTreeWindow
 from muntin.aggregators.ring import END, FRONT
 from muntin.types import Array
 
@@ -42,14 +42,14 @@ class Ends:
         self.marks: Array
         self._victims = [0] * LEVELS
 
-    def allocate(self, binding: Binding) -> tuple[Array, ...]:
+    def allocate(self, binding: Binding) -> MonoidTreeWindow:
         """Return the arrays of an empty window, and be about these from now on."""
         marks = np.zeros(MARKS, "i8")
         marks[DEPTH], marks[BITS], marks[ENTER_LIMIT], marks[MISS_LEVEL] = 2, self.bits, TAIL * self.size, -1
         marks[PROBES:] = -self.size
         per_level = ALL * self.size
         self._cells, self._times, self.marks = binding.slots(LEVELS * per_level), np.zeros(per_level, "i8"), marks
-        return (self._cells, self._times, marks, binding.slots(2 + 64))
+        return MonoidTreeWindow(self._cells, self._times, marks, binding.slots(2 + 64))
 
     def forget_all_but_tails(self) -> None:
         """Say that neither heads nor chunks in between are here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.aggregators.levels import DOUBT, SEARCH, last_spot, leaving, longest_cut, put_time, ready, spot
-from muntin.aggregators.monoid_tree import ALGORITHM, TOP, has_node, pop, push, total
+from muntin.aggregators.monoid_tree import ALGORITHM, TOP, MonoidTreeWindow, has_node, pop, push, total
 from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.stored.ends import (
     ALL,
@@ -63,9 +63,9 @@ def put_time_in_tail(times: Ints, marks: Ints, position: int, time: int) -> None
 
 @replaces(ready)
 @kernel
-def ready_in_memory(window: Any, level: int, j: int) -> bool:
+def ready_in_memory(window: MonoidTreeWindow, level: int, j: int) -> bool:
     """Say whether a node is in memory; note it if not."""
-    marks = window[2]
+    marks = window.marks
     if j >= marks[TAILS + level] or marks[HEADS + level] <= j < marks[HEAD_ENDS + level]:
         return True
     for k in range(FOUND):
@@ -78,7 +78,7 @@ def ready_in_memory(window: Any, level: int, j: int) -> bool:
 
 
 @kernel
-def range_ready(window: Any, begin: int, end: int) -> bool:
+def range_ready(window: MonoidTreeWindow, begin: int, end: int) -> bool:
     """Say whether all nodes that `fold_rows` will ask for are in memory; note the first that is not."""
     if not ready(window, 0, begin):
         return False
@@ -98,9 +98,9 @@ def range_ready(window: Any, begin: int, end: int) -> bool:
 
 
 @kernel
-def advance(window: Any) -> bool:
+def advance(window: MonoidTreeWindow) -> bool:
     """Move the front towards its target, by the stack; False if Python must help first."""
-    marks = window[2]
+    marks = window.marks
     if marks[TARGET] - marks[FRONT] > marks[TOP] + 1:
         return False
     while marks[FRONT] < marks[TARGET]:
@@ -111,9 +111,9 @@ def advance(window: Any) -> bool:
 
 
 @kernel
-def set_target(window: Any) -> Any:
+def set_target(window: MonoidTreeWindow) -> Any:
     """Ask the policy where the front must go; False if a node is missing."""
-    cells, marks = window[0], window[2]
+    cells, marks = window.slots, window.marks
     front = marks[FRONT]
     if thorough():
         marks[TARGET] = longest_cut(window)
@@ -136,9 +136,9 @@ def set_target(window: Any) -> Any:
 
 
 @kernel
-def enforce_some(window: Any) -> bool:
+def enforce_some(window: MonoidTreeWindow) -> bool:
     """Enforce the policy; False if Python must help first. It may then be called again."""
-    marks = window[2]
+    marks = window.marks
     while marks[FRONT] < marks[END]:
         if marks[TARGET] <= marks[FRONT]:
             if not set_target(window):
@@ -153,9 +153,9 @@ def enforce_some(window: Any) -> bool:
 
 
 @kernel
-def insert_some(window: Any, columns: Columns, times: Ints, start: int, stop: int) -> int:
+def insert_some(window: MonoidTreeWindow, columns: Columns, times: Ints, start: int, stop: int) -> int:
     """Insert rows until a tail is full; return the next row."""
-    marks = window[2]
+    marks = window.marks
     row = start
     while row < stop and marks[END] < marks[ENTER_LIMIT]:
         push(window, times[row], lift(columns, times, row))
@@ -164,9 +164,9 @@ def insert_some(window: Any, columns: Columns, times: Ints, start: int, stop: in
 
 
 @kernel
-def insert_some_enforced(window: Any, columns: Columns, times: Ints, start: int, stop: int) -> int:
+def insert_some_enforced(window: MonoidTreeWindow, columns: Columns, times: Ints, start: int, stop: int) -> int:
     """Insert rows, and enforce the policy after each, until Python must help; return the next row."""
-    cells, marks = window[0], window[2]
+    cells, marks = window.slots, window.marks
     row = start
     while row < stop and marks[END] < marks[ENTER_LIMIT]:
         push(window, times[row], lift(columns, times, row))

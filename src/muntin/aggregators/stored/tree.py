@@ -181,9 +181,9 @@ class StoredMonoidTree(MonoidTree):
         }
         schema = [(name, kind.logical) for name, kind in self._types.items()]
         schema.append(("time", None if self._time_type is None else self._time_type.logical))
-        cells, times, marks, small = self._window
-        arrays = {"marks": marks, "small": small, "times": times[self._ends.tail_cells(0)]}
-        arrays |= {f"level{level}": cells[self._ends.tail_cells(level)] for level in range(LEVELS)}
+        window = self._window
+        arrays = {"marks": window.marks, "small": window.results, "times": window.times[self._ends.tail_cells(0)]}
+        arrays |= {f"level{level}": window.slots[self._ends.tail_cells(level)] for level in range(LEVELS)}
         return Snapshot(facts, schema, self._binding.fingerprint, arrays)
 
     def _take_over(self, found: Snapshot) -> None:
@@ -196,13 +196,13 @@ class StoredMonoidTree(MonoidTree):
         self._allocate()
         self._take_over_facts(found.header)
         states = States(self._binding)
-        cells, times, marks, small = self._window
-        marks[:] = found.arrays["marks"]
+        window = self._window
+        window.marks[:] = found.arrays["marks"]
         self._ends.forget_all_but_tails()
-        small[:] = states.revived(found.arrays["small"])
+        window.results[:] = states.revived(found.arrays["small"])
         for level in range(LEVELS):
-            cells[self._ends.tail_cells(level)] = states.revived(found.arrays[f"level{level}"])
-        times[self._ends.tail_cells(0)] = found.arrays["times"]
+            window.slots[self._ends.tail_cells(level)] = states.revived(found.arrays[f"level{level}"])
+        window.times[self._ends.tail_cells(0)] = found.arrays["times"]
 
     def _require_same(self, found: Snapshot) -> None:
         """Refuse to open a window with anything else than it was made with."""
@@ -272,16 +272,16 @@ class StoredMonoidTree(MonoidTree):
         if self._policy is not None:
             self._policy.rule(time_type)  # refuses a duration that these times cannot be compared with
         self._time_type, self._types = time_type, types
-        old, window = self._binding, self._window
+        old, before = self._binding, self._window
         self._rebind()
         self._allocate()
-        cells, times, marks, small = self._window
-        marks[:], times[:] = window[2], window[1]
+        window = self._window
+        window.marks[:], window.times[:] = before.marks, before.times
         if len(self):
             for level in range(LEVELS):
                 at = self._ends.tail_cells(level)
-                cells[at] = converted(old, self._binding, window[0][at])
-            small[:] = converted(old, self._binding, window[3])
+                window.slots[at] = converted(old, self._binding, before.slots[at])
+            window.results[:] = converted(old, self._binding, before.results)
 
     # ------------------------------------------------------------ inserting and evicting
 
@@ -306,11 +306,11 @@ class StoredMonoidTree(MonoidTree):
 
     def _insert_until_stopped(self, columns: tuple[Array, ...], times: Array, row: int, count: int) -> int:
         insert = self._module.insert_some if self._policy is None else self._module.insert_some_enforced
-        marks, small = self._marks.copy(), self._window[3].copy()
+        marks, results = self._marks.copy(), self._window.results.copy()
         try:
             return int(insert(self._window, columns, times, row, count))
         except BaseException:
-            self._marks[:], self._window[3][:] = marks, small
+            self._marks[:], self._window.results[:] = marks, results
             raise
 
     def _finish_enforcing(self) -> None:
@@ -378,7 +378,7 @@ class StoredMonoidTree(MonoidTree):
         return RingAggregator._position(self, time, side)
 
     def _time_at(self, position: int) -> int:
-        return int(self._window[1][self._cell(0, position)])
+        return int(self._window.times[self._cell(0, position)])
 
     def _cell(self, level: int, j: int) -> int:
         """Return the cell of a node, and read its chunk first if need be."""
@@ -406,11 +406,11 @@ class StoredMonoidTree(MonoidTree):
         twin: MonoidTree = MonoidTree.__new__(MonoidTree)
         twin._binding = self._binding
         twin._window = twin._empty(max(16, 1 << max(0, len(self) - 1).bit_length()))
-        cells, _, marks, small = twin._window
-        marks[:], small[:] = self._marks[: len(marks)], self._window[3]
+        cells, marks = twin._window.slots, twin._window.marks
+        marks[:], twin._window.results[:] = self._marks[: len(marks)], self._window.results
         for level, first, last in self._node_ranges():
             for j in range(first, last):
-                cells[spots(len(cells), level, j)] = self._window[0][self._cell(level, j)]
+                cells[spots(len(cells), level, j)] = self._window.slots[self._cell(level, j)]
         return twin
 
 

@@ -12,7 +12,7 @@ blocks (faster still, but it answers only one fixed rank, and `lower` may ask fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,32 +22,43 @@ from muntin.kernels.runtime import count_bits, lowest_bit, single_bit, without_l
 from muntin.kernels.vocabulary import Ints, Outputs, emit, emit_empty, index, kernel, spread
 from muntin.types import Array
 
-# A sorted window is a view (values by rank, memory). The memory holds the number of rows, the number of groups, the
-# Fenwick tree over the groups (from 1 on, so that tree[g] is memory[1 + g]), and after it the bitmap, 64 ranks a word.
-# One array, because numba counts references to each that a function touches, which costs more than the look-up.
+ROWS, GROUPS, TREE = 0, 1, 1
+"""Where in the memory are the number of rows, that of groups, and the Fenwick tree: group g, from 1 on, is at TREE + g.
+"""
+HEAD = 2
+"""The numbers before the tree. The bitmap, 64 ranks a word, is after both: at HEAD + groups."""
+
+
+class SortedWindow(NamedTuple):
+    """A set of ranks, and the value of each rank."""
+
+    values: Any
+    memory: Ints
+    """All that says which ranks are in the window: one array, because numba counts references to each that a function
+    touches, which costs more than the look-up."""
 
 
 @kernel
-def size(view: Any) -> Any:
+def size(view: SortedWindow) -> Any:
     """Return the number of rows in the window."""
-    return view[1][0]
+    return view.memory[ROWS]
 
 
 @kernel
-def nth(view: Any, rank: int) -> Any:
+def nth(view: SortedWindow, rank: int) -> Any:
     """Return the value that has `rank` smaller ones before it in the window."""
-    memory = view[1]
-    groups = memory[1]
+    memory = view.memory
+    groups = memory[GROUPS]
     group = 0
     step = 1
     while 2 * step <= groups:
         step *= 2
     while step > 0 and groups > 1:
-        if group + step <= groups and memory[1 + group + step] <= rank:
+        if group + step <= groups and memory[TREE + group + step] <= rank:
             group += step
-            rank -= memory[1 + group]
+            rank -= memory[TREE + group]
         step >>= 1
-    word = 2 + groups + (group << 6)
+    word = HEAD + groups + (group << 6)
     inside = count_bits(memory[index(word)])
     while inside <= rank:
         rank -= inside
@@ -56,18 +67,18 @@ def nth(view: Any, rank: int) -> Any:
     bits = memory[index(word)]
     for _ in range(rank):
         bits = without_lowest_bit(bits)
-    return view[0][index(((word - 2 - groups) << 6) + lowest_bit(bits))]
+    return view.values[index(((word - HEAD - groups) << 6) + lowest_bit(bits))]
 
 
 @kernel
 def toggle(memory: Ints, rank: int, change: int) -> None:
     """Let a rank in (change 1) or out (change -1)."""
-    groups = memory[1]
-    memory[index(2 + groups + (rank >> 6))] ^= single_bit(rank & 63)
-    memory[0] += change
+    groups = memory[GROUPS]
+    memory[index(HEAD + groups + (rank >> 6))] ^= single_bit(rank & 63)
+    memory[ROWS] += change
     group = (rank >> 12) + 1
     while group <= groups:
-        memory[index(1 + group)] += change
+        memory[index(TREE + group)] += change
         group += group & -group
 
 
@@ -113,11 +124,11 @@ def slide_sorted(
     start: int,
     stop: int,
     outputs: Outputs,
-    view: Any,
+    view: SortedWindow,
     ranks: Ints,
 ) -> None:
     """Run the windows [first, last) of rows, both bounds ascending, none longer than a block."""
-    merged, memory = view
+    memory = view.memory
     whole = spread(view)
     left = -1
     begin = 0
@@ -128,10 +139,10 @@ def slide_sorted(
             continue
         needed = first[i] // block * block
         if needed != left:
-            memory[0] = 0
-            memory[2:] = 0
+            memory[ROWS] = 0
+            memory[HEAD:] = 0
             left = needed
-            merge_blocks(values, order, left, block, ranks, merged)
+            merge_blocks(values, order, left, block, ranks, view.values)
             begin = first[i]
             end = first[i]
         while end < last[i]:
@@ -157,9 +168,9 @@ def sorted_runner(
         order = _sorted_blocks(rows, block)
         ordered = rows[order + np.arange(len(rows)) // block * block]
         groups = -(-2 * block // 4096)
-        memory = np.zeros(2 + groups + (groups << 6), np.int64)
-        memory[1] = groups
-        view = (np.zeros(2 * block, values.dtype), memory)
+        memory = np.zeros(HEAD + groups + (groups << 6), np.int64)
+        memory[GROUPS] = groups
+        view = SortedWindow(np.zeros(2 * block, values.dtype), memory)
         ranks = np.zeros(2 * block, np.int64)
         bounds = first - lowest, last - lowest
         module.slide_sorted(ordered, order, block, *bounds, start, stop, outputs, view, ranks)

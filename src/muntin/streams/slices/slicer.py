@@ -37,6 +37,8 @@ from muntin.streams.script import (
 
 LOW, HIGH, ROW = range(3)
 """What is where in the cursor: the interval between edges at hand, and the next row."""
+NEWEST = 8
+"""How many of the newest slices of a key are compared with a row together."""
 AT_ONCE = 64
 """How many rows are compared together, where a run is long."""
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
@@ -93,6 +95,18 @@ def position(times: Ints, begin: int, end: int, time: int) -> int:
         else:
             begin = middle + 1
     return begin
+
+
+@inlined
+def position_from_end(times: Ints, begin: int, end: int, time: int) -> int:
+    """Return the same as `position`. The last few slots are compared without a branch: late rows are seldom older."""
+    near = end - NEWEST
+    if near < begin or times[index(near)] > time:
+        return position(times, begin, end, time)
+    after = near
+    for i in range(NEWEST):
+        after += int(times[index(near + i)] <= time)
+    return after
 
 
 @kernel
@@ -186,7 +200,7 @@ def place_row(
     begin = blocks.base[key] + blocks.head[key]
     end = begin + blocks.size[key]
     # The first slice that begins after the row: with sessions by its rows, since several may lie between two edges.
-    after = position(slices.first if gap >= 0 else slices.low, begin, end, time)
+    after = position_from_end(slices.first if gap >= 0 else slices.low, begin, end, time)
     right = after < end and holds(slices, after, time, gap, skip)
     left = after > begin and holds(slices, after - 1, time, gap, skip)
     if left or right:
@@ -214,12 +228,15 @@ def all_within(rows: Rows, row: int, key: int, least: int, most: int) -> bool:
 def run_end(rows: Rows, row: int, stop: int, least: int, most: int) -> int:
     """Return the first row that is of another key than this one, or of a time outside [least, most)."""
     key = rows.keys[index(row)]
+    few = min(stop, row + AT_ONCE)  # most runs are short, or very long
     row += 1
-    while row < stop and rows.keys[index(row)] == key and least <= rows.times[index(row)] < most:
+    while row < few and rows.keys[index(row)] == key and least <= rows.times[index(row)] < most:
         row += 1
-        if row & (AT_ONCE - 1) == 0:
-            while row + AT_ONCE <= stop and all_within(rows, row, key, least, most):
-                row += AT_ONCE
+    if row == few:
+        while row + AT_ONCE <= stop and all_within(rows, row, key, least, most):
+            row += AT_ONCE
+        while row < stop and rows.keys[index(row)] == key and least <= rows.times[index(row)] < most:
+            row += 1
     return row
 
 
@@ -247,6 +264,7 @@ def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges:
     stop = min(len(rows.times), row + ROWS_AT_ONCE)
     step = script.length[0]  # in a register: one row's step need not wait for that of the row before
     most = len(script.steps) - MOST_STEPS
+    opened = -1  # the row after the one that opened a slice last: a run from there on goes into the same step
     while row < stop and step <= most:
         key = rows.keys[index(row)]
         time = rows.times[index(row)]
@@ -262,6 +280,8 @@ def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges:
                 return NO_ROOM
             step = script.length[0]
             row += 1
+            if script.steps[index(step - 1), ACTION] == OPEN:
+                opened = row
             continue
         # The newest slice takes it. So it does most of those after it: they are one step.
         begin = row
@@ -273,15 +293,18 @@ def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges:
             slices.count[index(slot)] += row - begin
         if len(rows.tags) > 0:
             rows.tags[begin:row] = slices.tag[index(slot)]
-        write_step(script, step, FOLD, slot, begin, row)
-        step += 1
+        if opened == begin and script.steps[index(step - 1), SLOT] == slot:
+            script.steps[index(step - 1), LAST] = row
+        else:
+            write_step(script, step, FOLD, slot, begin, row)
+            step += 1
         blocks.stale[index(key)] = min(blocks.stale[index(key)], slot - blocks.base[index(key)])
     script.length[0] = step
     cursor[ROW] = row
     return DONE if row == len(rows.times) else STOPPED
 
 
-PLACING = (position, find_interval, holds, add_row, open_slice, place_row)
+PLACING = (position, position_from_end, find_interval, holds, add_row, open_slice, place_row)
 SLICER = (all_within, run_end, session_run_end, take_rows)
 
 
@@ -294,13 +317,15 @@ def fold_rows(script: Script, columns: Columns, times: Ints, states: Slots) -> N
         slot = steps[index(at), SLOT]
         first = steps[index(at), FIRST]
         last = steps[index(at), LAST]
-        if action == FOLD:
-            state = load(states, slot)
+        if action <= OPEN:  # or FOLD
+            if action == FOLD:
+                state = load(states, slot)
+            else:
+                state = lift(columns, times, first)
+                first += 1
             for row in range(first, last):
                 state = combine(state, lift(columns, times, row))
             store(states, slot, state)
-        elif action == OPEN:
-            store(states, slot, lift(columns, times, first))
         elif action == PREPEND:
             store(states, slot, combine(lift(columns, times, first), load(states, slot)))
         else:

@@ -214,5 +214,6 @@ def test_aggregators_agree(case: Case) -> None:
             assert all(driver.rows == drivers[0].rows for driver in drivers)
             assert all(same(answer, expected) for answer in answers)
             assert all(same(answer, answers[0]) for answer in answers)
+            assert all(same(driver.window.query(), expected) for driver in drivers)  # asking again changes nothing
 
     run()

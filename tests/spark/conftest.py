@@ -42,8 +42,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.streaming.numRecentProgressUpdates": "1000",
         }
-        # A task is tried up to four times: on a busy machine a worker may come up too late for Spark.
-        builder = SparkSession.builder.master("local[2,4]")
+        builder = SparkSession.builder.master("local[2]")  # a task that fails once fails the test
         for name, value in settings.items():
             builder = builder.config(name, value)
         made = builder.getOrCreate()

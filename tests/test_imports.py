@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +50,40 @@ def test_every_name_is_there(name: str) -> None:
 def test_other_names_are_refused() -> None:
     with pytest.raises(AttributeError, match="module 'muntin' has no attribute 'sum'"):
         _ = muntin.sum
+
+
+IN_A_ZIP = """
+import os
+import numpy as np
+import muntin
+from muntin import Query, agg, window
+
+assert ".zip" in muntin.__file__, muntin.__file__
+
+@agg.define(state="f8")
+class own:
+    def lift(v):
+        return v * 2.0
+
+    def combine(a, b):
+        return a + b
+
+print(muntin.slide(np.arange(4.0), own("v"), range=2).tolist())
+query = Query(window.tumbling(2), {"n": agg.sum("v")}, time="t")
+print(query.run({"t": [0, 1, 2], "v": [1, 2, 3]})["n"].to_pylist())
+print(muntin.cache_info().folder.is_relative_to(os.environ["MUNTIN_CACHE_DIR"]))
+"""
+
+
+def test_the_package_works_from_a_zip(tmp_path: Path) -> None:
+    """Spark ships it so: `addPyFile("muntin.zip")`. Own definitions and kernels, compiled, need no folder."""
+    package = Path(muntin.__path__[0])
+    shutil.make_archive(str(tmp_path / "muntin"), "zip", package.parent, package.name)
+    (tmp_path / "script.py").write_text(IN_A_ZIP)
+    paths = [tmp_path / "muntin.zip", *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "MUNTIN_UNCOMPILED": ""}
+    environment["MUNTIN_CACHE_DIR"] = str(tmp_path / "cache")
+    command = [sys.executable, str(tmp_path / "script.py")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[0.0, 2.0, 6.0, 10.0]", "[3, 3]", "True"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import hashlib
+import importlib.resources
 import importlib.util
 import linecache
 import os
@@ -73,8 +74,8 @@ def _machine() -> str:
 
     cpu = llvmlite.binding.get_host_cpu_name()
     features = llvmlite.binding.get_host_cpu_features().flatten()
-    # intrinsics.py is compiled into every kernel, so its text counts like the module's own.
-    intrinsics = Path(kernels.__path__[0], "intrinsics.py").read_bytes()
+    # intrinsics.py is compiled into every kernel, so its text counts like the module's own. The package may be a zip.
+    intrinsics = importlib.resources.files(kernels).joinpath("intrinsics.py").read_bytes()
     digest = hashlib.sha256(f"{cpu}{features}{numpy.__version__}".encode() + intrinsics).hexdigest()[:12]
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
     return f"{__version__}-numba{numba.__version__}-{python}-{platform.machine()}-{digest}"

@@ -1,4 +1,8 @@
-"""Durations as users write them: Spark's strings, timedeltas, or integers in the unit of the time column."""
+"""Durations as users write them: Spark's words, short forms, timedeltas, or integers in the unit of the time column.
+
+"10 minutes", "1 hour 30 minutes", "10min", "1h30min", "250ms", "7d", "2w". There is no "1m": polars reads it as a
+minute, and pandas' `rolling` as a month. Months and years have no fixed length; `window.calendar` has them.
+"""
 
 from __future__ import annotations
 
@@ -29,35 +33,46 @@ _NANOSECONDS = {
 }
 _UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 _NUMPY_UNITS = {**_UNITS, "m": "minute", "h": "hour", "D": "day", "W": "week"}
+_SHORT = {**_UNITS, "min": "minute", "h": "hour", "d": "day", "w": "week"}
+_UNIT_OF = _SHORT | {form: unit for unit in _NANOSECONDS for form in (unit, f"{unit}s")}
+_CALENDAR = {"mo", "month", "months", "q", "quarter", "quarters", "y", "year", "years"}
+_UNDERSTOOD = f"the units are {', '.join(f'{unit} ({short})' for short, unit in reversed(_SHORT.items()))}"
 _TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
 
 
 def parse_duration(text: str) -> int:
-    """Return the nanoseconds of a duration such as "10 minutes" or "1 hour 30 minutes".
+    """Return the nanoseconds of a duration such as "10 minutes", "1 hour 30 minutes" or "1h30min". O(length).
 
-    >>> parse_duration("1 minute 30 seconds") // 10**9
-    90
+    >>> parse_duration("1 minute 30 seconds") // 10**9, parse_duration("7d") // 10**9
+    (90, 604800)
     """
     rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
     total, at = 0, 0
     for term in _TERM.finditer(rest):
         if term.start() != at:
             break
-        unit = term[2].lower().removesuffix("s")
-        if unit in ("month", "year"):
-            raise InvalidArgumentError(f"{text!r}: months and years differ in length; say days, weeks or hours")
-        if unit not in _NANOSECONDS:
-            raise InvalidArgumentError(f"{text!r}: {term[2]!r} is no unit; the units are {', '.join(_NANOSECONDS)}")
         whole, _, fraction = term[1].partition(".")
-        nanoseconds = _NANOSECONDS[unit]
-        scaled = int(whole + fraction) * nanoseconds
+        scaled = int(whole + fraction) * _nanoseconds(term[2], text)
         if scaled % 10 ** len(fraction):
             raise InvalidArgumentError(f"{text!r} is no whole number of nanoseconds")
         total += scaled // 10 ** len(fraction)
         at = term.end()
     if at != len(rest) or not at:
-        raise InvalidArgumentError(f"{text!r} is no duration; write it like '10 minutes' or '1 hour 30 minutes'")
+        raise InvalidArgumentError(f"{text!r} is no duration; write it like '10 minutes', '1h30min' or '7d'")
     return total
+
+
+def _nanoseconds(unit: str, text: str) -> int:
+    word = unit.lower()
+    if word in _UNIT_OF:
+        return _NANOSECONDS[_UNIT_OF[word]]
+    if word == "m":
+        raise InvalidArgumentError(f"{text!r}: 'm' may mean minutes or months; write 'min' for minutes")
+    if word in _CALENDAR:
+        raise InvalidArgumentError(
+            f"{text!r}: months and years differ in length; say days, weeks or hours, or use window.calendar"
+        )
+    raise InvalidArgumentError(f"{text!r}: {unit!r} is no unit; {_UNDERSTOOD}")
 
 
 def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
@@ -79,7 +94,7 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
         nanoseconds = int(duration.astype(np.int64)) * count * _NANOSECONDS[_NUMPY_UNITS[unit_name]]
     else:
         raise InvalidArgumentError(
-            f"{what} is {duration!r}; give a duration like '10 minutes', a timedelta or an integer"
+            f"{what} is {duration!r}; give a duration like '10 minutes' or '7d', a timedelta or an integer"
         )
     if time.family not in ("temporal", "duration"):
         raise InvalidArgumentError(

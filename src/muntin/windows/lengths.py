@@ -52,7 +52,9 @@ def sized(value: Any, what: str) -> int:
     (5, 1000)
     """
     if isinstance(value, Rows):
-        raise InvalidArgumentError(f"{what} is {value!r}; give a duration like '10 minutes', a timedelta or an integer")
+        raise InvalidArgumentError(
+            f"{what} is {value!r}; give a duration like '10 minutes' or '7d', a timedelta or an integer"
+        )
     return in_unit_of(value, INT64 if unitless(value) else _FINEST, what)
 
 

@@ -25,7 +25,8 @@ from muntin.windows.kinds.enumerated import EnumeratedWindow
 from muntin.windows.shapes import Density
 from muntin.windows.words import word
 
-_PERIOD = re.compile(r"\s*(?:(\d+)\s+)?(day|week|month|quarter|year)s?\s*", re.IGNORECASE)
+_PERIOD = re.compile(r"\s*(?:(\d+)\s*)?(?:(day|week|month|quarter|year)s?|(d|w|mo|q|y))\s*", re.IGNORECASE)
+_SHORT = {"d": "day", "w": "week", "mo": "month", "q": "quarter", "y": "year"}
 _DAYS = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}
 """The days of the longest of each."""
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -164,7 +165,8 @@ class Calendar(EnumeratedWindow):
 def calendar(period: str, *, zone: str = "UTC") -> Calendar:
     """Return windows by the wall clock of a zone: [first moment of a period, first moment of the next).
 
-    A period is a number of days, weeks (from Monday), months, quarters or years. Several are counted off from the year
+    A period is a number of days, weeks (from Monday), months, quarters or years, or short: "1d", "1w", "1mo", "1q",
+    "1y". Several are counted off from the year
     0, days and weeks from the epoch: "6 months" begin in January and July. Times without a zone are taken for UTC, and
     dates for days of the wall clock.
 
@@ -184,9 +186,9 @@ def _parsed(period: Any) -> tuple[int, str]:
     if found is None or (found[1] is not None and int(found[1]) < 1):
         raise InvalidArgumentError(
             f"window.calendar: the period is {period!r}; give a number of days, weeks, months, quarters or years, such "
-            "as '1 month'"
+            "as '1 month', '1mo' or '2w'"
         )
-    return int(found[1] or 1), found[2].lower()
+    return int(found[1] or 1), found[2].lower() if found[2] else _SHORT[found[3].lower()]
 
 
 @lru_cache(64)

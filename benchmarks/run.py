@@ -42,6 +42,7 @@ EXPERIMENTS = (
     "slicing_latency",
     "slicing_keys",
     "slicing_memory",
+    "small_pushes",
     "spark_batch",
     "spark_streaming",
 )

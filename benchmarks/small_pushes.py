@@ -1,0 +1,131 @@
+"""What a push of one row costs: processor time a call, where nothing is due and where windows come out.
+
+Maximum and mean over "10 seconds" every "1 second", 10 keys, kernels warm. Beside the stream stands the least that
+Python can do for this one query: panes in dicts, no late rows, no snapshots, no types, answers as tuples. It gives the
+same answers. Calls are timed in turns of 100, side by side; `push` takes tables of one row that are made beforehand.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from harness import OURS, Figure, Timing, rounds_for
+
+from muntin import Query, agg, window
+
+SECOND, LENGTH, KEYS = 1_000, 10_000, 10
+"""Times are in milliseconds."""
+CALLS = 100
+Row: TypeAlias = tuple[str, int, float]
+Call: TypeAlias = Callable[[Row], Any]
+
+
+def row(number: int, step: int) -> Row:
+    """Return a row; keys take turns."""
+    return f"key {number % KEYS}", number * step, float(number % 17)
+
+
+def stream() -> Any:
+    """Return a new stream."""
+    aggregates = {"high": agg.max("v"), "mean": agg.mean("v")}
+    return Query(window.sliding(LENGTH, every=SECOND), aggregates, key="k", time="t").stream()
+
+
+def as_table(each: Row) -> pa.Table:
+    """Return a row as a table."""
+    key, at, value = each
+    return pa.table({"k": [key], "t": [at], "v": [value]})
+
+
+class Panes:
+    """The same query by hand: a dict of panes for each key, each with its maximum, sum and count."""
+
+    def __init__(self) -> None:
+        self.panes: dict[str, dict[int, tuple[float, float, int]]] = {}
+        self.edge = SECOND
+
+    def push(self, each: Row) -> list[Any]:
+        """Take a row in order; return the windows that have ended."""
+        key, at, value = each
+        of_key = self.panes.setdefault(key, {})
+        pane = at - at % SECOND
+        high, total, count = of_key.get(pane, (value, 0.0, 0))
+        of_key[pane] = (max(high, value), total + value, count + 1)
+        answers = []
+        while self.edge <= at:
+            answers += self.emit()
+            self.edge += SECOND
+        return answers
+
+    def emit(self) -> list[Any]:
+        """Return the windows that end at the edge, and forget what no later one needs."""
+        begin, answers = self.edge - LENGTH, []
+        for key, of_key in self.panes.items():
+            held = [state for pane, state in of_key.items() if begin <= pane < self.edge]
+            if held:
+                highs, totals, counts = zip(*held, strict=True)
+                answers.append((key, begin, self.edge, max(highs), sum(totals) / sum(counts)))
+            of_key.pop(begin, None)
+        return answers
+
+
+def check() -> None:
+    """Refuse to time two that disagree."""
+    ours, others = stream(), Panes()
+    for number in range(200):
+        each = row(number, 300)
+        answers = ours.push(as_table(each)).to_pylist()
+        shown = [(a["k"], a["window"]["start"], a["window"]["end"], a["high"], a["mean"]) for a in answers]
+        expected = others.push(each)
+        if sorted(shown) != sorted(expected):
+            raise SystemExit(f"small_pushes: {shown} where {expected} was expected")
+
+
+def timed(calls: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]], rounds: int) -> dict[str, Timing]:
+    """Return the processor time of a call, of each kind; what it is called with is made outside of the timed part."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(rounds + 5):
+        for name, (make, call) in calls.items():
+            inputs = [make(turn * CALLS + i) for i in range(CALLS)]
+            begun = time.thread_time_ns()
+            for each in inputs:
+                call(each)
+            taken[name].append((time.thread_time_ns() - begun) / CALLS)
+    return {name: Timing(statistics.median(each[5:]), min(each[5:])) for name, each in taken.items()}
+
+
+def pushes(step: int, rounds: int) -> dict[str, Timing]:
+    """Time rows that are `step` milliseconds apart."""
+    calls: dict[str, Any] = {
+        OURS: (lambda number: as_table(row(number, step)), stream().push),
+        "dicts of panes": (lambda number: row(number, step), Panes().push),
+    }
+    return timed(calls, rounds)
+
+
+def advances(rounds: int) -> dict[str, Timing]:
+    """Time calls of `advance` that let no window end."""
+    ours = stream()
+    for number in range(KEYS):
+        ours.push(as_table(row(number, 1)))
+    return timed({OURS: (lambda _: SECOND - 1, ours.advance)}, rounds)
+
+
+def run(quick: bool) -> Iterator[Figure]:
+    """Yield the figures."""
+    check()
+    rounds = rounds_for(quick, 40)
+    yield figure("push of one row, nothing is due", pushes(0, rounds), 60.0)
+    yield figure("push of one row, a window of each key comes out", pushes(SECOND, rounds), 120.0)
+    yield figure("advance, nothing is due", advances(rounds), 60.0)
+
+
+def figure(what: str, times: dict[str, Timing], target: float) -> Figure:
+    """Return a figure: microseconds of the first entrant."""
+    mine, *others = times.values()
+    note = f"{mine.median / others[0].median:.0f} times the least that Python can do" if others else ""
+    return Figure("small_pushes", what, mine.median / 1e3, target, False, " us", times, note)

@@ -59,16 +59,20 @@ _MEMBERS = {
 """The modules that the other names are found in."""
 
 
-def __getattr__(name: str) -> Any:
-    """Load what a name stands for; from then on it is there."""
-    if name in _MODULES:
-        found: Any = import_module(f"muntin.{_MODULES[name]}")
-    elif name in _MEMBERS:
-        found = getattr(import_module(f"muntin.{_MEMBERS[name]}"), name)
-    else:
-        raise AttributeError(f"module 'muntin' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # a type checker should refuse other names, too
+
+    def __getattr__(name: str) -> Any:
+        """Load what a name stands for; from then on it is there."""
+        if name in _MODULES:
+            found: Any = import_module(f"muntin.{_MODULES[name]}")
+        elif name in _MEMBERS:
+            found = getattr(import_module(f"muntin.{_MEMBERS[name]}"), name)
+        else:
+            from muntin.suggestions import MUNTIN, no_attribute
+
+            raise no_attribute("muntin", name, __all__, MUNTIN)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

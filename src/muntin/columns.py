@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.errors import ColumnError, ColumnTypeError
+from muntin.suggestions import near
 from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, logical_array, numpy_type
 
 NAT = -(2**63)
@@ -182,7 +183,8 @@ def select(values: Any, names: tuple[str, ...]) -> dict[str, Column]:
 def pick(values: Any, name: str, names: list[Any]) -> Any:
     """Return a column of a table or a mapping; refuse a name that is not among its names."""
     if name not in names:
-        raise ColumnError(f"there is no column {name!r}; the columns are {', '.join(map(repr, names)) or 'none'}")
+        shown = ", ".join(map(repr, names)) or "none"
+        raise ColumnError(f"there is no column {name!r}; the columns are {shown}{near(name, names)}")
     return values[name]
 
 

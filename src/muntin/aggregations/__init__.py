@@ -3,6 +3,8 @@
 Each is made by `define`, the tool that you use for your own.
 """
 
+from typing import NoReturn
+
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.arithmetic import count, geometric_mean, mean, product, sum
 from muntin.aggregations.define import Factory, by_type, define
@@ -24,6 +26,7 @@ from muntin.aggregations.statistics import (
     var_pop,
 )
 from muntin.kernels.runtime import hash64
+from muntin.suggestions import AGGREGATIONS, no_attribute
 
 __all__ = [
     "Aggregation",
@@ -72,3 +75,8 @@ __all__ = [
     "var",
     "var_pop",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Say which name is meant."""
+    raise no_attribute("agg", name, __all__, AGGREGATIONS)

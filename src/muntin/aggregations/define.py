@@ -23,6 +23,7 @@ from muntin.errors import ColumnTypeError, DefinitionError
 from muntin.kernels import cache
 from muntin.kernels.generate import Generated
 from muntin.kernels.source import Emitter, Function, capture, stable_text
+from muntin.suggestions import near
 
 Kind = Literal["distributive", "algebraic", "holistic"]
 StateSpec = Any  # a dtype, "object", "sorted", a mapping of field names to dtypes, or a function of the parameters
@@ -210,7 +211,9 @@ class Factory:
         given = dict(zip(slots, arguments, strict=False))
         for name, value in named.items():
             if name not in slots:
-                raise DefinitionError(f"{self.name} has no parameter {name!r}; it takes {', '.join(slots)}")
+                raise DefinitionError(
+                    f"{self.name} has no parameter {name!r}; it takes {', '.join(slots)}{near(name, slots)}"
+                )
             if name in given:
                 raise DefinitionError(f"{self.name} got {name!r} twice")
             given[name] = value

@@ -20,10 +20,9 @@ Every error is one line, with the line of the file and the key.
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.cli import toml_lines
 from muntin.errors import MuntinError
 from muntin.query import Query
+from muntin.suggestions import AGGREGATIONS, WINDOWS, hint
 from muntin.windows import Window, rows
 from muntin.windows.words import WORDS, Word
 
@@ -86,7 +86,7 @@ class _File:
         known = (*_SETTINGS, "windows", "aggregates")
         for key in self.data:
             if key not in known:
-                raise self._wrong((key,), f"there is no such key{_hint(key, known)}")
+                raise self._wrong((key,), f"there is no such key{hint(key, known)}")
         windows, aggregates = self._windows(), self._aggregates()
         settings = {key: self.data[key] for key in _SETTINGS if key in self.data}
         for key, value in settings.items():
@@ -122,14 +122,14 @@ class _File:
             options = {option for each in WORDS.values() for option in each.options}
             unknown = next((word for word in words if word not in options and word not in WORDS), None)
             if unknown is not None:
-                raise self._wrong((*path, unknown), f"there is no such kind of window{_hint(unknown, WORDS)}")
+                raise self._wrong((*path, unknown), f"there is no such kind of window{hint(unknown, WORDS, WINDOWS)}")
             count = "no kind" if not kinds else f"{len(kinds)} kinds ({', '.join(kinds)})"
             raise self._wrong(path, f"the window has {count}; give one of {', '.join(WORDS)}")
         kind = kinds[0]
         known = WORDS[kind]
         for word in words:
             if word != kind and word not in known.options:
-                raise self._wrong((*path, word), f"a {kind} window has no such word{_hint(word, known.options)}")
+                raise self._wrong((*path, word), f"a {kind} window has no such word{hint(word, known.options)}")
         for word, example in known.required.items():
             if word not in words:
                 raise self._wrong((*path, kind), f'it needs another word, {word}, such as {word} = "{example}"')
@@ -188,7 +188,7 @@ class _File:
             raise self._wrong(path, 'give a text such as "max(len)", or { agg = "max", columns = ["len"] }')
         known = sorted(name for name in dir(aggregations) if _is_aggregation(name))
         if name not in known:
-            raise self._wrong(path, f"there is no aggregation {name!r}{_hint(name, known)}")
+            raise self._wrong(path, f"there is no aggregation {name!r}{hint(name, known, AGGREGATIONS)}")
         try:
             made = getattr(aggregations, name)(*positional, **named)
         except (MuntinError, TypeError) as error:
@@ -242,11 +242,3 @@ def _value(text: str) -> Any:
 
 def _is_list_of(kind: type, value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, kind) for each in value)
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    known = list(known)
-    near = difflib.get_close_matches(word, known, 1)
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; there are {', '.join(known)}" if known else ""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import InvalidArgumentError
+from muntin.suggestions import hint
 from muntin.windows.base import Window
 from muntin.windows.lengths import any_sign, positive, sized
 
@@ -44,6 +45,21 @@ class ProcessingTime:
         return f"ProcessingTime({self.duration!r})"
 
 
+_MEANT = {
+    "agg": "aggregates",
+    "aggregations": "aggregates",
+    "aggs": "aggregates",
+    "by": "key",
+    "delay": "watermark",
+    "group_by": "key",
+    "keys": "key",
+    "on": "time",
+    "partition_by": "key",
+    "timestamp": "time",
+    "ts": "time",
+    "window": "windows",
+}
+"""What others call the options of a query."""
 RESERVED = ("window", "window_id", "revision", "retracted")
 
 
@@ -82,8 +98,22 @@ class Query:
     emit_early: Any = None
     ordered: bool = False
 
+    if not TYPE_CHECKING:  # checkers see the fields, and refuse other names themselves
+
+        def __new__(cls, *_given: Any, **named: Any) -> Self:
+            """Refuse a misspelt option, and say which is meant."""
+            known = [each.name for each in fields(cls)]
+            for name in named:
+                if name not in known:
+                    raise InvalidArgumentError(f"a query has no option {name!r}{hint(name, known, _MEANT)}")
+            return super().__new__(cls)
+
     def __post_init__(self) -> None:
         """Refuse what is no query."""
+        if not isinstance(self.aggregates, Mapping):
+            raise InvalidArgumentError(
+                f"aggregates is {self.aggregates!r}; give names to them, such as {{'longest': agg.max('len')}}"
+            )
         windows = [self.windows] if isinstance(self.windows, Window) else list(self.windows)
         object.__setattr__(self, "windows", tuple(windows))
         object.__setattr__(self, "key", (self.key,) if isinstance(self.key, str) else tuple(self.key))

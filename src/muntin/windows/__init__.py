@@ -12,9 +12,10 @@ the edges are measured in (`measure`), and whether they are known ahead (`edges_
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muntin.errors import InvalidArgumentError
+from muntin.suggestions import WINDOWS, no_attribute
 from muntin.windows.base import Context, Measure, Window
 from muntin.windows.kinds.calendar import calendar
 from muntin.windows.kinds.context_aware import ContextAware, Edges
@@ -114,3 +115,10 @@ def trailing(range: Any) -> Trailing | TrailingRows:
 def _no_offset(offset: Any, name: str) -> None:
     if offset != 0:
         raise InvalidArgumentError(f"{name}: offset is {offset!r}; windows by rows begin with the first, and have none")
+
+
+if not TYPE_CHECKING:  # a type checker should refuse other names, too
+
+    def __getattr__(name: str) -> Any:
+        """Say which name is meant."""
+        raise no_attribute("window", name, __all__, WINDOWS)

@@ -10,9 +10,8 @@ replaying the pushes since then: see `muntin.streams.journal`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeAlias
 
 RestorePoint: TypeAlias = Callable[[], None]
 """Restores the state that was current when it was made."""
@@ -25,8 +24,7 @@ class Restorable(Protocol):
         """Return a callback that restores the current state."""
 
 
-@contextmanager
-def all_or_nothing(*changed: Restorable) -> Iterator[None]:
+class all_or_nothing:  # noqa: N801  # reads as a statement; a generator would take three times as long to enter
     """Restore what is changed here if an error comes, whatever it is, and raise that.
 
     >>> class Counter:
@@ -46,10 +44,17 @@ def all_or_nothing(*changed: Restorable) -> Iterator[None]:
     ...     print(counter.count)
     1
     """
-    points = [each.restore_point() for each in changed]
-    try:
-        yield
-    except BaseException:
-        for restore in reversed(points):
-            restore()
-        raise
+
+    __slots__ = ("_restore",)
+
+    def __init__(self, changed: Restorable) -> None:
+        self._restore = changed.restore_point()
+
+    def __enter__(self) -> None:
+        """Begin; the restore point was made before."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> Literal[False]:
+        """Restore the state if there was an error."""
+        if kind is not None:
+            self._restore()
+        return False

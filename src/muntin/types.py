@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,7 +31,7 @@ class ColumnType:
     """`None` stands for any Python object."""
     physical: np.dtype[Any]
 
-    @property
+    @cached_property
     def family(self) -> str:
         """One of boolean, integer, floating, temporal, duration, decimal, other: what `by_type` chooses by."""
         return _family(self.logical)
@@ -41,7 +41,6 @@ class ColumnType:
         return "object" if self.logical is None else str(self.logical)
 
 
-@cache  # asked for several times a push, of few types
 def _family(logical: pa.DataType | None) -> str:
     if logical is None:
         return "other"
@@ -59,8 +58,9 @@ def _family(logical: pa.DataType | None) -> str:
 _TEMPORAL_WIDTHS = {"date32[day]": "i4", "time32[s]": "i4", "time32[ms]": "i4"}
 
 
+@cache
 def column_type(logical: pa.DataType | None) -> ColumnType:
-    """Return the column type of an Arrow type.
+    """Return the column type of an Arrow type, of equal types the same one.
 
     >>> column_type(pa.timestamp("us")).physical
     dtype('int64')

@@ -85,7 +85,7 @@ class Binding:
         """The parts that have a state of their own, with their numbers; the others share one of these."""
         return tuple((k, self.parts[k]) for k in sorted(set(owners(self.parts))))
 
-    @property
+    @cached_property
     def fixed(self) -> bool:
         """Whether the state is a record of numbers, and kernels are compiled."""
         return all(part.fixed for part in self.parts)
@@ -140,11 +140,15 @@ class Binding:
         """
         used = [columns[name] for name in self.columns]
         values = [
-            boxed(column) if self.boxed(c) else column.values.astype(self.types[c].physical, copy=False)
-            for c, column in enumerate(used)
+            read_only(boxed(column) if is_boxed else column.values.astype(physical, copy=False))
+            for column, (physical, is_boxed) in zip(used, self._input_types, strict=True)
         ]
-        masks = [mask_of([used[p] for p in positions], skip_nan, rows) for positions, skip_nan in self.masks]
-        return (*map(read_only, values), *masks)
+        return (*values, *(mask_of([used[p] for p in positions], nan, rows) for positions, nan in self.masks))
+
+    @cached_property
+    def _input_types(self) -> tuple[tuple[np.dtype[Any], bool], ...]:
+        """The physical type of each column, and whether `lift` gets its values as Python objects."""
+        return tuple((kind.physical, self.boxed(c)) for c, kind in enumerate(self.types))
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:

@@ -58,10 +58,20 @@ def is_text(kind: pa.DataType) -> bool:
     return kind in _TEXTS
 
 
-_TEXTS = (
-    *(pa.string(), pa.large_string(), pa.string_view()),
-    *(pa.binary(), pa.large_binary(), pa.binary_view()),
-)
+def is_hashable(kind: pa.DataType) -> bool:
+    """Say whether values of this type, as Python has them, are equal exactly where keys are: not NaN, nor lists.
+
+    >>> is_hashable(pa.string()), is_hashable(pa.float64())
+    (True, False)
+    """
+    inner = without_indices(kind)
+    return bool(is_text(inner) or pa.types.is_integer(inner) or pa.types.is_boolean(inner))
+
+
+_VIEWS = frozenset((pa.string_view(), pa.binary_view()))
+_WIDE = frozenset((pa.large_string(), pa.large_binary()))
+_TEXTS = frozenset((pa.string(), pa.binary(), *_WIDE, *_VIEWS))
+_BYTE, _INT32, _INT64 = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.int64)
 
 
 def _is_fixed(kind: pa.DataType) -> bool:
@@ -80,6 +90,7 @@ def _element(kind: pa.DataType) -> pa.Field:
     return kind.value_field
 
 
+@cache
 def _wrapped(kind: pa.DataType) -> pa.DataType | None:
     """Return the type in which the values of a type are held in truth, where that is another."""
     if isinstance(kind, pa.BaseExtensionType):
@@ -121,6 +132,8 @@ def frozen(array: Array) -> Array:
     >>> frozen(np.zeros(1)).flags.writeable
     False
     """
+    if not array.flags.writeable:
+        return array
     view = array.view()
     view.flags.writeable = False
     return view
@@ -159,13 +172,16 @@ def one_array(column: Any) -> pa.Array:
     ['a', 'b']
     """
     if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks == 1:
+            return one_array(column.chunk(0))
         pieces = [one_array(chunk) for chunk in column.chunks] or [one_array(pa.array([], column.type))]
-        return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
-    if isinstance(column.type, pa.BaseExtensionType):
+        return pa.concat_arrays(pieces)
+    kind = column.type
+    if _wrapped(kind) is None:
+        return column
+    if isinstance(kind, pa.BaseExtensionType):
         return one_array(column.storage)
-    if pa.types.is_dictionary(column.type):
-        return one_array(column.dictionary_decode())
-    return one_array(pc.run_end_decode(column)) if pa.types.is_run_end_encoded(column.type) else column
+    return one_array(column.dictionary_decode() if pa.types.is_dictionary(kind) else pc.run_end_decode(column))
 
 
 def mask_of(array: pa.Array) -> Array:
@@ -203,12 +219,13 @@ def texts_of(array: pa.Array) -> tuple[Array, Array]:
     >>> texts_of(pa.array(["a", "bc"]))[1]
     array([0, 1, 3])
     """
-    if array.type in (pa.string_view(), pa.binary_view()):
-        array = array.cast(pa.large_binary())
-    wide = array.type in (pa.large_string(), pa.large_binary())
-    offsets = _buffer(array, 1, np.dtype(np.int64 if wide else np.int32), len(array) + 1).astype(np.int64, copy=False)
-    data = array.buffers()[2]
-    return (np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)), offsets
+    kind = array.type
+    if kind in _VIEWS:
+        array, kind = array.cast(pa.large_binary()), pa.large_binary()
+    _, offsets, data = array.buffers()
+    width = _INT64 if kind in _WIDE else _INT32
+    ends = _read_buffer(offsets, width, len(array) + 1, array.offset)
+    return _read_buffer(data, _BYTE, 0 if data is None else data.size, 0), ends.astype(np.int64, copy=False)
 
 
 def rows_of(arrays: list[pa.Array], rows: int) -> tuple[Array, Array]:
@@ -281,6 +298,7 @@ def _as_bytes(words: Array) -> Array:
     return np.ascontiguousarray(words, np.int64).view(np.uint8).reshape(len(words), 8)
 
 
+@cache
 def _dtype(kind: pa.DataType) -> np.dtype[Any]:
     letter = "f" if pa.types.is_floating(kind) else "u" if pa.types.is_unsigned_integer(kind) else "i"
     return np.dtype(f"{letter}{kind.bit_width // 8}")
@@ -288,10 +306,13 @@ def _dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 def _buffer(array: pa.Array, which: int, dtype: np.dtype[Any], count: int, each: int = 1) -> Array:
     """Read an Arrow buffer as it is; one of no rows may be missing."""
-    buffer = array.buffers()[which]
-    if buffer is None or buffer.size == 0 or count * each == 0:
-        return np.zeros(count * each, dtype)
-    return np.frombuffer(buffer, dtype, count * each, array.offset * each * dtype.itemsize)
+    return _read_buffer(array.buffers()[which], dtype, count * each, array.offset * each)
+
+
+def _read_buffer(buffer: Any, dtype: np.dtype[Any], count: int, offset: int) -> Array:
+    if buffer is None or buffer.size == 0 or count == 0:
+        return np.zeros(count, dtype)
+    return np.frombuffer(buffer, dtype, count, offset * dtype.itemsize)
 
 
 # ---------------------------------------------------------------- to Arrow

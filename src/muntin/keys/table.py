@@ -17,6 +17,9 @@ from muntin.types import Array
 
 _LEAST_KEYS = 64
 _LEAST_BYTES = 1024
+_FEW = 16
+_MOST_RECENT = 1 << 14
+"""How many keys are remembered as Python values."""
 
 
 class KeyTable:
@@ -39,6 +42,9 @@ class KeyTable:
         self.types = tuple(types)
         self._is_word = len(types) == 1 and encoding.is_word(types[0])
         self._is_text = len(types) == 1 and encoding.is_text(types[0])
+        self._few = _FEW if all(map(encoding.is_hashable, types)) else 0
+        """Up to how many keys are looked up in a dict first: in less time than a kernel takes to be called."""
+        self._recent: dict[tuple[Any, ...], int] = {}
         self._epoch = 0
         self._dead = 0  # bytes of the arena that were released keys'
         self._tallies = np.zeros(4, np.int64)
@@ -76,12 +82,32 @@ class KeyTable:
         array([0, 1, 0])
         """
         self._require(columns, rows)
-        if not self.types and rows > 1:
+        if not self.types and rows:
             if rows > len(self._same) or not len(self):
                 self._same = np.full(rows, self._lookup((), 1)[0])
             return self._same[:rows]
-        with all_or_nothing(self):  # there may be no memory, or an interrupt
-            return self._lookup(columns, rows)
+        cells = list(zip(*(column.to_pylist() for column in columns), strict=True)) if rows <= self._few else []
+        numbers = self.remembered(cells) if cells else None
+        if numbers is None:
+            with all_or_nothing(self):  # there may be no memory, or an interrupt
+                numbers = self._lookup(columns, rows)
+            self._remember(cells, numbers)
+        return numbers
+
+    def remembered(self, cells: Sequence[tuple[Any, ...]]) -> Array | None:
+        """Return the numbers of keys, as tuples of Python values, if all were asked for lately. Expected O(1) a key.
+
+        >>> table = KeyTable([pa.string()])
+        >>> table.numbers([pa.array(["a", "b"])], 2), table.remembered([("b",)]), table.remembered([("c",)])
+        (array([0, 1]), array([1]), None)
+        """
+        numbers = [self._recent.get(each) for each in cells]
+        return None if None in numbers else np.array(numbers, np.int64)
+
+    def _remember(self, cells: Sequence[tuple[Any, ...]], numbers: Array) -> None:
+        if len(self._recent) > _MOST_RECENT:
+            self._recent.clear()
+        self._recent.update(zip(cells, numbers.tolist(), strict=False))
 
     def take(self, numbers: Array) -> list[pa.Array]:
         """Return the keys of these numbers, a column of each type. O(bytes of the keys).
@@ -215,7 +241,7 @@ class KeyTable:
         if len(columns) != len(self.types):
             raise InvalidArgumentError(f"the key has {len(self.types)} columns, not {len(columns)}")
         for i, (column, kind) in enumerate(zip(columns, self.types, strict=True)):
-            if encoding.without_indices(column.type) != encoding.without_indices(kind):
+            if column.type != kind and encoding.without_indices(column.type) != encoding.without_indices(kind):
                 raise ColumnTypeError(f"column {i} of the key has the type {column.type}; it must stay {kind}")
             if len(column) != rows:
                 raise InvalidArgumentError(f"column {i} of the key has {len(column)} rows, not {rows}")
@@ -279,6 +305,7 @@ class KeyTable:
             encoding.kernels().fill_slots(self._slots, self._shift, *state)
 
     def _forget(self, numbers: Array) -> None:
+        self._recent.clear()
         with np.errstate(over="ignore"):
             state = (self._tallies, self._used, self._fingerprints)
             encoding.kernels().forget(numbers, self._slots, self._shift, *state)

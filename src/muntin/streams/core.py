@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.columns import pick
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.keys.table import KeyTable
@@ -19,7 +18,7 @@ from muntin.query.timing import Timing
 from muntin.restoring import RestorePoint
 from muntin.streams.plan import STRATEGIES, Forced, chosen_for, name_of, strategies_for
 from muntin.streams.progress import Progress
-from muntin.streams.reading import cast_safely, read_column, read_times
+from muntin.streams.reading import TableReader, read_times
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers, AnswerTables
 from muntin.tables.run import reach_of, require_order
@@ -49,14 +48,16 @@ class StreamCore:
         self.tables = AnswerTables(self.plan)
         self.keys = KeyTable(list(types.keys.values()))
         self.strategies: list[Strategy] = strategies_for(self.plan, forced)
+        self._reader = TableReader(types, query.time)
         self._crowd = _FEW_KEYS
 
     # ------------------------------------------------------------ rows in, windows out
 
     def read(self, data: pa.Table, arrived: int) -> Batch:
         """Return a table's rows as strategies take them; refuse what does not fit. `arrived` rows came before."""
-        columns = {name: read_column(data, name, kind) for name, kind in self.types.columns.items()}
-        keys = [cast_safely(pick(data, name, data.column_names), kind, name) for name, kind in self.types.keys.items()]
+        reader = self._reader
+        reader.follow(data.schema)
+        columns, keys = reader.columns(data), reader.keys(data)
         times = self._times(data)
         if self.query.ordered:
             require_order(times, self.query.time, after=self.progress.seen)
@@ -65,13 +66,15 @@ class StreamCore:
     def _times(self, data: pa.Table) -> Array:
         if self.query.time is None:
             return np.full(data.num_rows, self.progress.time_of_rows(), np.int64)
-        return read_times(data, self.query.time, self.types.time, self._reach)
+        return read_times(self._reader.times(data), self.query.time, self.types.time, self._reach)
 
     def take(self, batch: Batch) -> Array:
         """Give rows to all strategies; return which of them some window took."""
-        taken = np.zeros(len(batch.times), np.bool_)
-        for each in self.strategies:
-            taken |= each.take(batch, self.progress.watermark)
+        watermark = self.progress.watermark
+        masks = [each.take(batch, watermark) for each in self.strategies]
+        taken = masks[0] if masks else np.zeros(len(batch.times), np.bool_)
+        for mask in masks[1:]:
+            taken = taken | mask
         return taken
 
     def emit(self, *, early: bool = False) -> list[Answers]:
@@ -160,12 +163,11 @@ class StreamCore:
         # What cannot fail changes nothing when something else is refused: rows are looked at before any of it is kept.
         may_fail = any(each.may_fail for each in self.strategies)
         parts = [each.restore_point() for each in self.strategies] if may_fail else []
-        parts.append(self.keys.restore_point())
-        mine, progress = dict(vars(self)), self.progress.save()
+        parts += [self.keys.restore_point(), self.progress.restore_point()]
+        mine = vars(self).copy()
 
         def restore() -> None:
-            self.__dict__.update(mine)
-            self.progress.load(progress)
+            vars(self).update(mine)
             for each in parts:
                 each()
 

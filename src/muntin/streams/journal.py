@@ -7,8 +7,7 @@ it is long; to restore it, the copy is loaded and the calls since then are repla
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -79,15 +78,19 @@ class Replayed(Strategy):
 
     def take(self, batch: Batch, watermark: int) -> Array:
         """Take rows, judged by the watermark before them; return which of them some window took."""
-        with self._in_words():
+        try:
             taken = self._take(batch, watermark)
+        except OverflowError as error:
+            raise self._in_words(error) from error
         self._journal.note(len(batch.times), lambda: self._take(batch, watermark))
         return taken
 
     def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
         """Return the windows that are due at this watermark, or have changed since they were emitted."""
-        with self._in_words():
+        try:
             answers = self._emit(watermark, horizon, early)
+        except OverflowError as error:
+            raise self._in_words(error) from error
         self._journal.note(1, lambda: self._emit(watermark, horizon, early))
         return answers
 
@@ -96,10 +99,6 @@ class Replayed(Strategy):
         metrics = self.metrics()
         return self._journal.restore_point(metrics["slices"] + metrics["kept"])
 
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
+    def _in_words(self, error: OverflowError) -> AggregationOverflowError:
         """Say which aggregations overflowed."""
-        try:
-            yield
-        except OverflowError as error:
-            raise AggregationOverflowError(f"{', '.join(map(str, self.plan.aggregates.values()))}: {error}") from error
+        return AggregationOverflowError(f"{', '.join(map(str, self.plan.aggregates.values()))}: {error}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from muntin.durations import BEFORE_TIME
 from muntin.query.timing import Timing
+from muntin.restoring import RestorePoint
 
 
 class Progress:
@@ -34,8 +35,9 @@ class Progress:
 
     def see(self, latest: int) -> None:
         """Move on to the latest time of rows that have come."""
-        self.seen = max(self.seen, latest)
-        self.set_watermark(self.seen - self.delay, self.seen)
+        if latest > self.seen:
+            self.seen = latest
+        self.set_watermark(self.seen - self._timing.delay, self.seen)
         if self._timing.idle_after is not None:
             self._last_row = self.now()
         if self._timing.early_by_time is not None and not self._early_is_set:
@@ -43,8 +45,10 @@ class Progress:
 
     def set_watermark(self, watermark: int, horizon: int) -> None:
         """Move the watermark and the greatest time known of; neither goes back."""
-        self.watermark = max(self.watermark, watermark)
-        self.horizon = max(self.horizon, horizon)
+        if watermark > self.watermark:
+            self.watermark = watermark
+        if horizon > self.horizon:
+            self.horizon = horizon
 
     def follow_clock(self) -> bool:
         """Move the watermark of an idle stream with the clock; return whether it moved."""
@@ -71,6 +75,11 @@ class Progress:
             return False
         self._early = at
         return True
+
+    def restore_point(self) -> RestorePoint:
+        """Return a callback that restores the current state."""
+        state = vars(self).copy()
+        return lambda: vars(self).update(state)
 
     def save(self) -> dict[str, int]:
         """Return the state as numbers by name."""

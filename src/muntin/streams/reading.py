@@ -2,31 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.columns import Column, pick, select
+from muntin.columns import Column, arrow_reader, one_chunk, place_of, read_column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import ColumnTypeError, InvalidArgumentError
-from muntin.tables.run import require_room, time_column
+from muntin.query.plan import Types
+from muntin.tables.run import as_times, require_room
 from muntin.types import INT64, Array, ColumnType, assignable, column_type
 
 
-def read_column(data: pa.Table, name: str, kind: ColumnType) -> Column:
-    """Return a column of a table in the type that it had at first; refuse one that does not fit it."""
-    column = pick(data, name, data.column_names)
-    return select({name: cast_safely(column, kind.logical, name)}, (name,))[name]
+class TableReader:
+    """Reads the tables of a stream in the types that its columns had at first.
+
+    Where columns are, and whether they must be cast, depends on the schema alone: it is found out once for each.
+    """
+
+    def __init__(self, types: Types, time: str | None) -> None:
+        self._types = types
+        self._time = time
+        self._schema: pa.Schema | None = None
+        self._columns: list[tuple[str, int, _Read]] = []
+        self._keys: list[tuple[int, Callable[[Any], Any] | None]] = []
+        self._times: tuple[int, _Read] | None = None
+
+    def follow(self, schema: pa.Schema) -> None:
+        """Read tables of this schema from now on; refuse one that has not all columns."""
+        if schema == self._schema:
+            return
+        types = self._types
+        self._columns = [(name, *_reader(schema, name, kind.logical)) for name, kind in types.columns.items()]
+        self._keys = [_caster(schema, name, kind) for name, kind in types.keys.items()]
+        if self._time is not None:
+            kind = None if types.time.family == "integer" else types.time.logical  # integers of any width are times
+            self._times = _reader(schema, self._time, kind)
+        self._schema = schema
+
+    def columns(self, data: pa.Table) -> dict[str, Column]:
+        """Return the columns that aggregates and windows read; refuse those that do not fit their types."""
+        return {name: read(data.column(place)) for name, place, read in self._columns}
+
+    def times(self, data: pa.Table) -> Column:
+        """Return the column of the times, in whatever type it has."""
+        assert self._times is not None
+        place, read = self._times
+        return read(data.column(place))
+
+    def keys(self, data: pa.Table) -> list[Any]:
+        """Return the columns of the key, as Arrow has them."""
+        columns = [(data.column(place), cast) for place, cast in self._keys]
+        return [column if cast is None else cast(column) for column, cast in columns]
 
 
-def read_times(data: pa.Table, name: str, kind: ColumnType, reach: int) -> Array:
-    """Return the times of a table as integers; refuse those of another type, or too far out for windows."""
-    column = pick(data, name, data.column_names)
-    if kind.family != "integer" and column.type != kind.logical:
-        column = cast_safely(column, kind.logical, name)
-    times = time_column(pa.table({name: column}), name)
-    if times.type != kind and data.num_rows:
+_Read = Callable[[Any], Column]
+
+
+def _reader(schema: pa.Schema, name: str, kind: pa.DataType | None) -> tuple[int, _Read]:
+    """Return where a column is, and what reads it; as `kind`, unless that is None."""
+    place = place_of(schema, name)
+    found = schema.field(place).type
+    if kind is not None and found != kind:
+        return place, lambda column: read_column(cast_safely(column, kind, name), name)
+    if pa.types.is_dictionary(found):
+        return place, lambda column: read_column(column, name)
+    read = arrow_reader(found)
+    return place, lambda column: read(one_chunk(column))
+
+
+def _caster(schema: pa.Schema, name: str, kind: pa.DataType) -> tuple[int, Callable[[Any], Any] | None]:
+    """Return where a column is, and what casts it; None where it has the right type."""
+    place = place_of(schema, name)
+    if schema.field(place).type == kind:
+        return place, None
+    return place, lambda column: cast_safely(column, kind, name)
+
+
+def read_times(column: Column, name: str, kind: ColumnType, reach: int) -> Array:
+    """Return the times of a column as integers; refuse those of another type, or too far out for windows."""
+    times = as_times(column, name)
+    if times.type is not kind and times.type != kind and len(times.values):
         raise ColumnTypeError(f"the time column {name!r} holds {times.type}; it held {kind} before, and must stay so")
     require_room(times, name, reach)
     return times.values.astype(np.int64)
@@ -34,9 +92,11 @@ def read_times(data: pa.Table, name: str, kind: ColumnType, reach: int) -> Array
 
 def cast_safely(column: Any, kind: Any, name: str) -> Any:
     """Return an Arrow column cast to a type; refuse one that does not fit it without loss."""
+    if column.type == kind:
+        return column
     plain = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     wanted = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if column.type == kind or (plain == wanted and kind == wanted and column.type != plain):
+    if plain == wanted and kind == wanted and column.type != plain:
         return column
     empty = column.null_count == len(column)
     try:

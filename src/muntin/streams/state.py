@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -78,11 +77,14 @@ class StreamState:
         """Take rows, judged by the watermark; count and keep the late ones. Return the latest time."""
         core = self.resolved
         batch = core.read(data, self.counts["rows"])
+        watermark = core.progress.watermark
         taken = core.take(batch)
-        behind = np.count_nonzero(batch.times < core.progress.watermark)
-        self.count(data.num_rows, int(behind), int(np.count_nonzero(~taken)))
-        self.late = self.late.with_rows(data, ~taken)
-        return int(batch.times.max(initial=BEFORE_TIME))
+        behind = int(np.count_nonzero(batch.times < watermark)) if batch.least < watermark else 0
+        dropped = len(taken) - int(np.count_nonzero(taken))
+        self.count(data.num_rows, behind, dropped)
+        if dropped or self.late.schema is None:
+            self.late = self.late.with_rows(data, ~taken)
+        return batch.latest
 
     def count(self, rows: int, late: int, dropped: int) -> None:
         """Count rows: those that came, those behind the watermark, those that no window took."""
@@ -131,12 +133,13 @@ class StreamState:
 
     def restore_point(self) -> RestorePoint:
         """Return a callback that restores the current state."""
-        copied: dict[str, Any] = {name: dict(getattr(self, name)) for name in ("windows", "counts", "complete_from")}
-        mine = {**vars(self), **copied}
+        mine = vars(self).copy()
+        mine["windows"], mine["counts"] = self.windows.copy(), self.counts.copy()
+        mine["complete_from"] = self.complete_from.copy()
         restore_core = None if self.core is None else self.core.restore_point()
 
         def restore() -> None:
-            self.__dict__.update(mine)
+            vars(self).update(mine)
             if restore_core is not None:
                 restore_core()
 

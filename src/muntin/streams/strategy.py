@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from muntin.aggregators.choose import Chosen
-from muntin.columns import Column
+from muntin.columns import Column, extent
+from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
@@ -21,16 +21,20 @@ from muntin.types import Array
 from muntin.windows.base import Window
 
 
-@dataclass(frozen=True)
 class Batch:
     """The rows of one push, in the order of arrival."""
 
-    keys: Array
-    """The number of each row's key: small, and for as long as anything of the key is kept, the same."""
-    times: Array
-    columns: Mapping[str, Column]
-    arrived: int = 0
-    """How many rows have come before in this stream: row i is number arrived + i."""
+    __slots__ = ("arrived", "columns", "keys", "latest", "least", "times")
+
+    def __init__(self, keys: Array, times: Array, columns: Mapping[str, Column], arrived: int = 0) -> None:
+        self.keys = keys
+        """The number of each row's key: small, and for as long as anything of the key is kept, the same."""
+        self.times = times
+        self.columns = columns
+        self.arrived = arrived
+        """How many rows have come before in this stream: row i is number arrived + i."""
+        self.least, self.latest = extent(times) if len(times) else (END_OF_TIME, BEFORE_TIME)
+        """The least and the greatest time."""
 
     def take(self, rows: Array) -> Batch:
         """Return some of the rows, by their numbers in the batch."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from muntin.arrays.results import to_arrow
 from muntin.arrays.runner import windows_of_rows
-from muntin.columns import NAT, Column, pick, select
+from muntin.columns import NAT, Column, column_of, extent, select
 from muntin.errors import InvalidArgumentError, OutOfOrderError
 from muntin.keys.table import key_numbers
 from muntin.query.plan import Plan, resolve, time_type
@@ -53,7 +53,7 @@ def run(query: Query, table: Any) -> pa.Table:
 def _with_one_zero(data: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return rows with -0.0 in a key as 0.0: they are one key."""
     for name in names:
-        column = pick(data, name, data.column_names)
+        column = column_of(data, name)
         if pa.types.is_floating(column.type):
             zero = pa.scalar(0.0).cast(column.type)
             data = data.set_column(data.column_names.index(name), name, pc.add(column, zero))
@@ -64,13 +64,15 @@ def as_table(table: Any) -> pa.Table:
     """Return rows of any kind (Arrow, pandas, a mapping of columns) as an Arrow table."""
     pandas = sys.modules.get("pandas")
     try:
+        if isinstance(table, pa.Table):
+            return table.combine_chunks()
         if isinstance(table, pa.RecordBatch):
             return pa.Table.from_batches([table])
         if pandas is not None and isinstance(table, pandas.DataFrame):
             return pa.Table.from_pandas(table, preserve_index=False).combine_chunks()
         if isinstance(table, Mapping):
             return pa.table(dict(table))
-        if isinstance(table, pa.Table) or hasattr(table, "__arrow_c_stream__"):
+        if hasattr(table, "__arrow_c_stream__"):
             return pa.table(table).combine_chunks()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidArgumentError(f"these columns make no table: {error}") from error
@@ -85,7 +87,7 @@ def reach_of(windows: Iterable[Window]) -> int:
 def require_room(time: Column, name: str, reach: int) -> None:
     """Refuse times so far out that a window of theirs would reach beyond what int64 can hold."""
     if len(time.values):
-        low, high = int(time.values.min()), int(time.values.max())
+        low, high = extent(time.values)
         if low - reach < -(2**63) or high + reach >= 2**63:
             raise InvalidArgumentError(
                 f"the time column {name!r} goes from {low} to {high}; windows there reach beyond what int64 can hold"
@@ -106,16 +108,22 @@ def require_order(times: Array, name: str | None, after: int) -> None:
 
 def time_column(table: pa.Table, name: str) -> Column:
     """Return the column of the times; refuse nulls and what is no time."""
-    column = select(table, (name,))[name]
+    return as_times(select(table, (name,))[name], name)
+
+
+def as_times(column: Column, name: str) -> Column:
+    """Return a column as that of the times; refuse nulls and what is no time."""
     kind = time_type(column.type, name)
     missing = None if column.valid is None else int(np.argmin(column.valid))
-    if missing is None and column.type.family == "temporal" and len(column.values) and column.values.min() == NAT:
-        missing = int(np.argmin(column.values))
+    if len(column.values):
+        low, high = extent(column.values)
+        if missing is None and low == NAT and column.type.family == "temporal":
+            missing = int(np.argmin(column.values))
+        if missing is None and high >= 2**63:
+            raise InvalidArgumentError(f"the time column {name!r} holds {high}, which does not fit int64")
     if missing is not None:
         raise InvalidArgumentError(f"the time column {name!r} is null in row {missing}; every row needs a time")
-    if column.values.dtype == np.uint64 and len(column.values) and column.values.max() >= 2**63:
-        raise InvalidArgumentError(f"the time column {name!r} holds {column.values.max()}, which does not fit int64")
-    return Column(column.values, None, kind)
+    return column if column.type is kind else Column(column.values, None, kind)
 
 
 def answers(plan: Plan, window_id: int, found: Found, rows: SortedRows) -> Answers:

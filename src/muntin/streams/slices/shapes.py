@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from muntin.streams.slices import known_edges
 from muntin.types import Array
 from muntin.windows.base import Window
 from muntin.windows.shapes import KNOWN, SLIDING, Gap, KnownEdges, Periodic
+
+_OVERFLOWS = BEFORE_TIME // 2
+"""From here back, less the length of a window may be no time that int64 can hold."""
 
 
 @dataclass(frozen=True)
@@ -101,19 +105,45 @@ class Shapes:
         highs = [low + step for low, step in zip(lows, self.steps, strict=True)]
         return np.max(lows, axis=0), np.min(highs, axis=0)
 
+    @cached_property
+    def _by_rule(self) -> tuple[Array, Array, Array, Array]:
+        """Of periodic definitions: which are sliding, how long windows are, how often they end, and from when on."""
+        chosen = self.kinds != KNOWN
+        kinds, lengths, everys, offsets = (each[chosen] for each in self.timed[:4])
+        return kinds == SLIDING, lengths, everys, offsets
+
+    def _ends_after(self, time: int) -> Array:
+        """Return for each periodic definition the first end of a window after a time."""
+        _, lengths, everys, offsets = self._by_rule
+        ends: Array = time + everys - (time - offsets - lengths) % everys
+        return ends
+
     def first_needed(self, watermark: int, lateness: int) -> int:
         """Return the least time that a window by time that is not final can begin at."""
         if watermark == END_OF_TIME:
             return END_OF_TIME
         final_until = watermark - lateness
         first = min((each.first_needed(final_until) for each in self.own.each), default=END_OF_TIME)
-        by_rule = self.kinds != KNOWN
-        if by_rule.any():
-            kinds, lengths, everys, offsets = (each[by_rule] for each in self.timed[:4])
-            ends = final_until + everys - (final_until - offsets - lengths) % everys
-            origins = ends - 1 - (ends - 1 - offsets) % lengths
-            first = min(first, int(np.where(kinds == SLIDING, ends - lengths, origins).min()))
+        sliding, lengths, _, offsets = self._by_rule
+        if len(lengths):
+            ends = self._ends_after(final_until)
+            starts = ends - lengths
+            if not sliding.all():
+                starts = np.where(sliding, starts, ends - 1 - (ends - 1 - offsets) % lengths)
+            first = min(first, int(starts.min()))
         return first
+
+    def next_change(self, watermark: int, lateness: int) -> int:
+        """Return a watermark up to which no window ends or becomes final that had not at this one.
+
+        That is the very next one where rows make the edges, or Python tells them.
+        """
+        if len(self.gaps) or self.own.each or watermark - lateness < _OVERFLOWS:
+            return watermark + 1
+        change = int(self._ends_after(watermark).min(initial=END_OF_TIME))
+        if lateness:
+            change = min(change, int(self._ends_after(watermark - lateness).min(initial=END_OF_TIME)) + lateness)
+        return change
 
 
 def ints(values: Iterable[int]) -> Array:

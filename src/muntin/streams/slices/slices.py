@@ -14,6 +14,7 @@ from muntin.aggregations.binding import Binding
 from muntin.aggregations.together import run_together
 from muntin.aggregators.choose import Chosen
 from muntin.arrays.results import to_arrow
+from muntin.columns import extent, trues
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
@@ -69,6 +70,7 @@ class Slices(Replayed):
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
         self._complete_from = BEFORE_TIME  # slices from here on are all there
+        self._quiet_until = BEFORE_TIME  # before this watermark nothing is due, and nothing becomes final
 
     def _merger(self, binding: Binding) -> str:
         """Return what merges slices: as it was asked for, or a tree where windows have many."""
@@ -135,7 +137,7 @@ class Slices(Replayed):
         return self._take_by_key(batch, watermark)
 
     def _take_by_key(self, batch: Batch, watermark: int) -> Array:
-        top = int(batch.keys.max(initial=-1)) + 1
+        top = extent(batch.keys)[1] + 1 if len(batch.keys) else 0
         for each in self.sets:
             each.know_keys(top)
         if top > _MANY_KEYS:
@@ -144,8 +146,8 @@ class Slices(Replayed):
         return self._take_in_order(batch, watermark)
 
     def _take_in_order(self, batch: Batch, watermark: int) -> Array:
-        taken = np.ones(len(batch.times), np.bool_)
-        least = int(batch.times.min(initial=END_OF_TIME))
+        taken = trues(len(batch.times))
+        least = batch.least
         if least > watermark or (least == watermark and not len(self.shapes.gaps)) or watermark == BEFORE_TIME:
             for each in self.sets:
                 each.take(batch)
@@ -203,6 +205,9 @@ class Slices(Replayed):
 
     def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
         """Answer the windows that end by the watermark. O(slices) combines a window, O(log n) with a tree."""
+        if watermark < self._quiet_until and self._before is None and not self.plan.early:
+            self.watermark = watermark
+            return []
         chosen = self.sets[0].held()
         if self.plan.early:
             answers = self._emit_early(chosen, watermark, early)
@@ -210,12 +215,12 @@ class Slices(Replayed):
             answers = self._emit_revised() + self._emit_due(chosen, watermark)
         self.watermark = watermark
         self._let_go(chosen)
-        return [each for each in answers if len(each.keys)]
+        return answers
 
     def _emit_due(self, chosen: Array, watermark: int) -> list[Answers]:
         """Return the windows that have ended by this watermark and not by the last: each for the first time."""
         due = self.sets[0].find(chosen, (self.watermark, self.watermark), watermark)
-        return [self._answers(due, np.zeros(len(due.keys), np.int64))]
+        return self._answers(due, np.zeros(len(due.keys), np.int64))
 
     def _emit_revised(self) -> list[Answers]:
         """Return what became of windows that had been emitted when rows behind the watermark came."""
@@ -239,8 +244,8 @@ class Slices(Replayed):
         self.emitted = self.emitted.with_changes(changes)
         retracted = Found.without_slices(changes.retracted.names, changes.retracted.content)
         return [
-            self._answers(found.pick(changes.windows), changes.emitted.revision),
-            self._answers(retracted, changes.retracted.revision, retracted=True),
+            *self._answers(found.pick(changes.windows), changes.emitted.revision),
+            *self._answers(retracted, changes.retracted.revision, retracted=True),
         ]
 
     def _let_go(self, chosen: Array) -> None:
@@ -248,10 +253,12 @@ class Slices(Replayed):
         if self.watermark == BEFORE_TIME:
             return
         closed = self.watermark == END_OF_TIME
-        _, definitions, _, end = self.emitted.names
-        self.emitted = self.emitted.keep(
-            (end > np.where(definitions < len(self.shapes.kinds), *self._final_until)) & (not closed)
-        )
+        self._quiet_until = self.shapes.next_change(self.watermark, self.plan.lateness)
+        if len(self.emitted):
+            _, definitions, _, end = self.emitted.names
+            self.emitted = self.emitted.keep(
+                (end > np.where(definitions < len(self.shapes.kinds), *self._final_until)) & (not closed)
+            )
         needed = self.shapes.first_needed(self.watermark, self.plan.lateness)
         slices = int(self.sets[0].marks[SLICES])
         for each in self.sets:
@@ -261,8 +268,11 @@ class Slices(Replayed):
         if self.shapes.own.each:
             self.shapes.own.forget(self.sets[0].oldest, END_OF_TIME if closed else self.watermark - self.plan.lateness)
 
-    def _answers(self, found: Found, revision: Array, *, retracted: bool = False) -> Answers:
+    def _answers(self, found: Found, revision: Array, *, retracted: bool = False) -> list[Answers]:
+        """Return the answers of windows, as a list that is empty where there are none."""
         count = len(found.keys)
+        if not count:
+            return []
         answered = found.pick(np.zeros(count, np.bool_)) if retracted else found
         raw: dict[str, Any] = {}
         for each in self.sets:
@@ -270,7 +280,7 @@ class Slices(Replayed):
         arrays = {name: to_arrow(raw[name]) for name in self.plan.aggregates}
         if retracted:
             arrays = {name: pa.nulls(count, array.type) for name, array in arrays.items()}
-        return Answers(
+        emitted = Answers(
             keys=found.keys,
             window_ids=self.shapes.ids[found.definitions],
             start=found.start,
@@ -279,6 +289,7 @@ class Slices(Replayed):
             revision=revision,
             retracted=np.full(count, retracted),
         )
+        return [emitted]
 
     def restore_point(self) -> RestorePoint:
         """Return a callback that restores the current slices and definitions. Amortised O(1) a row: see journal.py."""
@@ -335,6 +346,7 @@ class Slices(Replayed):
         for each in self.sets:
             each.reshape(self.shapes)
         self._journal = Journal(self)
+        self._quiet_until = BEFORE_TIME
 
     def held_keys(self) -> Array:
         """Return the keys that have slices."""
@@ -360,7 +372,7 @@ class Slices(Replayed):
         )
         self.shapes.own.load({n.removeprefix("own."): array for n, array in state.items() if n.startswith("own.")})
         self.watermark, self._complete_from = state["marks"].tolist()
-        self._before = None
+        self._before, self._quiet_until = None, BEFORE_TIME
 
     def metrics(self) -> dict[str, int]:
         """Return the number of slices, and the bytes they take."""

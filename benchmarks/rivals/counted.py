@@ -13,7 +13,7 @@ from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.kinds.sliding_rows import SlidingRows
-from muntin.windows.kinds.trailing_rows import TrailingRows
+from muntin.windows.kinds.trailing import TrailingRows
 from rivals.fused import Fused
 from rivals.sequenced import Keyed, kept, runs
 
@@ -48,19 +48,21 @@ class Counted:
     # ------------------------------------------------------------ rows in
 
     def take(self, batch: Batch, order: Array | slice, watermark: int) -> Array:
-        """Insert the rows that a window not final can hold; return which."""
+        """Insert the rows that a window not final can hold; return which, of trailing ones those with a window."""
         keys, times = batch.keys[order], batch.times[order]
         taken = times > max(watermark - self.plan.lateness, BEFORE_TIME)
+        answered = taken.copy()
         for key, begin, stop in runs(keys):
             if not taken[begin]:  # they ascend: the others come after
-                self._judge(key, times[begin:stop], taken[begin:stop], watermark)
+                part = slice(begin, stop)
+                self._judge(key, times[part], taken[part], answered[part], watermark)
         rows = kept(order, taken)
         times, inputs = batch.times[rows], self.fused.inputs(batch.columns, rows)
         for key, begin, stop in runs(batch.keys[rows]):
             self._insert(key, inputs, times, begin, stop)
-        return taken
+        return answered if self.trailing else taken
 
-    def _judge(self, key: int, times: Array, taken: Array, watermark: int) -> None:
+    def _judge(self, key: int, times: Array, taken: Array, answered: Array, watermark: int) -> None:
         """Find out which rows behind the lateness are taken: those in a window whose last row is not."""
         state, leaves = self.known.setdefault(key, _Key()), self.keyed.of(key)
         held, new = leaves.times, 0
@@ -76,6 +78,8 @@ class Counted:
             else:
                 due = max(time, int(held[-1]) if len(held) else time)
             taken[row] = time >= state.floor and (time >= watermark or due + self.plan.lateness > watermark)
+            final = state.dropped + int(np.searchsorted(held, watermark - self.plan.lateness, "right")) + new
+            answered[row] = taken[row] and (time >= watermark or place >= final)
             new += bool(taken[row])
 
     def _insert(self, key: int, inputs: list[tuple[Array, ...]], times: Array, begin: int, stop: int) -> None:

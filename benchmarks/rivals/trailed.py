@@ -29,10 +29,11 @@ class Trailed:
         """For each row of a key: how many rows its window had when it was last emitted, or -1, and the revision."""
 
     def take(self, batch: Batch, order: Array | slice, watermark: int) -> Array:
-        """Insert the rows that a window not final can hold; return which."""
+        """Insert the rows that a window not final can hold; return those whose own window is not."""
         keys, times = batch.keys[order], batch.times[order]
         limit = max(watermark - self.plan.lateness, BEFORE_TIME)
-        taken = (times > limit) | (times >= watermark)
+        punctual = (times > limit) | (times >= watermark)
+        taken = punctual.copy()
         for key, begin, stop in runs(keys):
             held = self.keyed.leaves[key].times if key in self.keyed.leaves else times[:0]
             place = int(np.searchsorted(held, limit, "right"))
@@ -47,7 +48,7 @@ class Trailed:
             counts, revisions = self.emitted.get(key, (none, none))
             self.emitted[key] = np.insert(counts, places, -1), np.insert(revisions, places, -1)
             leaves.merge(inputs, times, begin, stop)
-        return taken
+        return punctual
 
     def emit(self, watermark: int, horizon: int, *, early: bool) -> list[Answers]:
         """Answer the windows that are due or have changed, and let go the rows that none needs."""

@@ -20,8 +20,7 @@ from muntin.types import Array
 from muntin.windows.kinds.context_free import ContextFree
 from muntin.windows.kinds.session import Session
 from muntin.windows.kinds.sliding_rows import SlidingRows
-from muntin.windows.kinds.trailing import Trailing
-from muntin.windows.kinds.trailing_rows import TrailingRows
+from muntin.windows.kinds.trailing import Trailing, TrailingRows
 from rivals.common import Part, Parted, early_without_rows
 from rivals.counted import Counted
 from rivals.fused import Fused
@@ -142,10 +141,11 @@ class TupleTree(Parted):
     def can(cls, plan: Plan) -> str | None:
         """Return why this strategy cannot answer a plan, or None where it can."""
         for each in plan.windows.values():
-            if not isinstance(each, ContextFree | Session | Trailing | SlidingRows | TrailingRows):
+            frame = isinstance(each, Trailing | TrailingRows) and each == type(each)(each.range)
+            if not frame and not isinstance(each, ContextFree | Session | SlidingRows):
                 return (
-                    f"the tree over rows answers context-free, session and trailing windows by time and windows by "
-                    f"rows, and {each!r} is none of these; take the strategy 'slices'"
+                    f"the tree over rows answers context-free and session windows, windows by rows, and trailing "
+                    f"ones without options, and {each!r} is none of these; take the strategy 'slices'"
                 )
         return early_without_rows(plan)
 

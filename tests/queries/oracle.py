@@ -19,7 +19,10 @@ Windows
      of a definition from another (a row that moves what is not in brackets makes a revision, not another window):
        tumbling, sliding, cumulative    due at its end                       (start, end)
        one's own, session               due at its end                       (start, end)
-       trailing by time                 due at its end, the row's time       (end, which row of that time)
+       frames by time                   due at its end, or the row's time,
+                                        whichever is later                   (the row's time, which row of that time)
+       frames by rows                   due at the time of the row, or of
+                                        its last row, if that comes later    (the number of the row)
        by rows                          due at the time of its last row      (from_row)
        the last n rows every d          due at the multiple of d             (from_row, to_row)
        delta                            due at the first time at which the
@@ -27,13 +30,13 @@ Windows
        punctuated                       due at its end, the marker's time    (start, end, which of these)
        policy                           due at the row's time                (end, which row of that time)
   6. Sessions are Spark's: a row exactly one gap after the last one still belongs to the session. Hence a row may come
-     at the watermark for a session, or a trailing window, that ended there: with no lateness these settle one tick
-     later.
+     at the watermark for a session, or a frame by time, that ended there: with no lateness these settle one tick
+     later, but for frames that end after their rows, and whose end is not in them.
   7. A late row is taken where some window that would hold it is not settled. A window that it would be in and that is
      settled is left as it was emitted, without the row. A session is only joined if that changes no settled session.
-     A late row makes no new window that would be settled at once: the trailing window of a late row itself, for
-     example, while the windows of later rows that are not settled take it. Nor does any row make such a delta window,
-     or such a context-aware one: these may lie in the past though the row does not.
+     A late row makes no new window that would be settled at once: the frame of a late row itself, for example, while
+     the frames of later rows that are not settled hold it. Such a row is late: it has no answer of its own. Nor does
+     any row make such a delta window, or such a context-aware one: these may lie in the past though the row does not.
   8. A late row moves the numbers of all rows after it, so that every window by rows that ends after it changes, is
      emitted again if it was emitted, and keeps its from_row. Settled ones stay as they were. The numbers of rows that
      only settled windows hold never change: a row before the first row of the first window that is not settled is
@@ -42,8 +45,8 @@ Windows
      each call, however many rows came. A window that is no more, or no longer due, is retracted; that too is a
      revision, and so is its return.
  10. At the end (`run`, `close`) windows are emitted that never became due, but for windows by rows that are not full;
-     with `partial` these too, and their to_row is that of the rows there are. Trailing windows, by rows as by time,
-     and the last n rows every d, are full from the first row on.
+     with `partial` these too, and their to_row is that of the rows there are. Frames, by rows as by time, and the last
+     n rows every d, are full from the first row on. A frame that holds no row is emitted like any other.
  11. With `emit_empty`, windows whose edges are known by time (tumbling, sliding, cumulative) are emitted without rows
      too: for each key from the first window that holds a row of it to the last that ends by the greatest time seen
      (of any key, or of `advance`).
@@ -98,18 +101,23 @@ from muntin.testing.oracle import recompute
 from muntin.types import INT64, ColumnType
 from muntin.windows.kinds.cumulative import Cumulative
 from muntin.windows.kinds.delta import Delta
+from muntin.windows.kinds.frame import Frame, FrameOfRows
+from muntin.windows.kinds.leading import Leading, LeadingRows
 from muntin.windows.kinds.policy import Programmed
 from muntin.windows.kinds.punctuated import Punctuated
 from muntin.windows.kinds.rows_every import RowsEvery
 from muntin.windows.kinds.session import Session
 from muntin.windows.kinds.sliding import Sliding
 from muntin.windows.kinds.sliding_rows import SlidingRows
-from muntin.windows.kinds.trailing import Trailing
-from muntin.windows.kinds.trailing_rows import TrailingRows
+from muntin.windows.kinds.trailing import Trailing, TrailingRows
+from muntin.windows.lengths import Rows
 
 NEVER = math.inf
-ALL_TIMES = Sliding | Cumulative | Session | Trailing | SlidingRows | TrailingRows | RowsEvery | Punctuated | Programmed
-"""Definitions of which every row is in some window, that ends no earlier than the row."""
+TIME_FRAMES, ROW_FRAMES = Trailing | Leading | Frame, TrailingRows | LeadingRows | FrameOfRows
+ALL_TIMES = (
+    Sliding | Cumulative | Session | TIME_FRAMES | SlidingRows | ROW_FRAMES | RowsEvery | Punctuated | Programmed
+)
+"""Definitions of which every row has some window, that is due no earlier than the row."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +146,8 @@ class Result:
     """from_row and to_row."""
     values: tuple[Any, Any] | None = None
     """from_value and to_value."""
+    at: int | None = None
+    """The time of its row, where a frame does not end with that."""
     name: Any = field(default=None, compare=False, repr=False)
     """What tells the window from others of its definition, where that is known."""
 
@@ -155,6 +165,9 @@ class Found:
     rows: tuple[int, int] | None = None
     values: tuple[Any, Any] | None = None
     full: bool = True
+    row: Row | None = None
+    """Its row, of a frame."""
+    at: int | None = None
     slot: Any = None
     """What tells it from others for the query whether it is settled: the name, unless said."""
 
@@ -198,7 +211,7 @@ class Query:
         return {name: aggregate(each, members) for name, each in self.aggregates.items()}
 
     def result(self, key: tuple[Any, ...], window_id: int, found: Found, revision: int = 0) -> Result:
-        span = {"rows": found.rows, "values": found.values}
+        span = {"rows": found.rows, "values": found.values, "at": found.at}
         answers = self.answers(found.members)
         return Result(key, window_id, found.start, found.end, answers, revision, **span, name=found.name)
 
@@ -330,13 +343,37 @@ def _(definition: Session, rows: list[Row], query: Query) -> list[Found]:
 
 
 @find.register
-def _(definition: Trailing, rows: list[Row], query: Query) -> list[Found]:
+def _(definition: TIME_FRAMES, rows: list[Row], query: Query) -> list[Found]:
     found = []
     for row in rows:
-        start = row.time - definition.range
-        members = tuple(other for other in rows if start < other.time <= row.time)
-        found.append(Found((row.time, peers_before(row, rows)), start, row.time, members, row.time))
+        low, high = frame_around(definition, row.time)
+        members = tuple(other for other in rows if in_frame(definition, other.time, low, high))
+        name, at = (row.time, peers_before(row, rows)), None if high == row.time else row.time
+        found.append(Found(name, low, high, members, max(high, row.time), row=row, at=at))
     return found
+
+
+def frame_around(definition: Any, at: int) -> tuple[int, int]:
+    """Return where the frame of a row begins and ends, by its time or number."""
+
+    def size(length: Any) -> int:
+        return length.count if isinstance(length, Rows) else length or 0
+
+    if isinstance(definition, Frame | FrameOfRows):
+        return at - size(definition.before), at + size(definition.after)
+    if isinstance(definition, Leading | LeadingRows):
+        return at + size(definition.delay), at + size(definition.delay) + size(definition.range)
+    high = at - size(definition.delay)
+    low = high - size(definition.range)
+    hop = getattr(definition, "hop", None)
+    return (low // hop * hop if hop else low), high
+
+
+def in_frame(definition: Any, place: int, low: int, high: int) -> bool:
+    closed = definition.closed
+    tiled = getattr(definition, "hop", None) is not None
+    after = place >= low if closed in ("left", "both") or tiled else place > low
+    return after and (place <= high if closed in ("right", "both") else place < high)
 
 
 def peers_before(row: Row, rows: list[Row]) -> int:
@@ -357,12 +394,18 @@ def _(definition: SlidingRows, rows: list[Row], query: Query) -> list[Found]:
 
 
 @find.register
-def _(definition: TrailingRows, rows: list[Row], query: Query) -> list[Found]:
+def _(definition: ROW_FRAMES, rows: list[Row], query: Query) -> list[Found]:
     found = []
     for i, row in enumerate(rows):
-        first = max(0, i - definition.range.count + 1)
-        members = tuple(rows[first : i + 1])
-        found.append(Found(i, members[0].time, row.time, members, row.time, rows=(first, i + 1)))
+        low, high = frame_around(definition, i)
+        numbers = [n for n in range(low, high + 1) if in_frame(definition, n, low, high)]
+        members = tuple(rows[n] for n in numbers if 0 <= n < len(rows))
+        first = min(len(rows), max(0, numbers[0] if numbers else low + 1))
+        last = numbers[-1] if numbers else high - (definition.closed == "neither")
+        due = row.time if last <= i else rows[last].time if last < len(rows) else NEVER
+        start, end = (members[0].time, members[-1].time) if members else (None, None)
+        span, at = (first, first + len(members)), None if last == i else row.time
+        found.append(Found(i, start, end, members, due, rows=span, row=row, at=at))
     return found
 
 
@@ -574,10 +617,13 @@ class Stream:
 
     def _settles(self, definition: Any, due: float) -> float:
         """Return the watermark from which on a window never changes."""
-        changes_at_its_end = isinstance(definition, Session | Trailing | w.ContextAware)
+        changes_at_its_end = isinstance(definition, Session | TIME_FRAMES | w.ContextAware)
+        if isinstance(definition, Leading | Frame) and definition.closed in ("left", "neither"):
+            changes_at_its_end = not frame_around(definition, 0)[1]
         return due + max(self.query.lateness, 1 if changes_at_its_end else 0)
 
     def _take(self, key: tuple[Any, ...], window_id: int, row: Row) -> bool:
+        """Take a row, where a window can; return whether it is not late."""
         part = self.parts.setdefault((key, window_id), Part())
         definition = self.windows[window_id]
         row = replace(row, number=self.taken)
@@ -594,15 +640,27 @@ class Stream:
             judged = row.time < self.watermark or isinstance(definition, Delta | w.ContextAware)
             new = (place for place in after if place not in before and judged)
             part.settled.update(p for p in new if self._settles(definition, after[p].due) <= self.watermark)
+            if isinstance(definition, TIME_FRAMES | ROW_FRAMES):
+                part.rows.append(row)
+                return self._has_frame(definition, row, before, after)
         part.rows.append(row)
         return True
+
+    def _has_frame(self, definition: Any, row: Row, before: dict[Any, Found], after: dict[Any, Found]) -> bool:
+        """Say whether the frame of a row is not settled, so that it has its own answer."""
+        place, own = next((place, found) for place, found in after.items() if found.row == row)
+        if isinstance(definition, ROW_FRAMES):  # numbers stay where they are: what counts is who had this one
+            own = before.get(place, own)
+        return self._settles(definition, own.due) > self.watermark
 
     def _accepts(self, definition: Any, row: Row, before: dict[Any, Found], after: dict[Any, Found]) -> bool:
         holding = {place: found for place, found in after.items() if row in found.members}
         if row.time >= self.watermark and not isinstance(definition, Delta):
             return bool(holding) or isinstance(definition, ALL_TIMES)
-        if isinstance(definition, SlidingRows | TrailingRows):  # it moves others on: what counts is when they were due
+        if isinstance(definition, SlidingRows | ROW_FRAMES):  # it moves others on: what counts is when they were due
             holding = {place: before.get(place, found) for place, found in holding.items()}
+        if isinstance(definition, TIME_FRAMES | ROW_FRAMES) and self._has_frame(definition, row, before, after):
+            return True
         if not any(found.due + self.query.lateness > self.watermark for found in holding.values()):
             return False
         if not isinstance(definition, Session | w.ContextAware):
@@ -671,12 +729,15 @@ def latest(query: Query, results: Iterable[Result]) -> list[Result]:
 def visible_name(query: Query, result: Result) -> Any:
     """Return what tells a window from the others, as far as the answer shows it.
 
-    Of windows with a result for each row (trailing by time, policies), those of rows of equal time look alike.
+    Of windows with a result for each row (frames, policies), those of rows of equal time look alike, and so do frames
+    by rows that hold the same ones.
     """
     definition = query.windows[result.window_id]
-    if isinstance(definition, SlidingRows | TrailingRows):
+    if isinstance(definition, SlidingRows):
         assert result.rows is not None
-        return result.rows[isinstance(definition, TrailingRows)]
-    if isinstance(definition, Trailing | Programmed):
+        return result.rows[0]
+    if isinstance(definition, TIME_FRAMES | Programmed):
         return result.end
+    if isinstance(definition, ROW_FRAMES):
+        return result.at, result.rows
     return result.rows or result.values or (result.start, result.end)

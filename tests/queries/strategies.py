@@ -48,6 +48,37 @@ def delta(draw: Any) -> Any:
     return window.delta("km", length, every=every, offset=draw(st.integers(-5, 5)))
 
 
+CLOSED = st.sampled_from(["right", "left", "both", "neither"])
+
+
+@st.composite
+def trailing(draw: Any) -> Any:
+    if draw(st.booleans()):
+        closed = draw(st.sampled_from(["right", "left"]))
+        return window.trailing(draw(SMALL), closed=closed, delay=draw(st.integers(0, 6)), hop=draw(SMALL))
+    return window.trailing(draw(SMALL), closed=draw(CLOSED), delay=draw(st.integers(0, 6)))
+
+
+@st.composite
+def leading(draw: Any) -> Any:
+    return window.leading(draw(SMALL), closed=draw(CLOSED), delay=draw(st.sampled_from([0, 0, 1, 5])))
+
+
+@st.composite
+def frames(draw: Any) -> Any:
+    return window.frame(draw(st.integers(0, 8)), draw(st.integers(0, 8)), closed=draw(CLOSED))
+
+
+@st.composite
+def frames_of_rows(draw: Any) -> Any:
+    some = st.sampled_from([0, *map(rows, range(1, 5))])
+    kind = draw(st.sampled_from(["trailing", "leading", "frame"]))
+    if kind == "frame":
+        return window.frame(rows(draw(st.integers(1, 4))), draw(some), closed=draw(CLOSED))
+    made = window.trailing if kind == "trailing" else window.leading
+    return made(rows(draw(st.integers(1, 5))), closed=draw(CLOSED), delay=draw(some))
+
+
 POLICIES = st.one_of(
     st.integers(1, 5).map(policies.at_most_rows),
     SMALL.map(policies.at_most_duration),
@@ -62,6 +93,10 @@ KINDS: dict[str, Any] = {
     "trailing": SMALL.map(window.trailing),
     "sliding rows": sliding_rows(),
     "trailing rows": st.integers(1, 5).map(rows).map(window.trailing),
+    "trailing, closed and delayed": trailing(),
+    "leading": leading(),
+    "frame": frames(),
+    "frame of rows": frames_of_rows(),
     "rows every": rows_every(),
     "delta": delta(),
     "punctuated": st.just(window.punctuated("mark")),

@@ -120,6 +120,8 @@ class Stream:
         for name, low, high in (("rows", "from_row", "to_row"), ("values", "from_value", "to_value")):
             if span.get(low) is not None:
                 bounds[name] = (span[low], span[high])
+        if span.get("at") is not None:
+            bounds["at"] = integers(pa.array([span["at"]], self.query.time_type.logical))[0]
         return oracle.Result(
             tuple(row[name] for name in self.query.key),
             row["window_id"],

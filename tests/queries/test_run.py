@@ -59,6 +59,8 @@ def answers(table: pa.Table, query: oracle.Query) -> list[tuple[Any, ...]]:
             (row["window"].get(low), row["window"].get(high))
             for low, high in (("from_row", "to_row"), ("from_value", "to_value"))
         )
+        at = row["window"].get("at")
+        span = (*span, None if at is None else integers(pa.array([at], query.time_type.logical))[0])
         key = tuple(row[name] for name in query.key)
         found.append((key, row["window_id"], span, *rest, [plain(row[name]) for name in query.aggregates]))
     return found
@@ -70,7 +72,7 @@ def expected(results: list[oracle.Result]) -> list[tuple[Any, ...]]:
         (
             r.key,
             r.window_id,
-            (r.start, r.end),
+            (r.start, r.end, r.at),
             r.rows or none,
             r.values or none,
             [plain(v) for v in r.aggregates.values()],

@@ -16,14 +16,12 @@ from sampling import examples
 from muntin import agg, window
 from muntin.aggregators.states import close
 from muntin.kernels.cache import uncompiled
-from muntin.windows.kinds.policy import Programmed
 from muntin.windows.kinds.punctuated import Punctuated
-from muntin.windows.kinds.trailing import Trailing
 
 
 def place(result: oracle.Result) -> str:
     r = result
-    return repr((r.key, r.window_id, r.start, r.end, r.rows, r.values, r.revision, r.retracted))
+    return repr((r.key, r.window_id, r.start, r.end, r.rows, r.values, r.at, r.revision, r.retracted))
 
 
 def listed(value: Any) -> Any:
@@ -116,8 +114,8 @@ def test_the_last_word_is_what_run_says(data: st.DataObject) -> None:
             emitted += stream.push(push.rows)
         emitted += stream.close()
         final = stream.results(asked(query).run(stream.table(table))) if table else []
-    each_row = (Trailing, Programmed, Punctuated)  # of rows of equal time these give windows of equal names
-    alike = [i for i, each in enumerate(query.windows) if isinstance(each, each_row)]
+    # Of rows of equal time these give windows of equal names.
+    alike = [i for i, each in enumerate(query.windows) if each.each_row or isinstance(each, Punctuated)]
     last = [each for each in oracle.latest(query, emitted) if each.window_id not in alike]
     assert same(last, [each for each in final if each.window_id not in alike])
 

@@ -25,9 +25,7 @@ from spark.test_batch import drawn, frame_of
 import muntin.spark
 from muntin.kernels.cache import uncompiled
 from muntin.spark import memory
-from muntin.windows.kinds.policy import Programmed
 from muntin.windows.kinds.punctuated import Punctuated
-from muntin.windows.kinds.trailing import Trailing
 
 CASES = int(os.environ.get("MUNTIN_SPARK_CASES", "3"))
 KEYS = ((), ("k",), ("k", "mark"))
@@ -117,8 +115,8 @@ def test_the_parts_early(data: st.DataObject) -> None:
         due = local.push(rows)
     early = replace(query, emit_early=data.draw(st.sampled_from([1, 4, 10])))
     _, said = played(data, early, rows)
-    each_row = (Trailing, Programmed, Punctuated)  # of rows of equal time these give windows of equal names
-    alike = [i for i, each in enumerate(query.windows) if isinstance(each, each_row)]
+    # Of rows of equal time these give windows of equal names.
+    alike = [i for i, each in enumerate(query.windows) if each.each_row or isinstance(each, Punctuated)]
     last = {repr(each) for each in oracle.latest(early, said)}
     missing = [each for each in due if each.window_id not in alike and repr(each) not in last]
     assert not missing

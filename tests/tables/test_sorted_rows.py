@@ -19,9 +19,8 @@ from muntin.windows.found import Cut
 from muntin.windows.kinds.punctuated import Punctuated
 from muntin.windows.kinds.session import Session
 
-BY_TIME_OR_ROWS = st.sampled_from(
-    ["sliding", "tumbling", "cumulative", "trailing", "sliding rows", "trailing rows", "rows every"]
-)
+FRAMES = ["trailing", "trailing rows", "trailing, closed and delayed", "leading", "frame", "frame of rows"]
+BY_TIME_OR_ROWS = st.sampled_from([*FRAMES, "sliding", "tumbling", "cumulative", "sliding rows", "rows every"])
 
 
 def streamed(stream: SortedStream, table: pa.Table, size: int) -> list[pa.Table]:

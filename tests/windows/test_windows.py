@@ -27,6 +27,13 @@ WRITTEN = [
     ("window.cumulative('1 day', every='1 hour')", FREE, Measure.TIME, True, False),
     ("window.session('5 minutes')", FORWARD_FREE, Measure.TIME, False, False),
     ("window.trailing('1 hour')", FORWARD_AWARE, Measure.TIME, False, True),
+    ("window.trailing('1 hour', closed='left', delay='1 minute')", FORWARD_AWARE, Measure.TIME, False, True),
+    ("window.trailing('30 days', hop='5 minutes')", FORWARD_AWARE, Measure.TIME, False, True),
+    ("window.leading('1 hour', closed='both', delay=5)", FORWARD_AWARE, Measure.TIME, False, True),
+    ("window.frame('1 hour', 0, closed='neither')", FORWARD_AWARE, Measure.TIME, False, True),
+    ("window.trailing(rows(100), closed='left', delay=rows(3))", FREE, Measure.ROWS, True, True),
+    ("window.leading(rows(5), delay=rows(1))", FREE, Measure.ROWS, True, True),
+    ("window.frame(rows(2), 0, closed='left')", FREE, Measure.ROWS, True, True),
     ("window.tumbling(rows(100))", FREE, Measure.ROWS, True, True),
     ("window.sliding(rows(1000), every=rows(10))", FREE, Measure.ROWS, True, True),
     ("window.trailing(rows(1000))", FREE, Measure.ROWS, True, True),
@@ -60,7 +67,10 @@ def test_a_policy_is_a_window() -> None:
 def test_one_result_for_each_row() -> None:
     each = [window.trailing(5), window.trailing(rows(5)), window.policy(policies.at_most_rows(5))]
     assert all(w.each_row for w in each)
-    assert not any(eval(text).each_row for text, *_ in WRITTEN if "trailing" not in text)
+    frames = ("trailing", "leading", "frame")
+    for text, *_ in WRITTEN:
+        made, is_frame = eval(text), any(f"window.{name}" in text for name in frames)
+        assert made.each_row == made.is_frame == is_frame
 
 
 def test_columns() -> None:
@@ -91,6 +101,9 @@ def test_columns() -> None:
         ),
         (window.session("5 minutes"), window.session(300)),
         (window.trailing("90 seconds"), window.trailing(90)),
+        (window.trailing("1 hour", delay="1 minute", hop=7), window.trailing(3600, delay=60, hop=7)),
+        (window.leading("1 hour", delay="1 minute"), window.leading(3600, delay=60)),
+        (window.frame("1 minute", 0, closed="left"), window.frame(60, 0, closed="left")),
         (window.sliding(rows(10), every="5 seconds", offset=-1), window.sliding(rows(10), every=5, offset=4)),
         (window.tumbling(rows(3)), window.tumbling(rows(3))),
         (window.delta("km", 2.5), window.delta("km", 2.5)),
@@ -123,6 +136,20 @@ def test_resolved(written: Any, resolved: Any) -> None:
         (lambda: window.session(rows(5)), r"gap is rows\(5\); give a duration"),
         (lambda: window.session(0), "gap is 0"),
         (lambda: window.trailing(-3), "range is -3"),
+        (lambda: window.trailing(3, closed="rigth"), "closed is 'rigth'; it is one of right, left, both, neither"),
+        (lambda: window.trailing(3, delay=-1), "delay is -1; it must not be negative"),
+        (lambda: window.trailing(3, delay=rows(1)), r"delay is rows\(1\); give a duration"),
+        (lambda: window.trailing(3, hop=0), "hop is 0; it must be positive"),
+        (lambda: window.trailing(3, closed="both", hop=1), "a frame with a hop begins with a multiple of it"),
+        (lambda: window.trailing(rows(3), hop=1), r"hop is 1 and the range is rows\(3\); only durations have a hop"),
+        (lambda: window.trailing(rows(3), delay=1), "delay is 1 and the range is rows.*give it in rows, too"),
+        (lambda: window.trailing(rows(3), closed=None), "closed is None"),
+        (lambda: window.leading(0), "window.leading: range is 0; it must be positive"),
+        (lambda: window.leading(rows(3), delay="1 hour"), "delay is '1 hour' and the range is rows"),
+        (lambda: window.leading(3, closed=True), "window.leading: closed is True"),
+        (lambda: window.frame(-1, 1), "window.frame: before is -1; it must not be negative"),
+        (lambda: window.frame(rows(1), "1 hour"), "after is '1 hour', and the other bound is in rows"),
+        (lambda: window.frame("1 hour", rows(1)), "before is '1 hour', and the other bound is in rows"),
         (lambda: window.cumulative("1 day", every="7 hours"), "give one that divides the range, '1 day'"),
         (lambda: window.cumulative(10, every=20), "longer than the range"),
         (lambda: window.delta("km", 0), "range is 0; it must be positive"),

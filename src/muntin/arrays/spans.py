@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from muntin.columns import NAT, Column
-from muntin.durations import in_unit_of
+from muntin.durations import END_OF_TIME, in_unit_of
 from muntin.errors import InvalidArgumentError, OutOfOrderError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.types import Array, ColumnType, logical_array
-from muntin.windows.kernels import count_disorder, trailing_windows
+from muntin.windows.kernels import count_disorder, framed_windows
 
 _LEAST = -(2**63)
 _MOST_WINDOWS = 2**31
@@ -115,7 +115,9 @@ def _trailing(stamps: Array, wanted: int, kind: ColumnType, partial: bool, ties:
     @cache
     def rows() -> tuple[Array, Array]:
         first, last = np.empty(len(stamps), np.int64), np.empty(len(stamps), np.int64)
-        _bounds_kernels().trailing_windows(stamps, np.array([len(stamps)]), length, floor, first, last)
+        end = np.array([len(stamps)])
+        bounds = (1 - length, 1, 0, floor, END_OF_TIME - 1)
+        _bounds_kernels().framed_windows(stamps, end, stamps, end, *bounds, first, last)
         return first[skipped:], last[skipped:]
 
     return Span(
@@ -191,7 +193,7 @@ def _sorted_times(times: Column) -> tuple[Array, bool]:
 
 @cache
 def _bounds_kernels() -> Any:
-    return kernel_cache.load(standalone(count_disorder, trailing_windows), compiled=True)
+    return kernel_cache.load(standalone(count_disorder, framed_windows), compiled=True)
 
 
 def _logical(stamps: Array, kind: ColumnType) -> Any:

@@ -20,12 +20,12 @@ from muntin.errors import ColumnTypeError
 from muntin.keys.encoding import require_key_type
 from muntin.query.query import Query
 from muntin.types import INT64, ColumnType, column_type
-from muntin.windows.base import ROW_BOUNDS, VALUE_BOUNDS, Window
+from muntin.windows.base import AT, ROW_BOUNDS, TIME_BOUNDS, VALUE_BOUNDS, Window
 from muntin.windows.buffered import Terms
 
 CLOCK_TYPE = column_type(pa.timestamp("us"))
 """The type of the times of rows that get the clock's."""
-_ORDER = {name: place for place, name in enumerate(("start", "end", *ROW_BOUNDS, *VALUE_BOUNDS))}
+_ORDER = {name: place for place, name in enumerate((*TIME_BOUNDS, *ROW_BOUNDS, *VALUE_BOUNDS, AT))}
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,9 @@ class Plan:
 
     def _window_type(self) -> pa.StructType:
         """Return the struct of a window's bounds: where windows differ in the type of one, it is a float."""
-        bounds: dict[str, pa.DataType] = dict.fromkeys(("start", "end"), self.time_type.logical)
+        bounds: dict[str, pa.DataType] = dict.fromkeys(TIME_BOUNDS, self.time_type.logical)
+        if any(window.tells_at for window in self.windows.values()):
+            bounds[AT] = self.time_type.logical
         for window in self.windows.values():
             for name, kind in window.bounds(self.types).items():
                 bounds[name] = kind if bounds.get(name, kind) == kind else pa.float64()

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from muntin.query.plan import Plan
 from muntin.types import Array, logical_array
-from muntin.windows.base import ROW_BOUNDS, VALUE_BOUNDS
+from muntin.windows.base import AT, ROW_BOUNDS, TIME_BOUNDS, VALUE_BOUNDS
 
 TakeKeys = Callable[[Array], Sequence[Any]]
 """Gives the key columns of key numbers."""
@@ -32,6 +32,8 @@ class Answers:
     """from_row and to_row, where these are windows by rows."""
     values: tuple[Array, Array] | None = None
     """from_value and to_value, where these are windows by a column that advances."""
+    at: Array | None = None
+    """The times of their rows, where these are frames that do not end with them."""
 
 
 class AnswerTables:
@@ -73,17 +75,21 @@ class AnswerTables:
 
     def _windows(self, answers: Answers) -> pa.StructArray:
         kind: pa.StructType = self.schema.field("window").type
-        bounds = {"start": answers.start, "end": answers.end}
+        bounds = dict(zip(TIME_BOUNDS, (answers.start, answers.end), strict=True))
         bounds |= dict(zip(ROW_BOUNDS, answers.rows or (), strict=False))
         bounds |= dict(zip(VALUE_BOUNDS, answers.values or (), strict=False))
-        arrays = [self._bounds(bounds.get(field.name), field, len(answers.keys)) for field in kind]
+        bounds |= {} if answers.at is None else {AT: answers.at}
+        # A window by rows that holds none has no first and last one.
+        held = None if answers.rows is None else answers.rows[0] < answers.rows[1]
+        arrays = [self._bounds(bounds.get(field.name), held, field, len(answers.keys)) for field in kind]
         return pa.StructArray.from_arrays(arrays, fields=list(kind))
 
-    def _bounds(self, values: Array | None, field: pa.Field, count: int) -> pa.Array:
+    def _bounds(self, values: Array | None, held: Array | None, field: pa.Field, count: int) -> pa.Array:
         if values is None:
             return pa.nulls(count, field.type)
-        if field.name in ("start", "end"):
-            return logical_array(values.astype(self.time_type.physical), None, self.time_type)
+        if field.name in (*TIME_BOUNDS, AT):
+            valid = held if field.name in TIME_BOUNDS else None
+            return logical_array(values.astype(self.time_type.physical), valid, self.time_type)
         return pa.array(values).cast(field.type)
 
     def _typed(self, array: Any, field: pa.Field) -> Any:

@@ -145,6 +145,7 @@ def answers(plan: Plan, window_id: int, found: Found, rows: SortedRows) -> Answe
         retracted=np.zeros(count, np.bool_),
         rows=found.rows,
         values=found.values,
+        at=found.at if plan.windows[window_id].tells_at else None,
     )
 
 

@@ -4,6 +4,7 @@
 
     window.tumbling("1 minute")        window.sliding("24 hours", every="1 minute")     window.session("5 minutes")
     window.trailing(rows(1000))        window.cumulative("1 day", every="1 hour")       window.punctuated("is_marker")
+    window.leading("1 hour")           window.frame("30 minutes", "30 minutes")         window.calendar("1 month")
 
 Each is a small immutable description. It says how much of the rows must be known to tell its edges (`context`), what
 the edges are measured in (`measure`), and whether they are known ahead (`edges_known`). Your own are subclasses of
@@ -22,14 +23,15 @@ from muntin.windows.kinds.context_aware import ContextAware, Edges
 from muntin.windows.kinds.context_free import ContextFree
 from muntin.windows.kinds.cumulative import cumulative
 from muntin.windows.kinds.delta import delta
+from muntin.windows.kinds.frame import frame
+from muntin.windows.kinds.leading import leading
 from muntin.windows.kinds.policy import policy
 from muntin.windows.kinds.punctuated import punctuated
 from muntin.windows.kinds.rows_every import RowsEvery
 from muntin.windows.kinds.session import session
 from muntin.windows.kinds.sliding import Sliding
 from muntin.windows.kinds.sliding_rows import SlidingRows
-from muntin.windows.kinds.trailing import Trailing
-from muntin.windows.kinds.trailing_rows import TrailingRows
+from muntin.windows.kinds.trailing import trailing
 from muntin.windows.lengths import Rows, rows
 from muntin.windows.words import word
 
@@ -43,6 +45,8 @@ __all__ = [
     "calendar",
     "cumulative",
     "delta",
+    "frame",
+    "leading",
     "policy",
     "punctuated",
     "rows",
@@ -97,19 +101,6 @@ def sliding(range: Any, *, every: Any, offset: Any = 0) -> Sliding | SlidingRows
             f"or use window.trailing({range!r}) for a result at each row"
         )
     return Sliding(range, every, offset)
-
-
-@word()
-def trailing(range: Any) -> Trailing | TrailingRows:
-    """Return one window for each row that ends with it: (t - range, t], or the last `range` rows.
-
-    Rows of equal time share the window by time, and each has its own result.
-
-    >>> from muntin import rows, window
-    >>> window.trailing("1 hour"), window.trailing(rows(1000))
-    (window.trailing('1 hour'), window.trailing(rows(1000)))
-    """
-    return TrailingRows(range) if isinstance(range, Rows) else Trailing(range)
 
 
 def _no_offset(offset: Any, name: str) -> None:

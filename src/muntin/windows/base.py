@@ -15,13 +15,17 @@ import pyarrow as pa
 from muntin.errors import InvalidArgumentError
 from muntin.types import Array, ColumnType
 from muntin.windows.buffered import BufferedWindows, Terms
-from muntin.windows.found import Cut, Found, SortedRows
+from muntin.windows.found import Cut, Found, Points, SortedRows
 from muntin.windows.shapes import Density, Lookback, RowShape, TimeShape
 
+TIME_BOUNDS = ("start", "end")
+"""The fields of all windows."""
 ROW_BOUNDS = ("from_row", "to_row")
 """The fields of windows by rows: the number of the first row, and of the row after the last."""
 VALUE_BOUNDS = ("from_value", "to_value")
 """The fields of windows by a column that advances."""
+AT = "at"
+"""The field of frames that do not end with their rows: the time of that row."""
 
 
 class Context(Enum):
@@ -66,7 +70,9 @@ class Window(ABC):
     splits: ClassVar[bool] = True
     """Whether a row out of order may bring an edge between rows that had none: those rows must be kept."""
     each_row: ClassVar[bool] = False
-    """Whether there is one window for each row, which ends with it."""
+    """Whether there is one window for each row."""
+    is_frame: ClassVar[bool] = False
+    """Whether it is relative to the time of its row, so that there is one for any time: see `find_at`."""
     ties_matter: ClassVar[bool] = True
     """Whether the order of rows of equal time decides which window they are in."""
     arrival_matters: ClassVar[bool] = False
@@ -113,6 +119,10 @@ class Window(ABC):
     def find(self, rows: SortedRows) -> Found:
         """Return all windows among the rows of a sorted table."""
         raise self.no_kind()
+
+    def find_at(self, rows: SortedRows, points: Points) -> tuple[Array, Array]:
+        """Return for each point the first row of its frame, and the row after its last: both ascend. Frames only."""
+        raise InvalidArgumentError(f"{self!r} is no frame, so that it holds nothing at any one time")
 
     @property
     def reach(self) -> int:
@@ -191,3 +201,8 @@ class Window(ABC):
     def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
         """Return the fields that its windows have besides start and end, and their types."""
         return {}
+
+    @property
+    def tells_at(self) -> bool:
+        """Whether its windows have a field `at`, too: the time of their row, where they do not end with that."""
+        return False

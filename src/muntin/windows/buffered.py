@@ -19,8 +19,11 @@ from muntin.types import Array, ColumnType
 from muntin.windows.found import Found, SortedRows
 from muntin.windows.held_rows import HeldRows
 
-Late = Callable[[int], bool]
-"""Takes a late row of one key, by its place among the new rows, or refuses it."""
+REFUSED, TAKEN, HELD = 0, 1, 2
+"""What becomes of a row. One that is held is in windows of other rows, but late for the one that it would have."""
+
+Late = Callable[[int], int]
+"""Takes a late row of one key, by its place among the new rows, or holds or refuses it."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,9 @@ class BufferedWindows(ABC):
     # ------------------------------------------------------------ rows
 
     def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
-        """Return which of the new rows, in the order of time, are taken; `held` are those that were."""
-        taken = self.punctual(new, watermark)
-        slow = np.flatnonzero(~taken)
+        """Return which of the new rows, in the order of time, are taken or held; `held` are those that were."""
+        taken = self.punctual(new, watermark).astype(np.int8)
+        slow = np.flatnonzero(taken == REFUSED)
         slow = slow[np.argsort(new.keys[slow], kind="stable")]
         for group in np.split(slow, np.flatnonzero(np.diff(new.keys[slow])) + 1):
             if len(group):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from muntin.columns import Column, boxed
+from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.types import Array, ColumnType
@@ -72,6 +73,22 @@ class SortedRows:
             if start < stop:
                 yield slice(int(start), int(stop)), int(low), int(high)
 
+    def around(self, points: Points) -> tuple[Array, Array]:
+        """Return for each point the first row that is not earlier, and the first that is later. O(rows and points)."""
+        first, last = np.zeros(len(points.times), np.int64), np.zeros(len(points.times), np.int64)
+        bounds = (0, 1, 0, BEFORE_TIME, END_OF_TIME - 1)
+        finding().framed_windows(self.times, self.ends, points.times, points.ends, *bounds, first, last)
+        return first, last
+
+
+@dataclass(frozen=True)
+class Points:
+    """Times of which something is asked: those of a key together and in order, keys numbered as those of rows."""
+
+    times: Array
+    ends: Array
+    """The point after the last one of each key."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -91,6 +108,8 @@ class Found:
     """The rows that `first` and `last` count, where a window's rows are not neighbours."""
     keys: Array | None = None
     """The number of each window's key, where windows may be empty, or it is known without a search."""
+    at: Array | None = None
+    """The time of each window's row, of frames."""
 
     @property
     def all(self) -> Array:
@@ -117,6 +136,7 @@ class Found:
             None if self.values is None else (self.values[0][chosen], self.values[1][chosen]),
             self.members,
             None if self.keys is None else self.keys[chosen],
+            None if self.at is None else self.at[chosen],
         )
 
 

@@ -100,24 +100,46 @@ def session_windows(times: Ints, ends: Ints, gap: int, first: Ints, last: Ints) 
 
 
 @kernel
-def trailing_windows(times: Ints, ends: Ints, length: int, floor: int, first: Ints, last: Ints) -> None:
-    """Find for each row the rows of its key whose time is in (time - length, time].
+def framed_windows(
+    times: Ints,
+    ends: Ints,
+    points: Ints,
+    point_ends: Ints,
+    since: int,
+    until: int,
+    tile: int,
+    floor: int,
+    ceiling: int,
+    first: Ints,
+    last: Ints,
+) -> None:
+    """Find for each point the rows of its key whose time is in [point + since, point + until).
 
-    Rows of equal time belong to each other's windows. `floor` is the least time from which `length` can be taken.
+    With a tile the frame begins at the last multiple of it at or before that. `floor` is the least point from which
+    `since` can be taken, `ceiling` the greatest to which `until` can be added.
     """
     begin = 0
+    point = 0
     for key in range(len(ends)):
         end = ends[key]
         oldest = begin
         after = begin
-        for row in range(begin, end):
-            if times[row] >= floor:
-                while times[oldest] <= times[row] - length:
+        while point < point_ends[key]:
+            if points[point] >= floor:
+                low = points[point] + since
+                if tile > 0:
+                    low -= low % tile
+                while oldest < end and times[oldest] < low:
                     oldest += 1
-            while after < end and times[after] <= times[row]:
-                after += 1
-            first[row] = oldest
-            last[row] = after
+            if points[point] <= ceiling:
+                high = points[point] + until
+                while after < end and times[after] < high:
+                    after += 1
+            else:
+                after = end
+            first[point] = oldest
+            last[point] = max(oldest, after)
+            point += 1
         begin = end
 
 
@@ -177,7 +199,7 @@ FINDING = (
     hopping_windows,
     growing_windows,
     session_windows,
-    trailing_windows,
+    framed_windows,
     counted_windows,
     windows_of_last_rows,
     marked_windows,

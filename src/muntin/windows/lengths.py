@@ -74,6 +74,17 @@ def positive(value: Any, what: str) -> Any:
     return int(value) if unitless(value) else value
 
 
+def not_negative(value: Any, what: str) -> Any:
+    """Return a duration as it is written, refused if it is negative.
+
+    >>> not_negative(0, "delay")
+    0
+    """
+    if sized(value, what) < 0:
+        raise InvalidArgumentError(f"{what} is {value!r}; it must not be negative")
+    return int(value) if unitless(value) else value
+
+
 def any_sign(value: Any, what: str) -> Any:
     """Return a duration as it is written, refused if it is none."""
     sized(value, what)

@@ -36,7 +36,8 @@ class BufferedDefinition:
         self.plan = plan
         self.refused = np.zeros(0, np.int64)
         self._number = getattr(kind, "number", np.int64)
-        facts = dict.fromkeys(("start", "end", "due"), np.int64) | dict.fromkeys(("low", "high"), self._number)
+        times = ("start", "end", "due", "at") if kind.definition.tells_at else ("start", "end", "due")
+        facts = dict.fromkeys(times, np.int64) | dict.fromkeys(("low", "high"), self._number)
         self.emitted = EmittedWindows.none(names=4, content=np.uint64, **facts, early=np.bool_)
         self._pending = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
@@ -99,6 +100,7 @@ class BufferedDefinition:
         total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(mix(numbers.astype(np.uint64)), dtype=np.uint64)))
         nothing = np.zeros(len(found.first), np.int64)
         low, high = found.rows or found.values or (nothing, nothing)
+        at = {"at": found.at[which]} if self.kind.definition.tells_at and found.at is not None else {}
         return EmittedWindows.of(
             (windows.key[which], *(name[which] for name in windows.name)),
             total[found.last[which]] - total[found.first[which]],
@@ -108,6 +110,7 @@ class BufferedDefinition:
             high=high[which].astype(self._number),
             due=windows.due[which],
             early=~is_due,
+            **at,
         )
 
     def _revise(self, now: EmittedWindows, active: Array, may_emit: Array) -> Changes:
@@ -180,6 +183,7 @@ class BufferedDefinition:
             windows.retracted,
             rows=bounds if "from_row" in fields else None,
             values=bounds if "from_value" in fields else None,
+            at=windows.facts.get("at"),
         )
 
     # ------------------------------------------------------------ state

@@ -22,7 +22,7 @@ from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
-from muntin.windows.buffered import Moment
+from muntin.windows.buffered import REFUSED, TAKEN, Moment
 from muntin.windows.held_rows import HeldRows
 
 
@@ -56,20 +56,25 @@ class Tuples(Strategy):
         yield Chosen(tuple(self.plan.aggregates), "the aggregators of run", why)
 
     def take(self, batch: Batch, watermark: int) -> Array:
-        """Take rows, judged by the watermark before them; return which of them some window took."""
+        """Take rows, judged by the watermark before them; return which of them some window took.
+
+        A row that only windows of other rows hold is late: it has no answer of its own.
+        """
         self._watermark = watermark
         self._fresh = min(self._fresh, batch.arrived) if self._fresh < self._arrived else batch.arrived
         order = np.argsort(batch.times, kind="stable")
         numbers = batch.arrived + np.arange(len(order), dtype=np.int64)
         new = HeldRows(batch.keys, batch.times, numbers, batch.columns).take(order)
         new = replace(new, numbers=numbers)
-        taken = np.zeros(len(new), np.bool_)
+        taken, answered = np.zeros(len(new), np.bool_), np.zeros(len(new), np.bool_)
         by_part = []
         for part in self._parts:
-            mine = part.kind.takes(new, part.view(self._rows), watermark)
+            verdict = part.kind.takes(new, part.view(self._rows), watermark)
+            mine = verdict != REFUSED
             part.kind.note(new.take(np.flatnonzero(mine)))
             by_part.append(mine)
             taken |= mine
+            answered |= verdict == TAKEN
         for part, mine in zip(self._parts, by_part, strict=True):
             part.refuse(new.numbers[taken & ~mine])
         self._rows = self._rows.with_rows(new if taken.all() else new.take(np.flatnonzero(taken)))
@@ -78,7 +83,7 @@ class Tuples(Strategy):
         self._arrived = batch.arrived + len(new)
         self._wake_at(np.unique(new.keys[taken]), BEFORE_TIME)
         result = np.zeros(len(taken), np.bool_)
-        result[order] = taken
+        result[order] = answered
         return result
 
     def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:

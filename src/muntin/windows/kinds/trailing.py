@@ -1,131 +1,128 @@
-"""Windows that trail each row by time."""
+"""Frames that trail each row: by time, by rows, and in tiles."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, cast
-
-import numpy as np
+from typing import Any, Self
 
 from muntin.durations import in_unit_of
+from muntin.errors import InvalidArgumentError
 from muntin.types import Array, ColumnType
-from muntin.windows.base import Context, Measure, Window
-from muntin.windows.buffered import (
-    BufferedWindows,
-    Late,
-    Moment,
-    Terms,
-    Windows,
-    newer,
-    peers,
-    when_older,
-    zeros,
-)
-from muntin.windows.found import Cut, Found, SortedRows, finding
-from muntin.windows.held_rows import HeldRows
-from muntin.windows.lengths import positive
-from muntin.windows.shapes import Lookback
+from muntin.windows.frames import closed_word, shown_options
+from muntin.windows.kinds.row_frames import RowFrame
+from muntin.windows.kinds.time_frames import TimeFrame
+from muntin.windows.lengths import Rows, not_negative, positive
+from muntin.windows.words import word
+
+_NAME = "window.trailing"
 
 
 @dataclass(frozen=True, repr=False)
-class Trailing(Window):
-    """One window for each row: (t - range, t], where t is the time of the row. Made by `trailing`."""
-
-    context: ClassVar[Context] = Context.FORWARD_AWARE  # the window of a later row may begin at any time before it
-    measure: ClassVar[Measure] = Measure.TIME
-    each_row: ClassVar[bool] = True
-    ties_matter: ClassVar[bool] = False
-    cuttable: ClassVar[bool] = True
+class Trailing(TimeFrame):
+    """One window for each row: (t - range, t], where t is the time of the row less the delay. Made by `trailing`."""
 
     range: Any
+    closed: str = "right"
+    delay: Any = 0
+    hop: Any = None
 
     def __post_init__(self) -> None:
-        """Refuse a duration that means nothing."""
-        object.__setattr__(self, "range", positive(self.range, "window.trailing: range"))
+        """Refuse durations and bounds that mean nothing."""
+        object.__setattr__(self, "range", positive(self.range, f"{_NAME}: range"))
+        object.__setattr__(self, "delay", not_negative(self.delay, f"{_NAME}: delay"))
+        closed_word(self.closed, _NAME)
+        if self.hop is not None:
+            object.__setattr__(self, "hop", positive(self.hop, f"{_NAME}: hop"))
+            if self.closed not in ("right", "left"):
+                raise InvalidArgumentError(
+                    f"{_NAME}: closed is {self.closed!r}, and a frame with a hop begins with a multiple of it, which "
+                    "always belongs to it; give 'right' or 'left', for its end"
+                )
 
     def resolve(self, time: ColumnType) -> Self:
         """Return it in the unit of the time column. O(1)."""
-        return type(self)(in_unit_of(self.range, time, "range"))
+        hop = None if self.hop is None else in_unit_of(self.hop, time, "hop")
+        delay = in_unit_of(self.delay, time, "delay")
+        return type(self)(in_unit_of(self.range, time, "range"), self.closed, delay, hop)
 
     @property
     def durations(self) -> tuple[Any, ...]:
         """The durations as they were written."""
-        return (self.range,)
+        return tuple(each for each in (self.range, self.delay, self.hop) if each is not None)
+
+    @property
+    def low(self) -> int:
+        """Where a frame begins, from its row's time on."""
+        return -int(self.delay) - int(self.range)
+
+    @property
+    def high(self) -> int:
+        """Where a frame ends, from its row's time on."""
+        return -int(self.delay)
+
+    @property
+    def tile(self) -> int:
+        """Of what a frame begins at a multiple."""
+        return int(self.hop or 0)
 
     def __repr__(self) -> str:
         """Show it as it is written."""
-        return f"window.trailing({self.range!r})"
+        return f"{_NAME}({self.range!r}{shown_options(self.closed, 'right', delay=self.delay, hop=self.hop)})"
+
+
+@dataclass(frozen=True, repr=False)
+class TrailingRows(RowFrame):
+    """One window for each row: the last `range` rows up to it, or as many as there are. Made by `trailing`."""
+
+    range: Rows
+    closed: str = "right"
+    delay: Rows | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that mean nothing."""
+        closed_word(self.closed, _NAME)
 
     @property
-    def reach(self) -> int:
-        """How far from a row's time a window of it can begin or end, at most."""
-        return 2 * cast("int", self.range)
-
-    # ------------------------------------------------------------ finite tables
-
-    def find(self, rows: SortedRows) -> Found:
-        """Return the window of each row. O(n)."""
-        first, last = np.zeros(len(rows.times), np.int64), np.zeros(len(rows.times), np.int64)
-        least = -(2**63) + self.range
-        finding().trailing_windows(rows.times, rows.ends, self.range, least, first, last)
-        return Found(first, last, rows.times - self.range, rows.times, keys=rows.keys)
-
-    def first_needed(self, rows: SortedRows, cut: Cut) -> int:
-        """Return the first of one key's rows that windows which were not final at the cut may hold. O(log n)."""
-        return int(np.searchsorted(rows.times, cut.time - self.range, "right"))
-
-    def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
-        """Return which windows hold no row from the cut on: a row of just their end would be in them. O(windows)."""
-        return np.asarray(found.end < cut.time)
-
-    def unanswered(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
-        """Return which windows were not final at an earlier cut. O(windows)."""
-        return np.asarray(found.end >= cut.time)
+    def low(self) -> int:
+        """Where a frame begins, from its row on."""
+        return self.high - self.range.count
 
     @property
-    def lookback(self) -> Lookback:
-        """A window reaches back by its length."""
-        return Lookback(time=self.range)
+    def high(self) -> int:
+        """Where a frame ends, from its row on."""
+        return 0 if self.delay is None else -self.delay.count
 
-    # ------------------------------------------------------------ streams
+    def bounds_at(self, before: Array, upto: Array) -> tuple[Array, Array]:
+        """Return the frames of points: they end with the last row not later, or the last earlier one."""
+        since, until = self.held
+        row = upto - 1 if self.closed in ("right", "both") else before
+        return row + since, row + until
 
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
-        return BufferedTrailing(self, terms)
-
-    def time_held(self, delay: int, lateness: int) -> int:
-        """Return for how long a row may be needed."""
-        return int(self.range) + delay + lateness
+    def __repr__(self) -> str:
+        """Show it as it is written."""
+        return f"{_NAME}({self.range!r}{shown_options(self.closed, 'right', delay=self.delay)})"
 
 
-class BufferedTrailing(BufferedWindows):
-    """Windows that trail each row, over rows that are kept."""
+@word(lengths=("delay", "hop"), plain=("closed",))
+def trailing(range: Any, *, closed: str = "right", delay: Any = 0, hop: Any = None) -> Trailing | TrailingRows:
+    """Return one window for each row that ends with it: (t - range, t], or the last `range` rows.
 
-    definition: Trailing
+    `closed` says which bounds belong to it: "right", "left", "both" or "neither", as in pandas and polars; with "left"
+    rows of the row's own time are left out. With a `delay` it ends that long, or that many rows, before its row. With a
+    `hop` it begins at the last multiple of that at or before t - range: up to one hop longer, so that a stream need
+    not keep old rows one by one. Rows of equal time share the window by time, and each has its own result; a window
+    without rows has one, too.
 
-    def __init__(self, definition: Trailing, terms: Terms) -> None:
-        super().__init__(definition, terms)
-        self.slack = max(1, terms.lateness)
-        self.memory = definition.range + self.slack
-
-    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
-        times = held.times
-
-        def takes(row: int) -> bool:
-            t = int(new.times[row])
-            oldest = max(t, watermark - self.lateness + 1)
-            at = int(np.searchsorted(times, oldest))
-            return at < len(times) and bool(times[at] < t + self.definition.range)
-
-        return takes
-
-    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        found = self.definition.find(self.sorted_rows(rows))
-        name = (found.end, peers(rows), zeros(len(rows)))
-        return Windows(found, rows.keys, found.end, self.final(found.end, moment.before), name)
-
-    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        return np.minimum(super().needed(rows, windows, final, watermark), newer(rows, watermark, self.memory))
-
-    def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:
-        return when_older(rows, first, watermark, self.memory)
+    >>> from muntin import rows, window
+    >>> window.trailing("1 hour"), window.trailing(rows(1000), closed="left")
+    (window.trailing('1 hour'), window.trailing(rows(1000), closed='left'))
+    >>> window.trailing("30 days", delay="10 minutes", hop="5 minutes")
+    window.trailing('30 days', delay='10 minutes', hop='5 minutes')
+    """
+    if not isinstance(range, Rows):
+        return Trailing(range, closed, delay, hop)
+    if hop is not None:
+        raise InvalidArgumentError(f"{_NAME}: hop is {hop!r} and the range is {range!r}; only durations have a hop")
+    if not isinstance(delay, Rows) and delay != 0:
+        raise InvalidArgumentError(f"{_NAME}: delay is {delay!r} and the range is {range!r}; give it in rows, too")
+    return TrailingRows(range, closed, delay if isinstance(delay, Rows) else None)

@@ -1,0 +1,211 @@
+"""What frames by rows share: some of the rows of a key before and after each row, by their numbers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_right, insort
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.durations import END_OF_TIME
+from muntin.types import Array, ColumnType
+from muntin.windows.base import Context, Measure, Window
+from muntin.windows.buffered import (
+    HELD,
+    REFUSED,
+    TAKEN,
+    BufferedWindows,
+    Late,
+    Moment,
+    Terms,
+    Windows,
+    begins_of,
+    zeros,
+)
+from muntin.windows.found import Cut, Found, Points, SortedRows
+from muntin.windows.frames import half_open
+from muntin.windows.held_rows import HeldRows
+from muntin.windows.kinds.numbered import ROW_FIELDS, BufferedFixedNumbers, from_row
+from muntin.windows.shapes import Density, Lookback
+
+
+class RowFrame(Window):
+    """One window for each row: from `low` to `high` rows after it, both of any sign, of what rows there are."""
+
+    context: ClassVar[Context] = Context.FREE
+    measure: ClassVar[Measure] = Measure.ROWS
+    edges_known: ClassVar[bool] = True  # as row numbers
+    each_row: ClassVar[bool] = True
+    is_frame: ClassVar[bool] = True
+    cuttable: ClassVar[bool] = True
+
+    closed: str
+    """Which of its bounds belong to it."""
+
+    @property
+    @abstractmethod
+    def low(self) -> int:
+        """Where a frame begins, from its row on."""
+
+    @property
+    @abstractmethod
+    def high(self) -> int:
+        """Where a frame ends, from its row on."""
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """The bounds such that a row is in the frame whose number, less the frame's row's, is in [since, until)."""
+        return half_open(self.low, self.high, self.closed)
+
+    @property
+    def ahead(self) -> int:
+        """How many rows after its own a frame holds."""
+        return max(0, self.held[1] - 1)
+
+    @property
+    def back(self) -> int:
+        """How many rows before its own must be known for a frame."""
+        return max(0, -self.held[0])
+
+    @property
+    def tells_at(self) -> bool:
+        """Whether its windows end with another row than their own."""
+        return self.held[1] != 1
+
+    # ------------------------------------------------------------ finite tables
+
+    def find(self, rows: SortedRows) -> Found:
+        """Return the frame of each row. O(n)."""
+        sizes = rows.ends - rows.begins
+        begins = np.repeat(rows.begins, sizes)
+        number = np.arange(len(rows.times), dtype=np.int64) - begins
+        numbers = self._clipped(number, np.repeat(sizes, sizes))
+        return _framed(rows.times, begins, numbers, numbers, rows.keys)
+
+    def _clipped(self, number: Array, total: Array) -> tuple[Array, Array]:
+        """Return which rows of so many are in the frames of these numbers: from the first, up to the second."""
+        since, until = self.held
+        first = np.clip(number + since, 0, total)
+        return first, np.clip(number + until, first, total)
+
+    def find_at(self, rows: SortedRows, points: Points) -> tuple[Array, Array]:
+        """Return for each point the first row of its frame, and the row after its last. O(log n) a point."""
+        before, upto = rows.around(points)
+        sizes = points.ends - np.concatenate(([0], points.ends[:-1])) if len(points.ends) else points.ends
+        begins, ends = np.repeat(rows.begins, sizes), np.repeat(rows.ends, sizes)
+        first, last = self.bounds_at(before, upto)
+        first = np.clip(first, begins, ends)
+        return first, np.clip(last, first, ends)
+
+    @abstractmethod
+    def bounds_at(self, before: Array, upto: Array) -> tuple[Array, Array]:
+        """Return the frames of points, which are between rows: `before` are earlier, `upto` are not later."""
+
+    def first_needed(self, rows: SortedRows, cut: Cut) -> int:
+        """Return the first of one key's rows that windows which were not final at the cut may hold. O(1)."""
+        return max(0, cut.row - self.ahead - self.back - cut.offset)
+
+    def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which windows hold no row from the cut on; the last row at hand is the last one before it. O(n)."""
+        count = len(found.first)
+        return np.arange(cut.row - count, cut.row) + self.ahead < cut.row
+
+    def unanswered(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which windows were not final at an earlier cut. O(windows)."""
+        first = max(cut.offset, cut.row - self.ahead - self.back)  # the number of the first row that was needed
+        return np.arange(first, first + len(found.first)) + self.ahead >= cut.row
+
+    @property
+    def lookback(self) -> Lookback:
+        """A window reaches back by its rows, from a row that was not final either."""
+        return Lookback(rows=self.ahead + self.back + 1)
+
+    # ------------------------------------------------------------ streams
+
+    def buffered(self, terms: Terms) -> BufferedWindows:
+        """Return what answers it from rows that are kept."""
+        return BufferedRowFrames(self, terms)
+
+    def time_held(self, delay: int, lateness: int) -> int:
+        """Return for how long a row may be needed."""
+        return delay + lateness
+
+    @property
+    def rows_held(self) -> int:
+        """How many of the last rows are needed, whatever their time."""
+        return self.ahead + self.back + 1
+
+    def density(self, many: int) -> Density:
+        """Return what is expected of its windows."""
+        since, until = self.held
+        length = max(1, until - since)
+        return Density(length, length, 1)
+
+    def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
+        """Return the fields that its windows have besides start and end, and their types."""
+        return ROW_FIELDS
+
+
+def _framed(
+    times: Array, begins: Array, places: tuple[Array, Array], numbers: tuple[Array, Array], keys: Array
+) -> Found:
+    """Return frames by the places of their rows among those of a key that are at hand, and by their numbers."""
+    first, last = begins + places[0], begins + places[1]
+    held = first < last
+    # A frame without rows has no first and last one: its start and end are of no account, and null in answers.
+    start = times[np.where(held, first, 0)] if len(times) else times
+    end = times[np.where(held, last - 1, 0)] if len(times) else times
+    return Found(first, last, start, end, numbers, keys=keys, at=times)
+
+
+class BufferedRowFrames(BufferedFixedNumbers):
+    """Frames by rows, over rows that are kept: due when the watermark has reached its row and its last one."""
+
+    definition: RowFrame
+
+    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
+        times = held.times.tolist()
+        gone = int(self.gone[np.array([key])][0])
+        since, until = self.definition.held
+        ahead = self.definition.ahead
+
+        def takes(row: int) -> int:
+            t = int(new.times[row])
+            at, total = gone + bisect_right(times, t), gone + len(times)
+            reached = gone + bisect_right(times, watermark - self.lateness)
+            done = max(0, reached - ahead)  # the windows that are final
+            # Of the window that is one more with this row, the last row must not be reached either.
+            newest = total if ahead or (at < total and reached < total) else total - 1
+            own = done <= at <= newest
+            if not own and max(done, at - until + 1) > min(newest, at - since):
+                return REFUSED
+            insort(times, t)
+            return TAKEN if own else HELD
+
+        return takes
+
+    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
+        places = np.arange(len(rows), dtype=np.int64)
+        sizes = rows.ends - begins_of(rows)
+        begins = np.repeat(begins_of(rows), sizes)
+        gone = self.gone[rows.keys]
+        number = places - begins + gone
+        size = np.repeat(sizes, sizes)
+        numbers = self.definition._clipped(number, size + gone)
+        kept = (np.clip(numbers[0] - gone, 0, size), np.clip(numbers[1] - gone, 0, size))
+        found = _framed(rows.times, begins, kept, numbers, rows.keys)
+        due = rows.times
+        if self.definition.ahead:
+            last = places + self.definition.ahead
+            known = last < begins + size
+            due = np.where(known, rows.times[np.where(known, last, 0)], END_OF_TIME) if len(rows) else due
+        final = number < self.done[rows.keys]
+        return Windows(found, rows.keys, due, final, (number, zeros(len(rows)), zeros(len(rows))))
+
+    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
+        """Keep what windows that are not final hold, and one row more: it tells which rows are too late."""
+        oldest = self.done[rows.present] - self.definition.back - 1
+        return from_row(oldest - self.gone[rows.present], rows)

@@ -1,0 +1,195 @@
+"""What frames by time share: the rows of a row's key whose times lie between two bounds around its own.
+
+Rows of equal time are peers, as in SQL's `RANGE`: all are in a frame, or none is, and their frames are the same.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.types import Array
+from muntin.windows.base import Context, Measure, Window
+from muntin.windows.buffered import (
+    HELD,
+    REFUSED,
+    TAKEN,
+    BufferedWindows,
+    Moment,
+    Terms,
+    Windows,
+    less,
+    newer,
+    peers,
+    when_older,
+    zeros,
+)
+from muntin.windows.found import Cut, Found, Points, SortedRows, finding
+from muntin.windows.frames import half_open
+from muntin.windows.held_rows import HeldRows
+from muntin.windows.shapes import Lookback
+
+
+class TimeFrame(Window):
+    """One window for each row: from `low` to `high` after its time, both of any sign."""
+
+    context: ClassVar[Context] = Context.FORWARD_AWARE  # the frame of a later row may begin at any time before it
+    measure: ClassVar[Measure] = Measure.TIME
+    each_row: ClassVar[bool] = True
+    is_frame: ClassVar[bool] = True
+    ties_matter: ClassVar[bool] = False
+    cuttable: ClassVar[bool] = True
+
+    closed: str
+    """Which of its bounds belong to it."""
+
+    @property
+    @abstractmethod
+    def low(self) -> int:
+        """Where a frame begins, from its row's time on. Resolved frames only."""
+
+    @property
+    @abstractmethod
+    def high(self) -> int:
+        """Where a frame ends, from its row's time on. Resolved frames only."""
+
+    @property
+    def tile(self) -> int:
+        """Of what a frame begins at the last multiple at or before `low`; 0 where it begins at `low`."""
+        return 0
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """The bounds such that a row is in the frame whose time, less the frame's row's, is in [since, until)."""
+        since, until = half_open(self.low, self.high, self.closed)
+        return (self.low, until) if self.tile else (since, until)
+
+    @property
+    def ahead(self) -> int:
+        """How long after its row's time a frame ends; 0 where it ends before it, or with it."""
+        return max(0, self.high)
+
+    @property
+    def back(self) -> int:
+        """How long before its row's time a frame may begin."""
+        return max(0, -self.low) + self.tile
+
+    @property
+    def waits_at_end(self) -> bool:
+        """Whether a row of the very time at which a frame is due may still be in it, or have one that is due then."""
+        return not self.ahead or self.closed in ("right", "both")
+
+    @property
+    def tells_at(self) -> bool:
+        """Whether its windows end at another time than their rows'."""
+        return self.high != 0
+
+    @property
+    def reach(self) -> int:
+        """How far from a row's time a window of it can begin or end, at most."""
+        return 2 * (abs(self.low) + abs(self.high) + self.tile)
+
+    # ------------------------------------------------------------ finite tables
+
+    def find(self, rows: SortedRows) -> Found:
+        """Return the frame of each row. O(n)."""
+        first, last = self.find_at(rows, Points(rows.times, rows.ends))
+        return Found(first, last, self._start(rows.times), rows.times + self.high, keys=rows.keys, at=rows.times)
+
+    def _start(self, at: Array) -> Array:
+        start = at + self.low
+        return start - start % self.tile if self.tile else start
+
+    def find_at(self, rows: SortedRows, points: Points) -> tuple[Array, Array]:
+        """Return for each point the first row of its frame, and the row after its last. O(rows and points)."""
+        since, until = self.held
+        first, last = np.zeros(len(points.times), np.int64), np.zeros(len(points.times), np.int64)
+        floor = BEFORE_TIME + max(0, -since) + self.tile
+        ceiling = END_OF_TIME - max(0, until)
+        bounds = (since, until, self.tile, floor, ceiling)
+        finding().framed_windows(rows.times, rows.ends, points.times, points.ends, *bounds, first, last)
+        return first, last
+
+    def first_needed(self, rows: SortedRows, cut: Cut) -> int:
+        """Return the first of one key's rows that windows which were not final at the cut may hold. O(log n)."""
+        since = min(0, self.held[0])  # the rows of such windows are needed, too
+        return int(np.searchsorted(rows.times, self._start_of_tile(cut.time - self.ahead + since), "left"))
+
+    def _start_of_tile(self, time: int) -> int:
+        return time - time % self.tile if self.tile else time
+
+    def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which windows hold no row from the cut on. O(windows)."""
+        return ~self.unanswered(found, rows, cut)
+
+    def unanswered(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
+        """Return which windows were not final at an earlier cut. O(windows)."""
+        assert found.at is not None
+        due = found.at + self.ahead
+        return np.asarray(due >= cut.time if self.waits_at_end else due > cut.time)
+
+    @property
+    def lookback(self) -> Lookback:
+        """A window reaches back by its length, from a row that was not final either."""
+        return Lookback(time=self.ahead + self.back)
+
+    # ------------------------------------------------------------ streams
+
+    def buffered(self, terms: Terms) -> BufferedWindows:
+        """Return what answers it from rows that are kept."""
+        return BufferedTimeFrames(self, terms)
+
+    def time_held(self, delay: int, lateness: int) -> int:
+        """Return for how long a row may be needed."""
+        return self.ahead + self.back + delay + lateness
+
+
+class BufferedTimeFrames(BufferedWindows):
+    """Frames by time, over rows that are kept.
+
+    A frame is due when the watermark has reached both its end and its row.
+    """
+
+    definition: TimeFrame
+
+    def __init__(self, definition: TimeFrame, terms: Terms) -> None:
+        super().__init__(definition, terms)
+        self.slack = max(terms.lateness, int(definition.waits_at_end))
+        self.memory = definition.ahead + definition.back + self.slack
+
+    def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
+        """Take a row whose own frame is not final, and hold one that frames of others need. O(log n) each."""
+        own = self.punctual(new, watermark) | (new.times > less(watermark, self.slack + self.definition.ahead))
+        verdict = np.where(own, TAKEN, REFUSED).astype(np.int8)
+        late = np.flatnonzero(~own)
+        late = late[np.argsort(new.keys[late], kind="stable")]
+        for group in np.split(late, np.flatnonzero(np.diff(new.keys[late])) + 1):
+            if len(group):
+                times = held.times[held.of_key(int(new.keys[group[0]]))]
+                verdict[group[self._in_open_frames(new.times[group], times, watermark)]] = HELD
+        return verdict
+
+    def _in_open_frames(self, times: Array, held: Array, watermark: int) -> Array:
+        """Return which times are in the frame of a row that is held, and that is not final."""
+        since, until = self.definition.held
+        oldest = np.maximum(times - until + 1, less(watermark, self.lateness + self.definition.ahead) + 1)
+        tile = self.definition.tile
+        youngest = times - times % tile + tile - 1 - since if tile else times - since
+        return np.asarray(np.searchsorted(held, oldest, "left") < np.searchsorted(held, youngest, "right"))
+
+    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
+        found = self.definition.find(self.sorted_rows(rows))
+        due = rows.times + self.definition.ahead
+        return Windows(
+            found, rows.keys, due, self.final(due, moment.before), (rows.times, peers(rows), zeros(len(rows)))
+        )
+
+    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
+        """Keep what the frame of a row may hold that is not final, or may still come: by then it need have no rows."""
+        return newer(rows, watermark, self.memory)
+
+    def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:
+        return when_older(rows, first, watermark, self.memory)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from typing import Any
 
 import duckdb
@@ -16,7 +15,6 @@ from queries import strategies
 from sampling import examples
 
 from muntin import Query, agg, rows, window
-from muntin.errors import InvalidArgumentError
 from muntin.kernels.cache import uncompiled
 from muntin.windows.lengths import Rows
 
@@ -158,16 +156,6 @@ def test_streams_in_any_order_end_where_run_does(data: st.DataObject) -> None:
     assert stream.metrics()["dropped"] == stream.late.num_rows == 0
     assert named(frame, emitted) == named(frame, final)
     assert len(named(frame, final)) == table.num_rows
-
-
-def answered(stream: Any, *pushes: list[int]) -> list[tuple[Any, ...]]:
-    """Push rows of these times; return what is emitted: the row's time, how many rows its frame holds, the revision."""
-    out = []
-    for times in pushes:
-        for row in stream.push({"t": times}).to_pylist():
-            bounds = row["window"]
-            out.append((bounds.get("at") or bounds["end"], row["n"], row["revision"]))
-    return out
 
 
 @pytest.mark.parametrize(("frame", "moved"), [(window.trailing(10), []), (window.trailing(rows(3)), [(104, 3, 0)])])

@@ -258,9 +258,11 @@ def row_count(values: Any) -> int:
     return len(values) if hasattr(values, "__len__") else len(list(values))
 
 
-def mask_of(columns: list[Column], skip_nan: bool, rows: int) -> Array:
-    """Return where none of the columns is null (nor NaN, if asked)."""
+def mask_of(columns: list[Column], skip_nan: bool, rows: int, where: Column | None = None) -> Array:
+    """Return where none of the columns is null (nor NaN, if asked), and the boolean column `where` is true. O(rows)."""
     mask = trues(rows)
+    if where is not None:
+        mask &= where.values.astype(np.bool_) if where.valid is None else where.values.astype(np.bool_) & where.valid
     for column in columns:
         if column.valid is not None:
             mask &= column.valid

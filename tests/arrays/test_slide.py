@@ -60,7 +60,7 @@ def expected(case: Case, rows: list[Any], windows: list[list[int]], times: list[
 
 
 def as_columns(case: Case, rows: list[Any]) -> dict[str, list[Any]]:
-    names = case.aggregation.columns
+    names = case.aggregation.reads
     if len(names) > 1:
         return {name: [row[i] for row in rows] for i, name in enumerate(names)}
     return {names[0] if names else "v": list(rows)}

@@ -226,7 +226,7 @@ class Query:
 
 def aggregate(aggregation: Any, members: Iterable[Row]) -> Any:
     """Fold the rows from scratch."""
-    names = aggregation.columns
+    names = aggregation.reads
 
     def value(row: Row) -> Any:
         return row.values[names[0]] if len(names) == 1 else tuple(row.values[name] for name in names)

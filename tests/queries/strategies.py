@@ -115,6 +115,11 @@ AGGREGATES: dict[str, Any] = {
     "last": agg.last("v"),
     "where": agg.arg_max("v", "km"),
     "median": agg.median("v"),
+    "marked": agg.sum("v", where="mark"),
+    "marked rows": agg.count(where="mark"),
+    "marked high": agg.max("v", where="mark"),
+    "marked all": agg.collect("v", where="mark"),
+    "marked median": agg.median("v", where="mark"),
 }
 
 

@@ -12,10 +12,13 @@ from queries import oracle
 from muntin import Query
 from muntin.query.plan import Plan
 from muntin.streams.plan import STRATEGIES, why_not
-from muntin.types import INT64
+from muntin.types import INT64, column_type
 
 FORCED = ("auto", *STRATEGIES)
 """The strategies that every transcript and every random query is played to, where they can answer."""
+
+TYPES = {"mark": column_type(pa.bool_())}
+"""The types of columns that are no integers."""
 
 
 def answering(query: oracle.Query) -> list[str]:
@@ -23,7 +26,7 @@ def answering(query: oracle.Query) -> list[str]:
     plan = Plan(
         windows={},
         aggregates=query.aggregates,
-        types={column: INT64 for each in query.aggregates.values() for column in each.columns},
+        types={column: TYPES.get(column, INT64) for each in query.aggregates.values() for column in each.reads},
         time_type=query.time_type,
         lateness=query.lateness,
         partial=query.partial,

@@ -22,7 +22,7 @@ class Driver:
 
     def __init__(self, query: oracle.Query, make: Any) -> None:
         self.query = query
-        columns = {c for each in query.aggregates.values() for c in each.columns}
+        columns = {c for each in query.aggregates.values() for c in each.reads}
         columns |= {c for each in query.windows for c in each.columns}
         self.columns = sorted(columns)
         plan = Plan(

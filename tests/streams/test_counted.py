@@ -25,7 +25,7 @@ from muntin.streams.row_slices.counted import Counted
 from muntin.streams.strategy import Batch
 from muntin.types import FLOAT64, INT64
 
-AGGREGATES = ("n", "values", "total", "high", "all", "first", "last", "where")
+AGGREGATES = ("n", "values", "total", "high", "all", "first", "last", "where", "marked", "marked high")
 
 
 @st.composite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +32,29 @@ class Aggregation:
     columns: tuple[str, ...]
     parameters: tuple[tuple[str, Any], ...] = ()
     skip_nan: bool = False
+    where: str | None = None
+    """A boolean column; rows for which it is not true are skipped."""
     _algebras: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The name it was defined under."""
         return self.factory.name
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns of `lift`, and behind them that of `where`, each once.
+
+        >>> from muntin import agg
+        >>> agg.sum("v", where="paid").reads, agg.any("paid", where="paid").reads
+        (('v', 'paid'), ('paid',))
+        """
+        return tuple(dict.fromkeys((*self.columns, *(() if self.where is None else (self.where,)))))
+
+    @property
+    def unfiltered(self) -> Aggregation:
+        """The same over all rows, whatever `where` says."""
+        return self if self.where is None else replace(self, where=None)
 
     @property
     def definition(self) -> Definition:
@@ -69,6 +86,7 @@ class Aggregation:
         """A hash of everything that decides what a state means; snapshots carry it."""
         texts = [f"{family}:{d.fingerprint}" for family, d in sorted(self.factory.definitions.items())]
         text = f"{texts}{stable_text(self.parameters)}{self.skip_nan}"
+        text += "" if self.where is None else f" where {self.where!r}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def lift(self, *values: Any, time: int = 0) -> Any:
@@ -139,4 +157,6 @@ class Aggregation:
 
     def _called(self, name: str) -> str:
         words = [repr(column) for column in self.columns] + [f"{key}={value!r}" for key, value in self.parameters]
-        return f"agg.{name}({', '.join(words + (['skip_nan=True'] if self.skip_nan else []))})"
+        words += ["skip_nan=True"] if self.skip_nan else []
+        words += [] if self.where is None else [f"where={self.where!r}"]
+        return f"agg.{name}({', '.join(words)})"

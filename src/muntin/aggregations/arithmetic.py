@@ -52,14 +52,16 @@ class count_values:
         return 0
 
 
-def count(column: str | None = None, *, skip_nan: bool = False) -> Aggregation:
+def count(column: str | None = None, *, skip_nan: bool = False, where: str | None = None) -> Aggregation:
     """Count rows, or the non-null values of a column. 0 for none. O(1) combine.
 
     >>> from muntin import slide, agg
     >>> slide([5, 6, 7], agg.count(), range=2).tolist()
     [1, 2, 2]
     """
-    return count_rows() if column is None else count_values(column, skip_nan=skip_nan)
+    if column is None:
+        return count_rows(where=where)
+    return count_values(column, skip_nan=skip_nan, where=where)
 
 
 @define(state="v", result="decimal", commutative=True, kind="distributive")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
@@ -20,14 +20,14 @@ import pyarrow as pa
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.define import Definition, can_say_none
 from muntin.columns import Column, boxed, mask_of, read_only
-from muntin.errors import DefinitionError
+from muntin.errors import ColumnTypeError, DefinitionError
 from muntin.kernels import cache
 from muntin.kernels.allocation import can_raise
 from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners
 from muntin.kernels.infer import infer_result
 from muntin.kernels.source import Function, stable_text
 from muntin.memory import room
-from muntin.types import ANY, INT64, OBJECT, Array, ColumnType, column_type, numpy_type
+from muntin.types import ANY, INT64, NULL, OBJECT, Array, ColumnType, column_type, numpy_type
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,29 @@ class SlideRule:
 
 
 @dataclass(frozen=True)
+class Mask:
+    """Which rows an aggregation takes: those where its columns are not null, and `where` is true."""
+
+    columns: tuple[int, ...]
+    """The numbers of the columns that must not be null."""
+    skip_nan: bool
+    """Whether NaN counts as null."""
+    where: int | None
+    """The number of the boolean column that must be true."""
+
+    def of(self, columns: Sequence[Column], rows: int) -> Array:
+        """Return it for `rows` rows of all columns of the binding. O(rows)."""
+        where = None if self.where is None else columns[self.where]
+        return mask_of([columns[c] for c in self.columns], self.skip_nan, rows, where)
+
+    def takes(self, row: Sequence[Any]) -> bool:
+        """Say whether one row is taken. O(columns)."""
+        used = [row[c] for c in self.columns]
+        wanted = self.where is None or bool(row[self.where])
+        return wanted and not any(value is None or (self.skip_nan and value != value) for value in used)
+
+
+@dataclass(frozen=True)
 class Binding:
     """Aggregations with resolved types: what a kernel is generated for."""
 
@@ -73,8 +96,8 @@ class Binding:
     types: tuple[ColumnType, ...]
     parts: tuple[Part, ...]
     results: tuple[Result, ...]
-    masks: tuple[tuple[tuple[int, ...], bool], ...]
-    """For each mask after the columns: the columns that must not be null, and whether NaN counts as null."""
+    masks: tuple[Mask, ...]
+    """What is read behind the columns."""
     gaps: bool
     plain: bool
     rule: Rule | None = None
@@ -143,7 +166,7 @@ class Binding:
             read_only(boxed(column) if is_boxed else column.values.astype(physical, copy=False))
             for column, (physical, is_boxed) in zip(used, self._input_types, strict=True)
         ]
-        return (*values, *(mask_of([used[p] for p in positions], nan, rows) for positions, nan in self.masks))
+        return (*values, *(mask.of(used, rows) for mask in self.masks))
 
     @cached_property
     def _input_types(self) -> tuple[tuple[np.dtype[Any], bool], ...]:
@@ -249,7 +272,7 @@ def bind(
     flags = (nullable, gaps, has_nan, identity, plain)
     key = (
         tuple((name, each.fingerprint, each.columns) for name, each in aggregations.items()),
-        tuple(types[c] for each in aggregations.values() for c in each.columns),
+        tuple(types[c] for each in aggregations.values() for c in each.reads),
         (time, *flags),
         None if rule is None else rule.identity,
     )
@@ -290,17 +313,20 @@ def _bind(
     identity: bool,
     plain: bool,
 ) -> Binding:
-    columns = tuple(dict.fromkeys(c for aggregation in aggregations.values() for c in aggregation.columns))
-    masks: dict[tuple[tuple[int, ...], bool], int] = {}
+    columns = tuple(dict.fromkeys(c for aggregation in aggregations.values() for c in aggregation.reads))
+    masks: dict[Mask, int] = {}
     parts, results = [], []
     for aggregation in aggregations.values():
         kinds = tuple(types[c] for c in aggregation.columns)
         # Where a neutral element is used, NaN comes: it is that of min.
         builder = _PartBuilder(aggregation, kinds, time, has_nan or identity or nullable)
         positions = tuple(columns.index(c) for c in aggregation.columns)
+        where = None if aggregation.where is None else columns.index(aggregation.where)
+        if where is not None:
+            _require_boolean(aggregation, types[columns[where]])
         mask = None
-        if (nullable and positions) or (identity and not builder.has_neutral):
-            mask = len(columns) + masks.setdefault((positions, aggregation.skip_nan), len(masks))
+        if where is not None or (nullable and positions) or (identity and not builder.has_neutral):
+            mask = len(columns) + masks.setdefault(Mask(positions, aggregation.skip_nan, where), len(masks))
         parts.append(builder.part(positions, mask))
         results.append(builder.result)
     return Binding(
@@ -314,6 +340,13 @@ def _bind(
         gaps,
         plain,
     )
+
+
+def _require_boolean(aggregation: Aggregation, kind: ColumnType) -> None:
+    if kind.family != "boolean" and kind != NULL:
+        raise ColumnTypeError(
+            f"{aggregation}: the column {aggregation.where!r} holds {kind}; where= takes a column of booleans"
+        )
 
 
 class _PartBuilder:

@@ -27,6 +27,8 @@ from muntin.suggestions import near
 
 Kind = Literal["distributive", "algebraic", "holistic"]
 StateSpec = Any  # a dtype, "object", "sorted", a mapping of field names to dtypes, or a function of the parameters
+EVERY_ONES = ("skip_nan", "where")
+"""Arguments that every aggregation takes, so that none has a parameter of that name."""
 FILLED_IN = ("time", "lowest", "highest", "has_nan")
 _FUNCTIONS = ("lift", "combine", "lower", "invert", "neutral", "widen", "check")
 
@@ -135,6 +137,10 @@ def _read_functions(namespace: type, state: StateSpec) -> dict[str, Function]:
     if unknown:
         raise DefinitionError(f"{where} defines {unknown[0]!r}; an aggregation has {', '.join(_FUNCTIONS)}")
     functions = {name: capture(members[name], f"{where}.{name}") for name in _FUNCTIONS if name in members}
+    for name, function in functions.items():
+        taken = [word for word in (*function.arguments, *function.keywords) if word in EVERY_ONES]
+        if taken:
+            raise DefinitionError(f"{where}.{name} has a parameter {taken[0]!r}, which every aggregation takes already")
     missing = [] if state == "sorted" else [name for name in ("lift", "combine") if name not in functions]
     if missing:
         raise DefinitionError(f"{where} must define {missing[0]}")
@@ -199,8 +205,11 @@ class Factory:
             raise ColumnTypeError(f"{self.name} of column {column!r}: it takes {takes} columns, and this is {kind}")
         return chosen
 
-    def __call__(self, *arguments: Any, skip_nan: bool = False, **named: Any) -> Aggregation:
-        """Return the aggregation over these columns, then parameters, by position or by name."""
+    def __call__(self, *arguments: Any, skip_nan: bool = False, where: str | None = None, **named: Any) -> Aggregation:
+        """Return the aggregation over these columns, then parameters, by position or by name.
+
+        Null is skipped, with `skip_nan` NaN too, and with `where` the rows for which that boolean column is not true.
+        """
         columns = self.first.columns
         parameters = self.first.parameters
         slots = [*columns, *parameters]
@@ -219,7 +228,9 @@ class Factory:
             given[name] = value
         resolved = tuple((name, self._parameter(name, given, parameters)) for name in parameters)
         self._check(dict(resolved))
-        return Aggregation(self, tuple(self._column(name, given) for name in columns), resolved, skip_nan)
+        if where is not None and not isinstance(where, str):
+            raise DefinitionError(f"{self.name}: where is {where!r}; give the name of a boolean column")
+        return Aggregation(self, tuple(self._column(name, given) for name in columns), resolved, skip_nan, where)
 
     def _check(self, parameters: Mapping[str, Any]) -> None:
         function = self.first.functions.get("check")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -87,8 +87,9 @@ class Aggregator(ABC):
                 raise NotInvertibleError(
                     f"{type(self).__name__} takes rows out by invert, and {each} has none; TwoStacks needs none"
                 )
-        names = tuple(dict.fromkeys(c for each in self._aggregations.values() for c in each.columns))
-        self._types: dict[str, ColumnType] = _declared_types(names, dtype)
+        names = tuple(dict.fromkeys(c for each in self._aggregations.values() for c in each.reads))
+        conditions = {each.where for each in self._aggregations.values()}
+        self._types: dict[str, ColumnType] = _declared_types(names, dtype, conditions)
         self._declared = frozenset(name for name, kind in self._types.items() if kind != NULL)
         self._time_type: ColumnType | None = None
         self._plain = count_combines or not compiled
@@ -381,9 +382,8 @@ class Aggregator(ABC):
         for cell, value, held in zip(self._cells, row, physical, strict=False):
             if value is not None or cell.dtype == OBJECT:
                 cell[0] = boxed_value(value) if cell.dtype == OBJECT else held
-        for mask, (positions, skip_nan) in zip(self._cells[len(row) :], self._binding.masks, strict=True):
-            used = [row[p] for p in positions]
-            mask[0] = not any(value is None or (skip_nan and value != value) for value in used)
+        for cell, mask in zip(self._cells[len(row) :], self._binding.masks, strict=True):
+            cell[0] = mask.takes(row)
 
     def _columns_of(self, vs: Any) -> dict[str, Column]:
         names = self._binding.columns
@@ -486,10 +486,11 @@ def named(aggregation: Aggregation | Mapping[str, Aggregation]) -> dict[str, Agg
     return named
 
 
-def _declared_types(names: tuple[str, ...], dtype: Any) -> dict[str, ColumnType]:
+def _declared_types(names: tuple[str, ...], dtype: Any, conditions: Collection[str | None]) -> dict[str, ColumnType]:
+    """Return the types that `dtype` declares; where it is one for all columns, `conditions` are still booleans."""
     if isinstance(dtype, Mapping):
         return {name: _as_type(dtype[name]) if name in dtype else NULL for name in names}
-    return {name: NULL if dtype is None else _as_type(dtype) for name in names}
+    return {name: NULL if dtype is None or name in conditions else _as_type(dtype) for name in names}
 
 
 def _as_type(dtype: Any) -> ColumnType:

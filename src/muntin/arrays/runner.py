@@ -27,7 +27,7 @@ from muntin.aggregators.base import Aggregator
 from muntin.aggregators.choose import choose, explained
 from muntin.aggregators.table import TABLE, Entry, Facts, Loop
 from muntin.arrays.spans import Span
-from muntin.columns import Column, mask_of
+from muntin.columns import Column
 from muntin.errors import AggregationOverflowError, UnsupportedOperationError
 from muntin.types import INT64, OBJECT, Array, ColumnType
 
@@ -92,10 +92,11 @@ class ArrayRun:
         """Return which values an aggregation ranks, None where it ranks none: those of the same values run together."""
         if not (all(part.sorted for part in alone.parts) and self._sortable(alone)):
             return None
-        return alone.columns, alone.aggregations[0].skip_nan
+        one = alone.aggregations[0]
+        return one.columns, one.skip_nan, one.where
 
     def _bind(self, aggregations: Mapping[str, Aggregation]) -> Binding:
-        used = {c: self.columns[c] for each in aggregations.values() for c in each.columns}
+        used = {c: self.columns[c] for each in aggregations.values() for c in each.reads}
         skips = any(each.skip_nan for each in aggregations.values())
         nullable = skips or any(column.valid is not None for column in used.values())
         types = {name: column.type for name, column in used.items()}
@@ -344,11 +345,11 @@ class ArrayRun:
         first, last = self.span.rows()
         if binding.masks:
             # Ranks are of the rows that count; the windows' bounds move with what is left out.
-            kept = mask_of([column], binding.masks[0][1], self.rows)
+            kept = binding.masks[0].of([self.columns[name] for name in binding.columns], self.rows)
             before = np.concatenate(([0], np.cumsum(kept)))
             values, first, last = np.ascontiguousarray(values[kept]), before[first], before[last]
             binding = bind(
-                dict(zip(binding.names, binding.aggregations, strict=True)),
+                {name: each.unfiltered for name, each in zip(binding.names, binding.aggregations, strict=True)},
                 dict(zip(binding.columns, binding.types, strict=True)),
                 nullable=False,
                 gaps=True,

@@ -137,7 +137,7 @@ def _snake_case(name: str) -> str:
 
 
 def _read(values: Any, aggregations: Mapping[str, Aggregation], rows: int) -> dict[str, Column]:
-    names = tuple(dict.fromkeys(c for each in aggregations.values() for c in each.columns))
+    names = tuple(dict.fromkeys(c for each in aggregations.values() for c in each.reads))
     columns = select(values, names)
     for name, column in columns.items():
         if len(column.values) != rows:

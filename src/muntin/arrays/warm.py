@@ -25,8 +25,9 @@ def warm(aggregation: Aggregation | Mapping[str, Aggregation], *, dtype: Any = "
     """
     each = [aggregation] if isinstance(aggregation, Aggregation) else list(aggregation.values())
     names = dict.fromkeys(name for one in each for name in one.columns)
-    types = dtype if isinstance(dtype, Mapping) else dict.fromkeys(names, dtype)
-    columns = {name: np.ones(4, types.get(name, "f8")) for name in names} or {"v": np.ones(4)}
+    types = dict(dtype) if isinstance(dtype, Mapping) else dict.fromkeys(names, dtype)
+    types |= {one.where: "?" for one in each if one.where is not None}
+    columns = {name: np.ones(4, types.get(name, "f8")) for name in (*names, *types)} or {"v": np.ones(4)}
     slide(columns, aggregation, range=3)
     slide(columns, aggregation, range=3, times=np.arange(4))
     slide(columns, aggregation, range=4, slide=2, times=np.array([0, 1, 2, 9]))

@@ -48,6 +48,7 @@ def _likely(query: Query) -> tuple[Types, dict[str, str]]:
     for name, aggregation in query.aggregates.items():
         for kind in _LIKELY:
             tried = {column: columns.get(column, column_type(kind)) for column in aggregation.columns}
+            tried |= {} if aggregation.where is None else {aggregation.where: column_type(pa.bool_())}
             try:
                 bind({name: aggregation}, tried, time=time)
             except MuntinError:

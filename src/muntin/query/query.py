@@ -168,7 +168,7 @@ class Query:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the aggregates and the windows read."""
-        used = [column for each in self.aggregates.values() for column in each.columns]
+        used = [column for each in self.aggregates.values() for column in each.reads]
         return tuple(dict.fromkeys([*used, *(column for each in self.windows for column in each.columns)]))
 
     def run(self, table: Any) -> pa.Table:

@@ -38,7 +38,7 @@ def refused(resolved: Resolved) -> str | None:
         how = _known(each)
         if how is None:
             return f"{name} is {each!r}, and not one of {', '.join(_KNOWN)}"
-        for read in each.columns:
+        for read in each.columns:  # where= is a boolean in any case
             kind = resolved.rows.field(read).type
             if not _same_numbers(how, kind):
                 return f"{name} reads {read!r}, which holds {kind}: Spark's {how} of it may differ in the end"
@@ -59,7 +59,8 @@ def _known(aggregation: Aggregation) -> str | None:
     if len(aggregation.columns) > 1:
         return None
     names = _KNOWN if aggregation.columns else ("count",)
-    return next((name for name in names if getattr(agg, name)(*aggregation.columns) == aggregation), None)
+    plain = aggregation.unfiltered
+    return next((name for name in names if getattr(agg, name)(*plain.columns) == plain), None)
 
 
 def _same_numbers(how: str, kind: pa.DataType) -> bool:
@@ -170,7 +171,8 @@ def _floor(ticks: Column, step: int, offset: int) -> Column:
 def _source(aggregation: Aggregation, read: dict[str, str]) -> Column:
     from pyspark.sql import functions as F
 
-    return F.col(f"`{read[aggregation.columns[0]]}`") if aggregation.columns else F.lit(1)
+    value = F.col(f"`{read[aggregation.columns[0]]}`") if aggregation.columns else F.lit(1)
+    return value if aggregation.where is None else F.when(F.col(f"`{read[aggregation.where]}`"), value)
 
 
 def _partials(aggregation: Aggregation, alias: str, value: Column) -> list[tuple[str, str, Column]]:

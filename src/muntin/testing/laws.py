@@ -69,7 +69,8 @@ def check(aggregation: Aggregation, values: Iterable[Any] | None = None, *, roun
 def _row_sets(aggregation: Aggregation, values: Iterable[Any] | None) -> list[list[tuple[Any, ...]]]:
     width = len(aggregation.columns)
     if values is not None:
-        return [[tuple(v) if width != 1 else (v,) for v in values]]
+        # What a value has for where= decides which rows are lifted, not how.
+        return [[tuple(v)[:width] if len(aggregation.reads) != 1 else (v,) for v in values]]
     shuffle = random.Random(width)
     sets = []
     for sample in _SAMPLES.values():

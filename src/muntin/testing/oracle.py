@@ -15,13 +15,16 @@ from muntin.types import NULL, ColumnType, value_type, wider
 def recompute(aggregation: Aggregation, rows: Sequence[tuple[int, Any]]) -> Any:
     """Return the aggregate of rows (time, value), folded from scratch in the order given.
 
-    A value is a tuple where the aggregation has several columns. O(n) combines.
+    A value is a tuple where the aggregation reads several columns, that of `where` last. O(n) combines.
 
     >>> from muntin import agg
     >>> recompute(agg.max("v"), [(1, 5), (2, None), (3, 7)])
     7
     """
-    kept = [(time, row) for time, row in ((t, _row(aggregation, v)) for t, v in rows) if _counts(aggregation, row)]
+    named = [(time, dict(zip(aggregation.reads, _row(aggregation, v), strict=True))) for time, v in rows]
+    wanted = [(time, row) for time, row in named if aggregation.where is None or row[aggregation.where]]
+    read = [(time, tuple(row[column] for column in aggregation.columns)) for time, row in wanted]
+    kept = [(time, row) for time, row in read if _counts(aggregation, row)]
     if not kept:
         return aggregation.definition.empty
     algebra = _algebra(aggregation, [row for _, row in kept])
@@ -34,7 +37,7 @@ def recompute(aggregation: Aggregation, rows: Sequence[tuple[int, Any]]) -> Any:
 
 
 def _row(aggregation: Aggregation, value: Any) -> tuple[Any, ...]:
-    width = len(aggregation.columns)
+    width = len(aggregation.reads)
     return () if width == 0 else (value,) if width == 1 else tuple(value)
 
 

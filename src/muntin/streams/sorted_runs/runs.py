@@ -47,14 +47,17 @@ class _Group:
 
     column: str
     skip_nan: bool
+    where: str | None
     binding: Binding
     order: OrderKeys
     arena: Arena
 
-    def add(self, slots: Array, column: Column) -> None:
+    def add(self, slots: Array, columns: Mapping[str, Column]) -> None:
+        column = columns[self.column]
         values = column.values
-        if column.valid is not None or (self.skip_nan and values.dtype.kind == "f"):
-            kept = mask_of([column], self.skip_nan, len(values))
+        where = None if self.where is None else columns[self.where]
+        if column.valid is not None or where is not None or (self.skip_nan and values.dtype.kind == "f"):
+            kept = mask_of([column], self.skip_nan, len(values), where)
             slots, values = slots[kept], values[kept]
         self.arena.add(slots, self.order.of(values))
 
@@ -91,18 +94,16 @@ class Runs:
         self, aggregations: Mapping[str, Aggregation], types: Mapping[str, ColumnType], *, plain: bool = False
     ) -> None:
         """Keep values for aggregations over columns of these types; `plain` runs everything as plain Python."""
-        grouped: dict[tuple[str, bool], dict[str, Aggregation]] = {}
+        grouped: dict[tuple[str, bool, str | None], dict[str, Aggregation]] = {}
         for name, each in aggregations.items():
             if not keeps_runs(each, types):
                 kinds = ", ".join(str(types[column]) for column in each.columns)
                 raise UnsupportedOperationError(
                     f'{each} over {kinds} is not kept as sorted runs: that takes state="sorted", no lift, and numbers'
                 )
-            grouped.setdefault((each.columns[0], each.skip_nan), {})[name] = each
+            grouped.setdefault((each.columns[0], each.skip_nan, each.where), {})[name] = each.unfiltered
         self._names = tuple(aggregations)
-        self._groups = [
-            self._group(column, skip_nan, members, types, plain) for (column, skip_nan), members in grouped.items()
-        ]
+        self._groups = [self._group(*values, members, types, plain) for values, members in grouped.items()]
         results = {
             n: r for group in self._groups for n, r in zip(group.binding.names, group.binding.results, strict=True)
         }
@@ -111,19 +112,24 @@ class Runs:
 
     @staticmethod
     def _group(
-        column: str, skip_nan: bool, members: Mapping[str, Aggregation], types: Mapping[str, ColumnType], plain: bool
+        column: str,
+        skip_nan: bool,
+        where: str | None,
+        members: Mapping[str, Aggregation],
+        types: Mapping[str, ColumnType],
+        plain: bool,
     ) -> _Group:
         # Nulls and what is skipped never reach a run, so that the kernels see windows with gaps, but no nulls.
         binding = bind(members, types, nullable=False, gaps=True, plain=plain)
         objects = any(kind.physical == OBJECT for result in binding.results for kind in result.types)
         if objects and not plain:
             binding = binding.uncompiled
-        return _Group(column, skip_nan, binding, OrderKeys(types[column].physical), Arena(plain=plain))
+        return _Group(column, skip_nan, where, binding, OrderKeys(types[column].physical), Arena(plain=plain))
 
     def add(self, slots: Array, columns: Mapping[str, Column]) -> None:
         """Add the rows of a push, each to its slot (int64). O(1) a row; they are sorted when they are first read."""
         for group in self._groups:
-            group.add(slots, columns[group.column])
+            group.add(slots, columns)
 
     def merge(self, into: Array, from_: Array) -> None:
         """Move all rows of the slots `from_` to the slots `into`, pair by pair in order; they are empty then.

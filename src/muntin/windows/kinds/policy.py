@@ -39,7 +39,7 @@ class Programmed(Window):
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         """The columns that the policy's aggregations read."""
-        read = (column for each in self.policy.aggregations.values() for column in each.columns)
+        read = (column for each in self.policy.aggregations.values() for column in each.reads)
         return tuple(dict.fromkeys(read))
 
     def resolve(self, time: ColumnType) -> Self:

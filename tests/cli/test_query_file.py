@@ -96,6 +96,17 @@ def test_kinds_of_windows(text, expected):
     assert parse_query(f'[[windows]]\n{text}\n[aggregates]\nn = "count"').windows == (expected,)
 
 
+def test_windows_with_names():
+    text = '[windows.hour]\ntrailing = "1 hour"\n[windows.day]\ntrailing = "1 day"\n[aggregates]\nn = "count"'
+    query = parse_query(text)
+    assert (query.windows.names, query.windows) == (
+        ("hour", "day"),
+        (window.trailing("1 hour"), window.trailing("1 day")),
+    )
+    with pytest.raises(QueryFileError, match=r"^query.toml:4: windows.day.trailin: there is no such kind of window"):
+        parse_query(text.replace('trailing = "1 day"', 'trailin = "1 day"'))
+
+
 @pytest.mark.parametrize(
     ("was", "becomes", "line", "key", "says"),
     [

@@ -15,6 +15,8 @@
     peak = "max(watts)"
     usual = { agg = "quantile", columns = ["watts"], q = 0.5 }
 
+Windows may have names, for where they become columns: `[windows.hour]` instead of `[[windows]]`.
+
 Every error is one line, with the line of the file and the key.
 """
 
@@ -108,8 +110,10 @@ class _File:
 
     # ------------------------------------------------------------ windows
 
-    def _windows(self) -> list[Window]:
+    def _windows(self) -> list[Window] | dict[str, Window]:
         found = self.data.get("windows")
+        if isinstance(found, dict) and not found.keys() & WORDS.keys() and _is_list_of(dict, list(found.values())):
+            return {name: self._window(each, ("windows", name)) for name, each in found.items()}
         if isinstance(found, dict):
             found = [found]
         if not _is_list_of(dict, found) or not found:

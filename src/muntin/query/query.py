@@ -14,6 +14,7 @@ import pyarrow as pa
 from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import InvalidArgumentError
+from muntin.query.named_windows import Windows
 from muntin.suggestions import hint
 from muntin.windows.base import Window
 from muntin.windows.lengths import any_sign, positive, sized
@@ -67,6 +68,7 @@ RESERVED = ("window", "window_id", "revision", "retracted")
 class Query:
     """Windows over rows, and what to compute of each.
 
+    `windows` is one, a list, or a mapping of names to windows, whose names are used where windows become columns.
     `aggregates` are named; `key` is a column, or several, of which each combination of values has windows of its own;
     `time` is the column of event times. At the end every window that holds a row is an answer, but for windows by rows
     that never filled (`partial=True` gives those too); `emit_empty=True` adds windows by time that hold none.
@@ -86,8 +88,8 @@ class Query:
     {'region': 'n', 'window': {'start': 0, 'end': 10}, 'longest': 9}
     """
 
-    windows: Sequence[Window]
-    aggregates: Mapping[str, Aggregation]
+    windows: Windows = Windows()  # noqa: RUF009  # it holds nothing
+    aggregates: Mapping[str, Aggregation]  # type: ignore[misc]  # a descriptor is no default
     key: Sequence[str] = ()
     time: str | None = "ts"
     watermark: Any = 0
@@ -114,13 +116,11 @@ class Query:
             raise InvalidArgumentError(
                 f"aggregates is {self.aggregates!r}; give names to them, such as {{'longest': agg.max('len')}}"
             )
-        windows = [self.windows] if isinstance(self.windows, Window) else list(self.windows)
-        object.__setattr__(self, "windows", tuple(windows))
         object.__setattr__(self, "key", (self.key,) if isinstance(self.key, str) else tuple(self.key))
         object.__setattr__(self, "aggregates", dict(self.aggregates))
-        if not windows:
+        if not self.windows:
             raise InvalidArgumentError("a query needs at least one window, such as window.tumbling('1 minute')")
-        for each in windows:
+        for each in self.windows:
             if not isinstance(each, Window):
                 raise InvalidArgumentError(f"a window is made by window.tumbling and its like; got {each!r}")
             if type(each).find is Window.find:
@@ -153,14 +153,13 @@ class Query:
 
     def __repr__(self) -> str:
         """Show it as it is written, without what was left out."""
-        windows = self.windows[0] if len(self.windows) == 1 else list(self.windows)
         given = ((each.name, getattr(self, each.name), each.default) for each in fields(self)[2:])
         options = "".join(f", {name}={_shown(value)}" for name, value, default in given if value != default)
-        return f"{type(self).__name__}({windows!r}, {self.aggregates!r}{options})"
+        return f"{type(self).__name__}({self.windows.as_given!r}, {self.aggregates!r}{options})"
 
     def _repr_html_(self) -> str:
         """Return a table, for notebooks."""
-        rows: list[tuple[str, object]] = [(f"window {i}", each) for i, each in enumerate(self.windows)]
+        rows: list[tuple[str, object]] = [(f"window {name}", each) for name, each in self.windows.by_name.items()]
         rows += list(self.aggregates.items())
         rows += [(each.name, _shown(getattr(self, each.name))) for each in fields(self)[2:5]]
         return _html.table(type(self).__name__, rows)

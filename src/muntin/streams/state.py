@@ -97,7 +97,7 @@ class StreamState:
     def add(self, window: Window) -> int:
         """Answer one more window from now on; return its window_id."""
         window_id = len(self.query.windows)
-        query = replace(self.query, windows=(*self.query.windows, window))
+        query = replace(self.query, windows={**self.query.windows.by_name, f"w{window_id}": window})
         if self.core is not None:
             self.complete_from[window_id] = self.core.add(query, window_id, window)
         self.query = query

@@ -1,0 +1,67 @@
+"""The windows of a query, by their names where they have some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muntin.errors import InvalidArgumentError
+from muntin.windows.base import Window
+
+
+class NamedWindows(tuple[Window, ...]):  # noqa: SLOT001  # a tuple has no room for slots
+    """The windows of a query, with their names."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Any) -> NamedWindows:
+        """Return windows that are given as one, several, or by their names. Those without have w0, w1, ..."""
+        if isinstance(given, NamedWindows):
+            return given
+        named = isinstance(given, Mapping)
+        windows = cls((given,) if isinstance(given, Window) else given.values() if named else given)
+        windows.names = tuple(given) if named else tuple(f"w{i}" for i in range(len(windows)))
+        for name in windows.names:
+            if not isinstance(name, str) or not name:
+                raise InvalidArgumentError(f"a window has the name {name!r}; give it a text")
+        return windows
+
+    @property
+    def by_name(self) -> dict[str, Window]:
+        """The windows by their names."""
+        return dict(zip(self.names, self, strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether these are the same windows, by the same names where both have some."""
+        return super().__eq__(other) and (not isinstance(other, NamedWindows) or self.names == other.names)
+
+    def __ne__(self, other: object) -> bool:
+        """Say whether these are other windows, or have other names."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        """Hash by the windows."""
+        return super().__hash__()
+
+    @property
+    def as_given(self) -> Window | list[Window] | dict[str, Window]:
+        """One window, a list, or a mapping, as they were given."""
+        if self.names != NamedWindows.of(list(self)).names:
+            return self.by_name
+        return self[0] if len(self) == 1 else list(self)
+
+
+class Windows:
+    """The windows of a query: given in one of three ways, and a tuple from then on."""
+
+    def __get__(self, query: object, of: type | None = None) -> NamedWindows:
+        """Return the windows; the class has none, so that a query must be given some."""
+        if query is None:
+            raise AttributeError("windows")
+        windows: NamedWindows = vars(query)["windows"]
+        return windows
+
+    def __set__(self, query: object, given: Window | Sequence[Window] | Mapping[str, Window]) -> None:
+        """Set them as they are given."""
+        vars(query)["windows"] = NamedWindows.of(given)

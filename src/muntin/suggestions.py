@@ -23,6 +23,7 @@ AGGREGATIONS = {
         "concat": "group_concat join listagg str_concat string_agg",
         "correlation": "corr pearson",
         "count": "len n num_rows row_count rows size",
+        "count_distinct": "countdistinct distinct_count n_unique nunique num_unique uniq unique_count",
         "covariance": "cov covar covar_samp",
         "geometric_mean": "geomean gmean",
         "hyperloglog": "approx_count_distinct approx_distinct approx_n_unique hll",

@@ -115,6 +115,8 @@ AGGREGATES: dict[str, Any] = {
     "last": agg.last("v"),
     "where": agg.arg_max("v", "km"),
     "median": agg.median("v"),
+    "distinct": agg.count_distinct("v"),
+    "marked distinct": agg.count_distinct("km", where="mark"),
     "marked": agg.sum("v", where="mark"),
     "marked rows": agg.count(where="mark"),
     "marked high": agg.max("v", where="mark"),

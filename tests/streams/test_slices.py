@@ -17,7 +17,7 @@ from muntin.streams.mergers import merger_names
 from muntin.streams.slices.slices import Slices
 
 KINDS = st.sampled_from(["sliding", "tumbling", "cumulative", "session"])
-COMMUTATIVE = ("n", "values", "total", "high", "first", "last", "where", "median")
+COMMUTATIVE = ("n", "values", "total", "high", "first", "last", "where", "median", "distinct", "marked distinct")
 
 
 @st.composite

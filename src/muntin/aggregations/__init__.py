@@ -9,7 +9,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.arithmetic import count, geometric_mean, mean, product, sum
 from muntin.aggregations.define import Factory, by_type, define
 from muntin.aggregations.extremes import arg_max, arg_min, max, max_count, min, min_count, range
-from muntin.aggregations.holistic import median, quantile, top_k
+from muntin.aggregations.holistic import count_distinct, median, quantile, top_k
 from muntin.aggregations.logic import all, any, bit_and, bit_or, bit_xor
 from muntin.aggregations.order import first, last, m4
 from muntin.aggregations.sequences import collect, collect_distinct, concat, longest_increasing_run
@@ -46,6 +46,7 @@ __all__ = [
     "concat",
     "correlation",
     "count",
+    "count_distinct",
     "covariance",
     "define",
     "first",

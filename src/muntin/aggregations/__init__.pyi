@@ -19,6 +19,7 @@ collect: Factory
 collect_distinct: Factory
 concat: Factory
 correlation: Factory
+count_distinct: Factory
 covariance: Factory
 first: Factory
 geometric_mean: Factory

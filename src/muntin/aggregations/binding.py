@@ -148,8 +148,11 @@ class Binding:
 
     @property
     def lifts_objects(self) -> bool:
-        """Whether all states are objects, made of Python values: a list of dates should hold dates, not numbers."""
-        return all(part.fields is None for part in self.parts)
+        """Whether all states are objects, made of Python values: a list of dates should hold dates, not numbers.
+
+        Of distinct values only the number is asked for, so that dates may be numbers.
+        """
+        return all(part.fields is None and not part.distinct for part in self.parts)
 
     def boxed(self, column: int) -> bool:
         """Whether `lift` gets this column's values as Python objects."""
@@ -381,7 +384,7 @@ class _PartBuilder:
         return spec(**{name: self.parameters[name] for name in inspect.signature(spec).parameters})
 
     def _fields(self) -> tuple[Field, ...] | None:
-        if self.state in ("object", "sorted"):
+        if self.state in ("object", "sorted", "distinct"):
             return None
         spec = self.state if isinstance(self.state, Mapping) else {"value": self.state}
         return tuple(self._field(name, reference) for name, reference in spec.items())
@@ -452,6 +455,7 @@ class _PartBuilder:
             sorted=isinstance(self.state, str) and self.state == "sorted",
             output=output,
             empty=self.definition.empty,
+            distinct=isinstance(self.state, str) and self.state == "distinct",
         )
 
 

@@ -22,11 +22,13 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import ColumnTypeError, DefinitionError
 from muntin.kernels import cache
 from muntin.kernels.generate import Generated
+from muntin.kernels.runtime import as_token
 from muntin.kernels.source import Emitter, Function, capture, stable_text
 from muntin.suggestions import near
 
 Kind = Literal["distributive", "algebraic", "holistic"]
-StateSpec = Any  # a dtype, "object", "sorted", a mapping of field names to dtypes, or a function of the parameters
+StateSpec = Any
+"""A dtype, "object", "sorted", "distinct", a mapping of field names to dtypes, or a function of the parameters."""
 EVERY_ONES = ("skip_nan", "where")
 """Arguments that every aggregation takes, so that none has a parameter of that name."""
 FILLED_IN = ("time", "lowest", "highest", "has_nan")
@@ -92,7 +94,8 @@ def define(
     `state` is a mapping of field names to types, and `combine` sees states with these fields; or a single type, and
     states are bare values. A type is a NumPy dtype, a pair (dtype, length) for an array, or the name of a parameter
     of `lift`, which stands for that column's type. `"object"` lets a state be any Python value, and `"sorted"` is the
-    sorted window itself, for which `lower(s)` may ask `s[k]` and `len(s)`.
+    sorted window itself, for which `lower(s)` may ask `s[k]` and `len(s)`. `"distinct"` is the set of distinct values,
+    of which `lower(s)` may ask `len(s)` only; without a `lower` that is the answer.
     `result` is the type of what `lower` returns, or a mapping of names to types where it returns several; without it
     the type is inferred. `empty` is the answer for no rows (null by default). `commutative` and `selective`
     (`combine` always returns one of its arguments) are promises; `muntin.testing.laws.check` tests them.
@@ -141,6 +144,11 @@ def _read_functions(namespace: type, state: StateSpec) -> dict[str, Function]:
         taken = [word for word in (*function.arguments, *function.keywords) if word in EVERY_ONES]
         if taken:
             raise DefinitionError(f"{where}.{name} has a parameter {taken[0]!r}, which every aggregation takes already")
+    if isinstance(state, str) and state == "distinct":
+        own = [name for name in functions if name not in ("lower", "check")]
+        if own:
+            raise DefinitionError(f'{where} defines {own[0]!r}; with state="distinct" it has lower and check only')
+        functions = {name: capture(f, f"distinct.{name}") for name, f in _distinct_functions().items()} | functions
     missing = [] if state == "sorted" else [name for name in ("lift", "combine") if name not in functions]
     if missing:
         raise DefinitionError(f"{where} must define {missing[0]}")
@@ -153,9 +161,27 @@ def _read_functions(namespace: type, state: StateSpec) -> dict[str, Function]:
 
 
 def _guess_kind(functions: Mapping[str, Function], state: StateSpec) -> Kind:
-    if state in ("object", "sorted") or (isinstance(state, Mapping) and "object" in state.values()):
+    if state in ("object", "sorted", "distinct") or (isinstance(state, Mapping) and "object" in state.values()):
         return "holistic"
     return "algebraic" if "lower" in functions else "distributive"
+
+
+def _distinct_functions() -> dict[str, Callable[..., Any]]:
+    """Return the functions of state="distinct": sets, which are only made anew where they grow."""
+
+    def lift(v: Any) -> Any:
+        return frozenset((as_token(v),))
+
+    def combine(a: Any, b: Any) -> Any:
+        return a if b <= a else b if a <= b else a | b
+
+    def neutral() -> Any:
+        return frozenset()
+
+    def lower(s: Any) -> Any:
+        return len(s)
+
+    return {"lift": lift, "combine": combine, "neutral": neutral, "lower": lower}
 
 
 @dataclass(frozen=True, repr=False)

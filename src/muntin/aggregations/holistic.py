@@ -1,4 +1,4 @@
-"""Exact quantiles and the k greatest: states that grow with the window."""
+"""Exact quantiles, distinct counts and the k greatest: states that grow with the window."""
 
 from __future__ import annotations
 
@@ -61,6 +61,20 @@ median = by_type(
     boolean=_median,
     decimal=_median,
 )
+
+
+@define(state="distinct", result="i8", empty=0, commutative=True)
+class count_distinct:
+    """The exact number of distinct values, of any type. 0 for none. Nulls are skipped.
+
+    NaN is one value, and so are 0.0 and -0.0, as in Spark and DuckDB. O(log n) a row over arrays and frames. In slices
+    it is the distinct values: numbers and times as sorted runs, others as sets, and a combine is O(n). Where an error
+    of a percent will do, `agg.hyperloglog` has a state of a fixed size.
+
+    >>> from muntin import slide, agg
+    >>> slide(["a", "b", "a", "c"], agg.count_distinct("v"), range=3).tolist()
+    [1, 2, 2, 3]
+    """
 
 
 @define(state="object", result="object", commutative=True)

@@ -36,6 +36,7 @@ def explained(facts: Facts) -> str:
     >>> from muntin.types import numpy_type
     >>> print(explained(Facts(bind({"x": agg.max("v")}, {"v": numpy_type("f8")}), 3600, 60.0, 60.0)))
            order_statistics   quantiles of numbers                        the window is kept sorted, O(log n) a row
+           distinct_counts    counts of distinct values                   a row counts from where its value came before, O(log n) a row
            recalculate        no row falls into two windows               each row is combined once
            recalculate        windows of one or two rows                  a window is one combine
            subtract_on_evict  states without floats that can be inverted  a row comes in by one combine and leaves by one invert, exactly

@@ -113,6 +113,21 @@ TABLE: dict[str, Entry] = {
             ),
         ),
         Entry(
+            "distinct_counts",
+            None,
+            takes="counts of distinct values",
+            memory="the distinct values",
+            own_loops=True,
+            merges="no",
+            rules=(
+                Rule(
+                    lambda f: all(part.distinct for part in f.binding.parts),
+                    "counts of distinct values",
+                    "a row counts from where its value came before, O(log n) a row",
+                ),
+            ),
+        ),
+        Entry(
             "recalculate",
             Recalculate,
             insert="0",

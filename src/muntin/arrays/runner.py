@@ -25,6 +25,7 @@ from muntin.aggregators import (
 )
 from muntin.aggregators.base import Aggregator
 from muntin.aggregators.choose import choose, explained
+from muntin.aggregators.distinct_counts import distinct_counts, write_answers
 from muntin.aggregators.table import TABLE, Entry, Facts, Loop
 from muntin.arrays.spans import Span
 from muntin.columns import Column
@@ -89,11 +90,15 @@ class ArrayRun:
         return run_together(aggregations, self._bind, self._ranked_values)
 
     def _ranked_values(self, _name: str, alone: Binding) -> Hashable:
-        """Return which values an aggregation ranks, None where it ranks none: those of the same values run together."""
-        if not (all(part.sorted for part in alone.parts) and self._sortable(alone)):
+        """Return which values an aggregation ranks or tells apart, None where it does neither.
+
+        Those of the same values run together.
+        """
+        distinct = self._counts_distinct(alone)
+        if not (distinct or (all(part.sorted for part in alone.parts) and self._sortable(alone))):
             return None
         one = alone.aggregations[0]
-        return one.columns, one.skip_nan, one.where
+        return one.columns, one.skip_nan, one.where, distinct
 
     def _bind(self, aggregations: Mapping[str, Aggregation]) -> Binding:
         used = {c: self.columns[c] for each in aggregations.values() for c in each.reads}
@@ -120,6 +125,10 @@ class ArrayRun:
         """Say whether the values can be ranked as they are: numbers, not lifted into something else."""
         lifted = any("lift" in part.functions for part in binding.parts)
         return not lifted and binding.types[0].physical != OBJECT and self.aggregator in ("auto", "order_statistics")
+
+    def _counts_distinct(self, binding: Binding) -> bool:
+        """Say whether only the number of distinct values is asked for, and no other way was."""
+        return all(part.distinct for part in binding.parts) and self.aggregator in ("auto", "distinct_counts")
 
     def _group(self, aggregations: Mapping[str, Aggregation]) -> dict[str, Any]:
         binding = self._bind(aggregations)
@@ -165,6 +174,8 @@ class ArrayRun:
         width, duration = self.span.width, self.span.duration
         if name == "order_statistics":
             return self._sorted
+        if name == "distinct_counts":
+            return self._distinct
         if name == "boundary":
             return self._boundary
         if name == "two_stacks" and width is not None:
@@ -195,6 +206,7 @@ class ArrayRun:
             self._require_suited(entry, binding)
             compiled = binding.compiled or entry.name == "order_statistics"
             how = "compiled" if compiled else "as plain Python, because its state is an object"
+            how = "in NumPy" if entry.name == "distinct_counts" else how
             by = entry.name if auto else f"{entry.name}, as was asked for"
             lines += [", ".join(map(str, binding.aggregations)), f"  runs {how}, by {by}"]
             lines += [explained(facts)] if auto else []
@@ -204,9 +216,12 @@ class ArrayRun:
         """Refuse an aggregator that cannot run these aggregations."""
         if entry.kind is not None:
             entry.kind.require_suited(binding)
-        elif not (all(part.sorted for part in binding.parts) and self._sortable(binding)):
-            what = ", ".join(map(str, binding.aggregations))
-            raise UnsupportedOperationError(f"{entry.name} runs exact quantiles of numbers only, not {what}")
+        else:
+            ranked = all(part.sorted for part in binding.parts) and self._sortable(binding)
+            suited = self._counts_distinct(binding) if entry.name == "distinct_counts" else ranked
+            if not suited:
+                what = ", ".join(map(str, binding.aggregations))
+                raise UnsupportedOperationError(f"{entry.name} runs {entry.takes} only, not {what}")
 
     def _inputs(self, binding: Binding) -> tuple[tuple[Array, ...], Array]:
         uses_time = any(part.uses_time for part in binding.parts)
@@ -339,15 +354,23 @@ class ArrayRun:
                 if len(array):
                     array[early] = array[final]
 
-    def _sorted(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+    def _rows_that_count(self, binding: Binding) -> tuple[Column, Array, Array]:
+        """Return the values that are not skipped, and the windows' bounds, which move with what is left out."""
         column = self.columns[binding.columns[0]]
-        values = column.values
         first, last = self.span.rows()
+        if not binding.masks:
+            return column, first, last
+        kept = binding.masks[0].of([self.columns[name] for name in binding.columns], self.rows)
+        before = np.concatenate(([0], np.cumsum(kept)))
+        return column.take(kept), before[first], before[last]
+
+    def _distinct(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        write_answers(binding, distinct_counts(*self._rows_that_count(binding)), outputs)
+
+    def _sorted(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        column, first, last = self._rows_that_count(binding)
+        values = np.ascontiguousarray(column.values)
         if binding.masks:
-            # Ranks are of the rows that count; the windows' bounds move with what is left out.
-            kept = binding.masks[0].of([self.columns[name] for name in binding.columns], self.rows)
-            before = np.concatenate(([0], np.cumsum(kept)))
-            values, first, last = np.ascontiguousarray(values[kept]), before[first], before[last]
             binding = bind(
                 {name: each.unfiltered for name, each in zip(binding.names, binding.aggregations, strict=True)},
                 dict(zip(binding.columns, binding.types, strict=True)),

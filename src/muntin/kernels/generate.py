@@ -83,6 +83,8 @@ class Part:
     sorted: bool
     output: Output
     empty: Any
+    distinct: bool = False
+    """Whether its state is the set of distinct values, of which only the length is asked for."""
 
     @property
     def fixed(self) -> bool:

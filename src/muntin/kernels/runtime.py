@@ -151,3 +151,19 @@ def nth(window: Array, index: int) -> Any:
 def size(window: Array) -> int:
     """Return the number of values."""
     return len(window)
+
+
+# ---------------------------------------------------------------- distinct values, as sets
+
+
+def as_token(value: Any) -> Any:
+    """Return what stands for a value in a set: NaN is one value, and what cannot be hashed is known by its text.
+
+    None stands for NaN, since a null is never asked for.
+
+    >>> as_token(2.5), as_token(float("nan")), as_token([1, 2])
+    (2.5, None, '[1, 2]')
+    """
+    if isinstance(value, list | dict | set):
+        return repr(value)
+    return value if value == value else None

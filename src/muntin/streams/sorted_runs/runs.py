@@ -14,6 +14,7 @@ import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, Result, bind
+from muntin.aggregators.distinct_counts import write_answers
 from muntin.columns import Column, mask_of
 from muntin.errors import UnsupportedOperationError
 from muntin.streams.sorted_runs.arena import Arena
@@ -28,7 +29,7 @@ RawResult = tuple[Array, Array | None]
 
 
 def keeps_runs(aggregation: Aggregation, types: Mapping[str, ColumnType]) -> bool:
-    """Say whether an aggregation can be kept as runs: defined by the sorted window, over numbers as they are.
+    """Say whether an aggregation can be kept as runs: by the sorted window or distinct values, of numbers as they are.
 
     >>> from muntin import agg
     >>> from muntin.types import FLOAT64
@@ -38,7 +39,7 @@ def keeps_runs(aggregation: Aggregation, types: Mapping[str, ColumnType]) -> boo
     if len(aggregation.columns) != 1 or types[aggregation.columns[0]].physical == OBJECT:
         return False
     part = bind({"it": aggregation}, types, nullable=False).parts[0]
-    return part.sorted and "lift" not in part.functions
+    return part.distinct or (part.sorted and "lift" not in part.functions)
 
 
 @dataclass
@@ -52,6 +53,11 @@ class _Group:
     order: OrderKeys
     arena: Arena
 
+    @property
+    def distinct(self) -> bool:
+        """Whether only the number of distinct values is asked for."""
+        return self.binding.parts[0].distinct
+
     def add(self, slots: Array, columns: Mapping[str, Column]) -> None:
         column = columns[self.column]
         values = column.values
@@ -59,11 +65,16 @@ class _Group:
         if column.valid is not None or where is not None or (self.skip_nan and values.dtype.kind == "f"):
             kept = mask_of([column], self.skip_nan, len(values), where)
             slots, values = slots[kept], values[kept]
+        if self.distinct and values.dtype.kind == "f":
+            values = values + 0.0  # -0.0 is no value of its own
         self.arena.add(slots, self.order.of(values))
 
     def answer(self, first: Array, last: Array, slots: Array) -> list[RawResult]:
         self.arena.merge_pending(slots)
         outputs = self.binding.outputs(len(first))
+        if self.distinct:
+            write_answers(self.binding, self._distinct_counts(first, last, slots), outputs)
+            return self.binding.raw_results(outputs)
         most = int((last - first).max(initial=0))
         bounds, few = np.zeros((most, 5), np.int64), np.zeros((2, max(_FEW, most)), np.int64)
         memory = np.zeros(RANDOM + 1, np.int64)
@@ -72,9 +83,23 @@ class _Group:
         module.answer_windows(slots, first, last, self.arena.starts, self.arena.lengths, view, outputs)
         return self.binding.raw_results(outputs)
 
+    def _distinct_counts(self, first: Array, last: Array, slots: Array) -> Array:
+        """Return how many distinct values the runs of each window hold together. O(values log values) each."""
+        self.arena.cover(slots)
+        starts, lengths = self.arena.starts[slots], self.arena.lengths[slots]
+        counts = np.zeros(len(first), np.int64)
+        single = last - first == 1
+        counts[single] = lengths[first[single]]
+        for i in np.flatnonzero(~single).tolist():
+            window = slice(int(first[i]), int(last[i]))
+            runs = zip(starts[window].tolist(), lengths[window].tolist(), strict=True)
+            values = [self.arena.keys[start : start + length] for start, length in runs if length]
+            counts[i] = len(np.unique(np.concatenate(values))) if values else 0
+        return counts
+
 
 class Runs:
-    """The values that slices hold, for aggregations defined with state="sorted" (median, quantile, a user's own).
+    """The values that slices hold, for states "sorted" (median, quantile, a user's own) and "distinct".
 
     Slices are named by slots, small integers that the caller gives and uses again. Rows of a push go to any of them. A
     window is answered from several: O(slices * log(values)) for each value that its `lower` asks for, whatever the
@@ -94,16 +119,18 @@ class Runs:
         self, aggregations: Mapping[str, Aggregation], types: Mapping[str, ColumnType], *, plain: bool = False
     ) -> None:
         """Keep values for aggregations over columns of these types; `plain` runs everything as plain Python."""
-        grouped: dict[tuple[str, bool, str | None], dict[str, Aggregation]] = {}
+        grouped: dict[tuple[str, bool, str | None, bool], dict[str, Aggregation]] = {}
         for name, each in aggregations.items():
             if not keeps_runs(each, types):
                 kinds = ", ".join(str(types[column]) for column in each.columns)
                 raise UnsupportedOperationError(
-                    f'{each} over {kinds} is not kept as sorted runs: that takes state="sorted", no lift, and numbers'
+                    f"{each} over {kinds} is not kept as sorted runs: that takes "
+                    'state="sorted" or "distinct", no lift, and numbers'
                 )
-            grouped.setdefault((each.columns[0], each.skip_nan, each.where), {})[name] = each.unfiltered
+            distinct = bind({name: each}, types, nullable=False).parts[0].distinct
+            grouped.setdefault((each.columns[0], each.skip_nan, each.where, distinct), {})[name] = each.unfiltered
         self._names = tuple(aggregations)
-        self._groups = [self._group(*values, members, types, plain) for values, members in grouped.items()]
+        self._groups = [self._group(*values[:3], members, types, plain) for values, members in grouped.items()]
         results = {
             n: r for group in self._groups for n, r in zip(group.binding.names, group.binding.results, strict=True)
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,37 @@ class Feed:
         return self.collect(query.spark(self.frame(), **options))
 
     def collect(self, answers: Any, mode: str = "append", checkpoint: str = "checkpoint") -> list[pa.Table]:
+        from pyspark.sql import is_remote
+
+        writer = answers.writeStream.option("checkpointLocation", str(self.where / checkpoint))
+        writer = writer.trigger(availableNow=True)
+        # On Connect a function would run in one more process of the server's: it can tell this one nothing. Files are
+        # only appended to, which gives the same rows.
+        if is_remote():
+            return self._by_sink(writer, self.where / f"answers of {checkpoint}", answers.schema)
+        return self._by_function(writer.outputMode(mode))
+
+    def _by_function(self, writer: Any) -> list[pa.Table]:
         batches: dict[int, pa.Table] = {}
 
         def note(frame: Any, number: int) -> None:
             batches[number] = frame.toArrow()
 
-        writer = answers.writeStream.outputMode(mode).option("checkpointLocation", str(self.where / checkpoint))
-        self.query = writer.trigger(availableNow=True).foreachBatch(note).start()
+        self.query = writer.foreachBatch(note).start()
         self.query.awaitTermination()
         return [table for _, table in sorted(batches.items())]
+
+    def _by_sink(self, writer: Any, sink: Path, schema: Any) -> list[pa.Table]:
+        """Read what Spark's sink of files has noted of each batch."""
+        log = sink / "_spark_metadata"
+        before = {path.name for path in log.glob("[0-9]*")}
+        self.query = writer.option("path", str(sink)).start()
+        self.query.awaitTermination()
+        numbers = sorted(int(path.name) for path in log.glob("[0-9]*") if path.name not in before)
+        return [self._read(log / str(number), schema) for number in numbers]
+
+    def _read(self, log: Path, schema: Any) -> pa.Table:
+        names = [Path(json.loads(line)["path"]).name for line in log.read_text().splitlines()[1:]]
+        files = [str(log.parents[1] / name) for name in names]
+        reader = self.session.read.schema(schema)
+        return (reader.parquet(*files) if files else self.session.createDataFrame([], schema)).toArrow()

@@ -22,6 +22,13 @@ BEGIN = 1_700_000_000_000_000
 COUNT = agg.count()
 
 
+def partitions(frame: Any) -> int:
+    """Return how many partitions have rows."""
+    from pyspark.sql import functions as F
+
+    return int(frame.select(F.spark_partition_id().alias("p")).distinct().count())
+
+
 def frame_of(session: Any, table: pa.Table, partitions: int = 1) -> Any:
     """Return a table as a DataFrame whose partitions hold its rows in order."""
     frame = session.createDataFrame(table)
@@ -74,6 +81,7 @@ MANY = Query(
 
 
 @pytest.mark.compiled
+@pytest.mark.connect
 def test_equals_run(session: Any) -> None:
     """Several windows, several keys with nulls among them; the columns and types are known without running."""
     table = calls(2000, seed=1)
@@ -106,10 +114,11 @@ def test_one_long_key(pieces: int, session: Any) -> None:
         partial=True,
     )
     answer = query.spark(frame_of(session, table), pieces=pieces)
-    assert answer.rdd.getNumPartitions() == pieces
+    assert partitions(answer) == pieces
     assert listed(answer.toArrow()) == listed(query.run(table))
 
 
+@pytest.mark.connect
 def test_one_long_key_among_others(session: Any) -> None:
     """It is cut, they are not. Keys that are floats never are. Both zeros are one key."""
     chance = np.random.default_rng(5)
@@ -125,7 +134,7 @@ def test_one_long_key_among_others(session: Any) -> None:
     for key, least in (("k", 4), ("zero", 1)):
         query = Query(windows, {"last": agg.last("v")}, key=key)
         answer = query.spark(frame_of(session, table), pieces=3)
-        assert answer.rdd.getNumPartitions() >= least
+        assert partitions(answer) >= least
         assert listed(answer.toArrow()) == listed(query.run(table))
 
 
@@ -137,7 +146,7 @@ def test_a_long_key_that_a_sample_shows(session: Any, monkeypatch: pytest.Monkey
     table = pa.table({"ts": pa.array(np.sort(chance.integers(0, 10**9, 4000))), "k": np.minimum(np.arange(4000), 50)})
     query = Query([window.trailing(10**7), window.sliding(10**7, every=10**6)], {"n": agg.count()}, key="k")
     answer = query.spark(frame_of(session, table))
-    assert answer.rdd.getNumPartitions() > 4  # two pieces for each of two cores, and the other keys
+    assert partitions(answer) > 4  # two pieces for each of two cores, and the other keys
     assert listed(answer.toArrow()) == listed(query.run(table))
 
 
@@ -244,6 +253,7 @@ def test_native_equals_run(kind: str, session: Any) -> None:
     assert listed(found.toArrow()) == listed(query.run(table))
 
 
+@pytest.mark.connect
 def test_explain_says_which_path_and_why(session: Any) -> None:
     frame = frame_of(session, calls(10, seed=1))
 
@@ -260,6 +270,7 @@ def test_explain_says_which_path_and_why(session: Any) -> None:
     assert "window.delta('line', 5.0) needs all rows of a key at once" in said(window.delta("line", 5.0))
 
 
+@pytest.mark.connect
 def test_one_s_own_aggregation(session: Any) -> None:
     @agg.define(state={"n": "i8", "total": "f8"})
     class middle:
@@ -277,6 +288,7 @@ def test_one_s_own_aggregation(session: Any) -> None:
     assert listed(query.spark(frame_of(session, table)).toArrow()) == listed(query.run(table))
 
 
+@pytest.mark.connect
 def test_refusals(session: Any) -> None:
     frame = frame_of(session, calls(10, seed=1))
     query = Query(window.tumbling("1 hour"), {"n": agg.max("speed")})

@@ -41,7 +41,7 @@ def _window(row: dict[str, Any]) -> tuple:
     return (row["plug"], row["window_id"], start, end, row["peak"], row["n"], row["revision"])
 
 
-def test_a_folder_is_one_batch_on_spark(session, places):
+def test_a_folder_is_one_batch_on_spark(spark, places):
     query, folder, out = places
     rows = readings()
     write(rows.slice(0, 300), folder / "1.parquet")
@@ -57,7 +57,7 @@ def test_a_folder_is_one_batch_on_spark(session, places):
     assert (again.exit_code, "give --overwrite" in again.stderr) == (2, True)
 
 
-def test_a_folder_that_grows_is_a_stream_that_stops_and_goes_on(session, places):
+def test_a_folder_that_grows_is_a_stream_that_stops_and_goes_on(spark, places):
     query, folder, out = places
     rows = readings()
     write(rows.slice(0, 300), folder / "1.parquet")

@@ -210,8 +210,10 @@ def test_like_sparks_own_streams(session: Any, tmp_path: Path) -> None:
 
 
 DEFINITIONS = '''
+import pathlib
 import sys
 import muntin
+import pyarrow.parquet as pq
 from muntin import Query, agg, window
 from pyspark.sql import SparkSession
 
@@ -245,18 +247,21 @@ where = sys.argv[1]
 spark = SparkSession.builder.getOrCreate()
 query = Query([Shifts()], {"ms": mean_square("v")}, time="t")
 rows = spark.readStream.schema("t long, v double").option("maxFilesPerTrigger", 1).parquet(where + "/in")
-found = {}
 
 def note(batch, number):
     batch.persist()
-    answers, late = muntin.spark.split(batch)
-    found[number] = answers.toArrow().to_pylist(), late.toArrow().to_pylist()
+    for name, part in zip(("answers", "late"), muntin.spark.split(batch)):
+        pq.write_table(part.toArrow(), f"{where}/{name} {number}.parquet")
     batch.unpersist()
 
 writer = query.spark(rows, late=True).writeStream.outputMode("update")
 writer = writer.option("checkpointLocation", where + "/checkpoint")
 running = writer.trigger(availableNow=True).foreachBatch(note).start()
 running.awaitTermination()
+found = [
+    [row for path in sorted(pathlib.Path(where).glob(f"{name} *.parquet")) for row in pq.read_table(path).to_pylist()]
+    for name in ("answers", "late")
+]
 progress = muntin.spark.progress(running)
 finite = query.spark(spark.read.parquet(where + "/in")).toArrow().to_pylist()
 """
@@ -281,7 +286,7 @@ def run_notebook(where: Path) -> dict[str, Any]:
 def run_module(where: Path) -> dict[str, Any]:
     """Run a script whose definitions are in a module beside it, which the workers do not have."""
     (where / "own_definitions.py").write_text(DEFINITIONS)
-    (where / "script.py").write_text("import muntin, sys\nfrom own_definitions import *\n" + USE)
+    (where / "script.py").write_text("import muntin, pathlib, sys\nfrom own_definitions import *\n" + USE)
     sys.path.insert(0, str(where))
     try:
         return runpy.run_path(str(where / "script.py"), run_name="__main__")
@@ -290,6 +295,7 @@ def run_module(where: Path) -> dict[str, Any]:
         del sys.modules["own_definitions"]
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("run", [run_script, run_notebook, run_module])
 def test_ones_own(run: Any, session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An aggregation and a window reach the workers wherever they are defined; late rows come out, and are counted."""
@@ -298,11 +304,10 @@ def test_ones_own(run: Any, session: Any, tmp_path: Path, monkeypatch: pytest.Mo
     feed.add([{"t": 2, "v": 9.0}, {"t": 17, "v": 4.0}])
     monkeypatch.setattr("sys.argv", ["script.py", str(tmp_path)])
     made = run(tmp_path)
-    answers = [shift(row) for each, _ in made["found"].values() for row in each]
-    assert answers == [(0, 6, 5.0), (10, 16, 4.0)]
+    answers, lost = made["found"]
+    assert list(map(shift, answers)) == [(0, 6, 5.0), (10, 16, 4.0)]
     # -3 and 17 are in no shift at all, and 2 comes after its shift was answered.
-    late = [row["t"] for _, late in made["found"].values() for row in late]
-    assert late == [-3, 2, 17]
+    assert [row["t"] for row in lost] == [-3, 2, 17]
     progress = made["progress"]
     assert (progress.rows, progress.late, progress.dropped, progress.windows) == (6, 1, 3, 2)
     assert "6 rows" in str(progress)
@@ -313,6 +318,7 @@ def shift(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["window"]["start"], row["window"]["end"], row["ms"]
 
 
+@pytest.mark.connect
 def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
     frame = Feed(session, tmp_path, CALLS).frame()
     with pytest.raises(ColumnError, match="no column 'v'; the columns are 'ts', 'region', 'line', 'len'"):
@@ -333,6 +339,7 @@ def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
         muntin.spark.split(session.range(1))
 
 
+@pytest.mark.connect
 def test_settings_are_applied_or_their_absence_is_explained(session: Any, tmp_path: Path) -> None:
     """A session that was told nothing is told; one that was told otherwise is refused, and left as it is."""
     frame = Feed(session, tmp_path, CALLS).frame()

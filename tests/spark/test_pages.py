@@ -11,6 +11,6 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("page", ["docs/tutorial-spark.md", "docs/beyond-spark.md"])
-def test_page(page, session):
+def test_page(page, spark):
     run_page = runpy.run_path(str(ROOT / "tools" / "check_docs.py"))["run_page"]
     assert run_page(ROOT / page, spark=True) == []

@@ -12,6 +12,7 @@ from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.spark import native, survey
+from muntin.spark.explained import default_parallelism
 from muntin.spark.own import send_by_value
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.streaming import require_columns
@@ -180,11 +181,10 @@ def _whole(resolved: Resolved) -> list[str]:
 def _long_keys(resolved: Resolved, pieces: int | None) -> list[LongKey]:
     if pieces is not None and (isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1):
         raise InvalidArgumentError(f"pieces is {pieces!r}; give how many a long key may be cut into")
-    slots = resolved.frame.sparkSession.sparkContext.defaultParallelism
     back = survey.lookback(resolved.windows)
-    if back is None or _whole(resolved) or (slots if pieces is None else pieces) == 1:
+    if back is None or _whole(resolved) or pieces == 1:
         return []
-    return survey.long_keys(resolved.frame, resolved.query, resolved.ticks, back, slots, pieces)
+    return survey.long_keys(resolved.frame, resolved.query, resolved.ticks, back, pieces)
 
 
 def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
@@ -214,7 +214,7 @@ def _placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
     place = F.col(PIECE)
     if keys:
         partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
-        others = min(partitions, 4 * session.sparkContext.defaultParallelism)
+        others = min(partitions, 4 * default_parallelism(session))
         place = F.when(place < 0, F.pmod(F.hash(*keys), F.lit(others))).otherwise(place + others)
     return frame.repartitionById(pieces + others, place.cast("int"))
 

@@ -16,13 +16,20 @@ CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabl
 SETTINGS = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
 """State is kept in RocksDB, and a checkpoint holds what has changed."""
 _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
+_FOR_CONNECT = {
+    "grpc": "grpcio",
+    "grpc_status": "grpcio-status",
+    "google.rpc": "googleapis-common-protos",
+    "zstandard": "zstandard",
+}
 
 
-def require_packages() -> None:
-    """Refuse to begin where a package is missing."""
-    for module, package in _PACKAGES.items():
+def require_packages(*, connect: bool = False) -> None:
+    """Refuse to begin where a package is missing; Spark Connect needs more of them."""
+    extra, needed = ("connect", {**_PACKAGES, **_FOR_CONNECT}) if connect else ("spark", _PACKAGES)
+    for module, package in needed.items():
         if not _is_there(module):
-            raise UnsupportedOperationError(f"{package} is missing, and Spark needs it: pip install 'muntin[spark]'")
+            raise UnsupportedOperationError(f"{package} is missing, and Spark needs it: pip install 'muntin[{extra}]'")
 
 
 def _is_there(module: str) -> bool:

@@ -81,5 +81,8 @@ def _counts(report: Any) -> dict[str, int]:
     for name, row in report["observedMetrics"].items():
         if name.split()[0] == OBSERVED:
             found = row if isinstance(row, dict) else row.asDict()
+            if set(found) == {"values", "schema"}:  # as Spark Connect sends it
+                names = (field["name"] for field in found["schema"]["fields"])
+                found = dict(zip(names, found["values"], strict=True))
             return {key: value or 0 for key, value in found.items()}
     return {}

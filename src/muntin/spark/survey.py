@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from muntin.query.query import Query
+from muntin.spark.explained import default_parallelism, size_in_bytes
 from muntin.spark.task import Piece
 from muntin.types import Array
 from muntin.windows.base import Window
@@ -136,17 +137,18 @@ class Seen:
         return Stretches(np.ones(len(first), np.int64), first, last)
 
 
-def long_keys(
-    frame: DataFrame, query: Query, ticks: Column, back: Lookback, slots: int, forced: int | None
-) -> list[LongKey]:
+def long_keys(frame: DataFrame, query: Query, ticks: Column, back: Lookback, forced: int | None) -> list[LongKey]:
     """Return the keys that had better be cut: of all keys a sample is counted, of the long ones sometimes every row."""
-    if forced is None and _size(frame) < _SMALL:
+    if forced is None and size_in_bytes(frame) < _SMALL:
+        return []
+    slots = default_parallelism(frame.sparkSession) if forced is None else forced
+    if slots == 1:
         return []
     most = 2 * slots if forced is None else forced
     # Where neither rows are numbered nor gaps looked for, a cut may be made anywhere, and a sample tells well enough.
     exact = forced is not None or back.rows > 0 or back.gap is not None
     sample, least = (_SAMPLE, _FEW) if forced is None else (1.0, 1)
-    found = _longest(frame, query, ticks, slots if forced is None else most, sample, least, 0 if exact else most)
+    found = _longest(frame, query, ticks, slots, sample, least, 0 if exact else most)
     counted = _counted(frame, query, ticks, found) if exact and found else [each.stretches for each in found]
     cuts = [cut(each.key, stretches, back, most) for each, stretches in zip(found, counted, strict=True)]
     return [each for each in cuts if each is not None]
@@ -178,12 +180,6 @@ def _longest(
         and (row[width] * slots > total or not width)
         and row[width + 1] is not None  # no row of it has a time: whoever reads them says so
     ]
-
-
-def _size(frame: DataFrame) -> int:
-    """Return Spark's estimate of a DataFrame's bytes."""
-    plan = getattr(frame, "_jdf").queryExecution().optimizedPlan()  # noqa: B009  # it has no name for it in Python
-    return int(str(plan.stats().sizeInBytes()))
 
 
 def _counted(frame: DataFrame, query: Query, ticks: Column, keys: list[Seen]) -> list[Stretches]:

@@ -1,0 +1,53 @@
+"""What Spark knows of a plan and of its cores, read from SQL's EXPLAIN.
+
+That is the one public door to it that classic sessions and Spark Connect share. It runs no job, prints nothing, and
+several threads may use it at once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SPLITS = re.compile(r"splits=(\d+)")
+# A node stands behind the lines of its tree, and names the column; text in a literal does neither.
+_WATERMARK = re.compile(r"^[ :|+~-]*EventTimeWatermark .*#\d+.*, ", re.MULTILINE)
+_SIZE = re.compile(r"sizeInBytes=([\d.]+(?:E\+?\d+)?) (\w+)")
+_UNITS = {unit: 1 << 10 * i for i, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))}
+
+
+def default_parallelism(session: SparkSession) -> int:
+    """Return how many tasks Spark runs at once where nothing else says how many: the cores, normally."""
+    (row,) = session.sql("EXPLAIN SELECT id FROM range(1)").collect()
+    found = _SPLITS.search(row[0])
+    return int(found[1]) if found else 1
+
+
+def has_watermark(frame: DataFrame) -> bool:
+    """Say whether a streaming DataFrame, or one that it was made from, has a watermark."""
+    return _WATERMARK.search(_explained("EXPLAIN EXTENDED SELECT * FROM {frame}", frame)) is not None
+
+
+def size_in_bytes(frame: DataFrame) -> int:
+    """Return Spark's estimate of a DataFrame's bytes."""
+    found = _SIZE.search(_explained("EXPLAIN COST SELECT * FROM {frame}", frame))
+    return parse_size(*found.groups()) if found else _UNITS["EiB"]  # what Spark takes for unknown
+
+
+def parse_size(number: str, unit: str) -> int:
+    """Return bytes as Spark writes them.
+
+    >>> parse_size("17.5", "KiB"), parse_size("1.11E+25", "B")
+    (17920, 11100000000000000511705088)
+    """
+    return int(float(number) * _UNITS[unit])
+
+
+def _explained(statement: str, frame: DataFrame) -> str:
+    plain = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # a view has no two names that are alike
+    (row,) = frame.sparkSession.sql(statement, frame=plain).collect()
+    text: str = row[0]
+    return text

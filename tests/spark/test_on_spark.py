@@ -296,8 +296,16 @@ def run_module(where: Path) -> dict[str, Any]:
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("run", [run_script, run_notebook, run_module])
+def test_ones_own_from_a_module(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_ones_own(run_module, session, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("run", [run_script, run_notebook])
 def test_ones_own(run: Any, session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_ones_own(run, session, tmp_path, monkeypatch)
+
+
+def check_ones_own(run: Any, session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An aggregation and a window reach the workers wherever they are defined; late rows come out, and are counted."""
     feed = Feed(session, tmp_path, pa.schema({"t": pa.int64(), "v": pa.float64()}))
     feed.add([{"t": -3, "v": 7.0}, {"t": 1, "v": 1.0}, {"t": 5, "v": 3.0}, {"t": 13, "v": 2.0}])

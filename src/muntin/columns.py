@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -219,6 +219,15 @@ def pick(values: Any, name: str, names: list[Any]) -> Any:
 def _missing(name: str, names: list[Any]) -> ColumnError:
     shown = ", ".join(map(repr, names)) or "none"
     return ColumnError(f"there is no column {name!r}; the columns are {shown}{near(name, names)}")
+
+
+def require_columns(wanted: Iterable[str], names: list[Any]) -> None:
+    """Refuse names that are not among those of a table's columns, or are there twice."""
+    for name in wanted:
+        if names.count(name) > 1:
+            raise ColumnError(f"there are {names.count(name)} columns {name!r}; give each its own name")
+        if name not in names:
+            raise _missing(name, names)
 
 
 def column_of(table: pa.Table | pa.RecordBatch, name: str) -> Any:

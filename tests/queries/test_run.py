@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas
+import polars
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -156,8 +158,13 @@ def test_tables_of_any_kind_give_the_same() -> None:
     query = Query(window.tumbling(10), {"n": agg.count("v")}, key="k", time="t")
     truth = query.run(table)
     batch = table.combine_chunks().to_batches()[0]
-    for other in (table.to_pydict(), table.to_pandas(), batch, Stream(table), pa.concat_tables([table[:1], table[1:]])):
+    for other in (table.to_pydict(), batch, Stream(table), pa.concat_tables([table[:1], table[1:]])):
         assert query.run(other).to_pylist() == truth.to_pylist()
+    by_pandas, by_polars = query.run(table.to_pandas()), query.run(polars.from_arrow(table))
+    assert isinstance(by_pandas, pandas.DataFrame)
+    assert by_pandas.to_dict("records") == truth.to_pylist()
+    assert isinstance(by_polars, polars.DataFrame)
+    assert by_polars.to_dicts() == truth.to_pylist()
 
 
 def test_many_keys_and_windows_without_rows() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from muntin.aggregations.binding import Result
 from muntin.arrays.results import Raw, to_arrow
+from muntin.tabular import pandas_series
 from muntin.types import OBJECT, Array, ColumnType, logical_array
 
 
@@ -111,25 +112,13 @@ def _logical_record(values: Array, result: Result) -> Array:
     return record
 
 
-def _series(array: pa.Array) -> Any:
-    """Return a pandas Series; integers and booleans with nulls keep their digits in pandas' nullable types."""
-    import pandas
-
-    if array.null_count and (pa.types.is_integer(array.type) or pa.types.is_boolean(array.type)):
-        name = "boolean" if pa.types.is_boolean(array.type) else str(array.type).replace("i", "I").replace("u", "U")
-        return pandas.Series(array.to_pylist(), dtype=name)
-    if pa.types.is_nested(array.type):
-        return pandas.Series(array.to_pylist(), dtype=object)
-    return array.to_pandas()
-
-
 class _Pandas:
     def one(self, raw: Raw) -> Any:
         import pandas
 
         if raw[2].names:
             array = to_arrow(raw)
-            return pandas.DataFrame({name: _series(array.field(name)) for name in raw[2].names})
+            return pandas.DataFrame({name: pandas_series(array.field(name)) for name in raw[2].names})
         return self._column(raw)
 
     def _column(self, raw: Raw) -> Any:
@@ -139,7 +128,7 @@ class _Pandas:
         if result.types[0].logical is None:  # Python objects, which Arrow would take apart
             kept = np.ones(len(values), np.bool_) if valid is None else valid
             return pandas.Series([v if ok else None for v, ok in zip(values, kept, strict=True)], dtype=object)
-        return _series(to_arrow(raw))
+        return pandas_series(to_arrow(raw))
 
     def many(self, raw: Mapping[str, Raw]) -> Any:
         import pandas

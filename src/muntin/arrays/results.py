@@ -34,6 +34,12 @@ def to_arrow(raw: Raw) -> pa.Array:
     return logical_array(values, valid, result.types[0])
 
 
+def permuted(raw: Raw, places: Array | None) -> Raw:
+    """Return a result with the rows at these places; as it is, where there are none. O(rows)."""
+    values, valid, result = raw
+    return raw if places is None else (values[places], None if valid is None else valid[places], result)
+
+
 def arrow_types(
     aggregates: Mapping[str, Aggregation], types: Mapping[str, ColumnType], time: ColumnType
 ) -> dict[str, pa.DataType]:

@@ -11,7 +11,7 @@ from muntin.aggregations.binding import bind
 from muntin.errors import InvalidArgumentError, MuntinError
 from muntin.query.plan import CLOCK_TYPE, Types
 from muntin.query.query import ProcessingTime, Query
-from muntin.tables.run import as_table
+from muntin.tabular import as_table
 from muntin.types import INT64, ColumnType, column_type
 from muntin.windows.lengths import sized, unitless
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
-import pyarrow as pa
-
 from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import InvalidArgumentError
@@ -170,14 +168,39 @@ class Query:
         used = [column for each in self.aggregates.values() for column in each.reads]
         return tuple(dict.fromkeys([*used, *(column for each in self.windows for column in each.columns)]))
 
-    def run(self, table: Any) -> pa.Table:
+    def run(self, table: Any) -> Any:
         """Return the complete answer for a finite table, whose rows may be in any order.
 
-        O(n log n) to sort the rows where they are not, and O(1) combines a row for each window definition.
+        pandas and polars give their own kind, all else (Arrow, a mapping of columns) an Arrow table. O(n log n) to sort
+        the rows where they are not, and O(1) combines a row for each window definition.
         """
         from muntin.tables.run import run
 
         return run(self, table)
+
+    def over(self, table: Any, at: Any = None) -> Any:
+        """Return the rows of a table, in their order and with all columns, each with what its frames hold.
+
+        There is one column more for each window and aggregate: `{aggregate}` where the query has one window, else
+        `{aggregate}_{window}`, with the name of the window or w0, w1, ... With `at` it is the points that are returned:
+        any rows with the key and the time, each with what the frames of its key hold at its time. Points are not rows:
+        they are in no aggregate. At one of an unknown key frames hold nothing. pandas gives pandas, with its index,
+        polars gives polars, all else an Arrow table.
+
+        For frames only: `window.trailing`, `window.leading` and `window.frame`. O(n log n) to sort rows and points that
+        are not, and O(1) combines a row and window, amortised.
+
+        >>> from muntin import Query, agg, window
+        >>> query = Query(window.trailing(10, closed="left"), {"spent": agg.sum("v")}, key="card", time="t")
+        >>> rows = {"t": [1, 5, 9], "card": ["a", "b", "a"], "v": [3, 4, 5]}
+        >>> query.over(rows)["spent"].to_pylist()
+        [None, None, 3]
+        >>> query.over(rows, at={"t": [9, 10, 30], "card": ["a", "a", "b"]})["spent"].to_pylist()
+        [3, 8, None]
+        """
+        from muntin.tables.over import over
+
+        return over(self, table, at)
 
     def explain(
         self,

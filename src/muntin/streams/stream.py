@@ -21,7 +21,7 @@ from muntin.streams.plan import Forced
 from muntin.streams.reading import read_watermark
 from muntin.streams.state import LateRows, StreamState
 from muntin.tables.answers import Answers
-from muntin.tables.run import as_table
+from muntin.tabular import as_table
 from muntin.windows.base import Window
 
 

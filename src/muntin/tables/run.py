@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,40 +13,61 @@ from muntin.arrays.results import to_arrow
 from muntin.arrays.runner import windows_of_rows
 from muntin.columns import NAT, Column, column_of, extent, select
 from muntin.errors import InvalidArgumentError, OutOfOrderError
+from muntin.keys.order import by_key_and_time
 from muntin.keys.table import key_numbers
 from muntin.query.plan import Plan, resolve, time_type
 from muntin.query.query import Query
 from muntin.tables.answers import Answers, AnswerTables, TakeKeys
+from muntin.tabular import kind_of
 from muntin.types import Array
 from muntin.windows.base import Window
 from muntin.windows.found import Found, SortedRows
 
 
-def run(query: Query, table: Any) -> pa.Table:
-    """Return every window of the table that holds a row."""
-    if query.time is None:
-        raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
-    data = as_table(table)
+def run(query: Query, table: Any) -> Any:
+    """Return every window of the table that holds a row, as a table of the same kind."""
+    require_time(query)
+    kind = kind_of(table)
+    data = kind.read(table, needed_columns(query))
     plan = resolve(query, data.schema, finite=True)
-    time = time_column(data, query.time)
-    if query.ordered:
-        require_order(time.values.astype(np.int64), query.time, after=-(2**63))
-    require_room(time, query.time, reach_of(plan.windows.values()))
     data = _with_one_zero(data, query.key)
     codes, keys = key_numbers([data[name] for name in query.key], data.num_rows)
-    order = np.lexsort((time.values, codes)) if keys > 1 or _descends(time.values) else np.arange(data.num_rows)
-    sorted_data = data.take(pa.array(order)) if len(order) and not _is_range(order) else data
+    order, rows = sorted_rows(query, plan, data, codes, keys)
+    found = [answers(plan, i, each.find(rows), rows) for i, each in plan.windows.items()]
+    first = rows.begins if order is None else order[rows.begins]
+    return kind.write(AnswerTables(plan).table(found, take_from(query.key, data, first)))
+
+
+def require_time(query: Query) -> None:
+    """Refuse a query whose rows get their times from the clock."""
+    if query.time is None:
+        raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
+
+
+def needed_columns(query: Query) -> list[str]:
+    """Return the columns that a query reads."""
+    return list(dict.fromkeys((*query.key, str(query.time), *query.columns)))
+
+
+def sorted_rows(query: Query, plan: Plan, data: pa.Table, codes: Array, keys: int) -> tuple[Array | None, SortedRows]:
+    """Return the rows of a table, sorted, and their places in it; None where they stay. O(n log n)."""
+    name = str(query.time)
+    time = time_column(data, name)
+    if query.ordered:
+        require_order(time.values.astype(np.int64), name, after=-(2**63))
+    require_room(time, name, reach_of(plan.windows.values()))
+    order, ends = by_key_and_time(codes, keys, time.values)
+    columns = select(data, query.columns)
     rows = SortedRows(
-        times=time.values[order].astype(np.int64),
-        ends=np.searchsorted(codes[order], np.arange(keys), "right").astype(np.int64),
-        arrival=order,
-        columns=select(sorted_data, query.columns),
+        times=(time.values if order is None else time.values[order]).astype(np.int64),
+        ends=ends,
+        arrival=np.arange(data.num_rows) if order is None else order,
+        columns=columns if order is None else {each: column.take(order) for each, column in columns.items()},
         time_type=time.type,
         partial=query.partial,
         emit_empty=query.emit_empty,
     )
-    found = [answers(plan, i, each.find(rows), rows) for i, each in plan.windows.items()]
-    return AnswerTables(plan).table(found, keys_of(query.key, sorted_data, rows))
+    return order, rows
 
 
 def _with_one_zero(data: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -58,25 +78,6 @@ def _with_one_zero(data: pa.Table, names: Sequence[str]) -> pa.Table:
             zero = pa.scalar(0.0).cast(column.type)
             data = data.set_column(data.column_names.index(name), name, pc.add(column, zero))
     return data
-
-
-def as_table(table: Any) -> pa.Table:
-    """Return rows of any kind (Arrow, pandas, a mapping of columns) as an Arrow table."""
-    pandas = sys.modules.get("pandas")
-    try:
-        if isinstance(table, pa.Table):
-            return table.combine_chunks()
-        if isinstance(table, pa.RecordBatch):
-            return pa.Table.from_batches([table])
-        if pandas is not None and isinstance(table, pandas.DataFrame):
-            return pa.Table.from_pandas(table, preserve_index=False).combine_chunks()
-        if isinstance(table, Mapping):
-            return pa.table(dict(table))
-        if hasattr(table, "__arrow_c_stream__"):
-            return pa.table(table).combine_chunks()
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidArgumentError(f"these columns make no table: {error}") from error
-    raise InvalidArgumentError(f"a table is needed: Arrow, pandas or a dict of columns; got a {type(table).__name__}")
 
 
 def reach_of(windows: Iterable[Window]) -> int:
@@ -149,20 +150,11 @@ def answers(plan: Plan, window_id: int, found: Found, rows: SortedRows) -> Answe
     )
 
 
-def keys_of(names: Sequence[str], table: pa.Table, rows: SortedRows) -> TakeKeys:
-    """Return what gives the key columns of key numbers; `table` holds the same rows as `rows`."""
-    begins = rows.begins
+def take_from(names: Sequence[str], table: pa.Table, first: Array) -> TakeKeys:
+    """Return what gives the key columns of key numbers; `first` is a row of each key."""
 
     def take(numbers: Array) -> list[pa.ChunkedArray]:
-        first = pa.array(begins[numbers])
-        return [table[name].take(first) for name in names]
+        rows = pa.array(first[numbers])
+        return [table[name].take(rows) for name in names]
 
     return take
-
-
-def _descends(times: Array) -> bool:
-    return bool((times[1:] < times[:-1]).any())
-
-
-def _is_range(order: Array) -> bool:
-    return bool((order == np.arange(len(order))).all())

@@ -17,7 +17,7 @@ from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.tables import cuts
 from muntin.tables.answers import AnswerTables
-from muntin.tables.run import answers, keys_of, reach_of, require_room, time_column
+from muntin.tables.run import answers, reach_of, require_room, take_from, time_column
 from muntin.types import Array
 from muntin.windows.found import Cut, SortedRows
 
@@ -139,7 +139,7 @@ class SortedStream:
         for i, each in plan.windows.items():
             found, skipped = cuts.answered(each, rows, self._since, until)
             mine = rows.after(skipped)
-            take_keys = keys_of(self.query.key, table.slice(skipped), mine)
+            take_keys = take_from(self.query.key, table.slice(skipped), mine.begins)
             parts.append(tables.table([answers(plan, i, found, mine)], take_keys))
         return pa.concat_tables(parts, promote_options="permissive")  # of types that only the results tell
 

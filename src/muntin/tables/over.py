@@ -1,0 +1,139 @@
+"""`Query.over`: what frames hold at each row of a table, or at points, as columns beside them.
+
+Rows and points are sorted by key and time, once for all windows; a frame is then two rows, found in one pass over both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays.results import permuted, to_arrow
+from muntin.arrays.runner import windows_of_rows
+from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
+from muntin.keys.order import by_key_and_time, inverse
+from muntin.keys.table import KeyTable
+from muntin.query.plan import Plan, resolve
+from muntin.query.query import Query
+from muntin.tables.answers import cast
+from muntin.tables.run import needed_columns, reach_of, require_room, require_time, sorted_rows, time_column
+from muntin.tabular import kind_of
+from muntin.types import Array, column_type
+from muntin.windows.base import Window
+from muntin.windows.found import Points, SortedRows
+
+
+def over(query: Query, table: Any, at: Any = None) -> Any:
+    """Return the rows of a table, or points, each with what the frames of a query hold there."""
+    require_time(query)
+    require_frames(query)
+    asked, kind = table if at is None else at, kind_of(table if at is None else at)
+    names = column_names(query, kind.names(asked))
+    data = kind_of(table).read(table, needed_columns(query))
+    plan = resolve(query, data.schema, finite=True)
+    keys = KeyTable(list(plan.key_types.values()))
+    codes = keys.numbers([data[name] for name in query.key], data.num_rows)
+    if at is None:
+        order, rows = sorted_rows(query, plan, data, codes, len(keys))
+        points = Points(rows.times, rows.ends)
+    else:
+        read = _points(plan, query, kind.read(asked, [*query.key, str(query.time)]))
+        point_codes = keys.numbers([read[name] for name in query.key], read.num_rows)
+        _, rows = sorted_rows(query, plan, data, codes, len(keys))
+        order, points = _sorted_points(query, plan, read, point_codes, len(keys))
+    columns = _columns(plan, rows, points, inverse(order), of_rows=at is None)
+    return kind.beside(asked, pa.table(dict(zip(names, columns, strict=True))))
+
+
+def require_frames(query: Query) -> None:
+    """Refuse windows that are no frames: they hold nothing at any one time."""
+    for name, each in query.windows.by_name.items():
+        if not each.is_frame:
+            raise UnsupportedOperationError(
+                f"over is for frames, and the window {name!r} is {each!r}; take window.trailing, window.leading or "
+                "window.frame, or use run"
+            )
+
+
+def column_names(query: Query, taken: list[Any]) -> list[str]:
+    """Return the names of the columns that come beside others; refuse those that are there already.
+
+    >>> from muntin import agg, window
+    >>> windows = {"hour": window.trailing("1 hour"), "day": window.trailing("1 day")}
+    >>> column_names(Query(windows, {"n": agg.count(), "high": agg.max("v")}), ["ts", "v"])
+    ['n_hour', 'high_hour', 'n_day', 'high_day']
+    """
+    one = len(query.windows) == 1
+    names = [each if one else f"{each}_{window}" for window in query.windows.names for each in query.aggregates]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise InvalidArgumentError(
+                f"two columns of the answer are {name!r}; give a window or an aggregate another name"
+            )
+        if name in taken:
+            raise InvalidArgumentError(
+                f"the column {name!r} is there already, and an aggregate would overwrite it; give the aggregate "
+                "another name"
+            )
+    for i, name in enumerate(taken):
+        if name in taken[:i]:
+            raise InvalidArgumentError(f"two columns of the table are {name!r}; give each its own name")
+    return names
+
+
+def _points(plan: Plan, query: Query, points: pa.Table) -> pa.Table:
+    """Return the keys and times of points in the types that those of the rows have."""
+    wanted = {**plan.key_types, str(query.time): plan.time_type.logical}
+    columns = {name: _as_type(points[name], kind, name) for name, kind in wanted.items()}
+    return pa.table(columns)
+
+
+def _as_type(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    wanted = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if column.type == wanted or pa.types.is_null(column.type):
+        return column.cast(kind)
+    mine, other = column_type(column.type), column_type(wanted)
+    aware = [getattr(each, "tz", None) is not None for each in (column.type, wanted)]
+    try:
+        if mine.family == other.family and aware[0] == aware[1]:
+            return column.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise ColumnTypeError(
+            f"the column {name!r} of the points does not fit {wanted}, as the rows have it: {error}"
+        ) from error
+    raise ColumnTypeError(
+        f"the column {name!r} holds {wanted} in the rows, and {column.type} in the points; cast one of them"
+    )
+
+
+def _sorted_points(query: Query, plan: Plan, points: pa.Table, codes: Array, keys: int) -> tuple[Array | None, Points]:
+    name = str(query.time)
+    time = time_column(points, name)
+    require_room(time, name, reach_of(plan.windows.values()))
+    order, ends = by_key_and_time(codes, keys, time.values)
+    return order, Points((time.values if order is None else time.values[order]).astype(np.int64), ends)
+
+
+def _columns(
+    plan: Plan, rows: SortedRows, points: Points, places: Array | None, *, of_rows: bool
+) -> Iterator[pa.Array]:
+    """Yield the aggregates of each window, in the order in which the points were given."""
+    for each in plan.windows.values():
+        first, last = _bounds(each, rows, points, of_rows=of_rows)
+        raw = windows_of_rows(rows.columns, rows.times, rows.time_type, first, last, plan.aggregates)
+        for name, result in raw.items():
+            array = to_arrow(permuted(result, places))
+            kind = plan.answer_schema.field(name).type
+            yield array if pa.types.is_null(kind) else cast(array, kind)
+
+
+def _bounds(window: Window, rows: SortedRows, points: Points, *, of_rows: bool) -> tuple[Array, Array]:
+    if not of_rows:
+        return window.find_at(rows, points)
+    found = window.find(rows)
+    return found.first, found.last

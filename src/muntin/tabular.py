@@ -1,0 +1,146 @@
+"""Tables of any kind in, and tables of the same kind out: Arrow, pandas and polars.
+
+What is none of the last two is Arrow, or a mapping of columns, and gives Arrow. Columns are read as Arrow, and only
+those that are asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.columns import require_columns
+from muntin.errors import InvalidArgumentError
+
+
+class TableKind(ABC):
+    """A kind of table: how it is read, and how answers are written."""
+
+    @abstractmethod
+    def names(self, table: Any) -> list[Any]:
+        """Return the names of its columns."""
+
+    def read(self, table: Any, names: Sequence[str]) -> pa.Table:
+        """Return some columns of a table as Arrow; refuse names that it has not. O(rows)."""
+        require_columns(names, self.names(table))
+        try:
+            return self._read(table, list(names))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InvalidArgumentError(f"these columns make no table: {error}") from error
+
+    @abstractmethod
+    def _read(self, table: Any, names: list[str]) -> pa.Table: ...
+
+    @abstractmethod
+    def write(self, answer: pa.Table) -> Any:
+        """Return an answer as a table of this kind."""
+
+    @abstractmethod
+    def beside(self, table: Any, columns: pa.Table) -> Any:
+        """Return a table with columns more, one value for each of its rows."""
+
+
+class _Arrow(TableKind):
+    def names(self, table: Any) -> list[Any]:
+        return list(table) if isinstance(table, Mapping) else as_table(table).column_names
+
+    def _read(self, table: Any, names: list[str]) -> pa.Table:
+        return as_table({name: table[name] for name in names} if isinstance(table, Mapping) else table).select(names)
+
+    def write(self, answer: pa.Table) -> Any:
+        return answer
+
+    def beside(self, table: Any, columns: pa.Table) -> Any:
+        out = as_table(table)
+        for field, column in zip(columns.schema, columns.columns, strict=True):
+            out = out.append_column(field, column)
+        return out
+
+
+class _Pandas(TableKind):
+    def names(self, table: Any) -> list[Any]:
+        return list(table.columns)
+
+    def _read(self, table: Any, names: list[str]) -> pa.Table:
+        return pa.Table.from_pandas(table[names], preserve_index=False).combine_chunks()
+
+    def write(self, answer: pa.Table) -> Any:
+        import pandas
+
+        return pandas.DataFrame({name: pandas_series(answer[name]) for name in answer.column_names})
+
+    def beside(self, table: Any, columns: pa.Table) -> Any:
+        found = self.write(columns)
+        found.index = table.index
+        return table.assign(**{name: found[name] for name in found.columns})
+
+
+class _Polars(TableKind):
+    def names(self, table: Any) -> list[Any]:
+        return list(table.columns)
+
+    def _read(self, table: Any, names: list[str]) -> pa.Table:
+        return table.select(names).to_arrow().combine_chunks()
+
+    def write(self, answer: pa.Table) -> Any:
+        import polars
+
+        return polars.from_arrow(answer)
+
+    def beside(self, table: Any, columns: pa.Table) -> Any:
+        return table.hstack(self.write(columns))
+
+
+def kind_of(table: Any) -> TableKind:
+    """Return the kind of a table. O(1); neither pandas nor polars is imported.
+
+    >>> kind_of({"v": [1, 2]}).read({"v": [1, 2], "w": [3, 4]}, ["w"]).to_pydict()
+    {'w': [3, 4]}
+    """
+    if _is(table, "pandas", "DataFrame"):
+        return _Pandas()
+    return _Polars() if _is(table, "polars", "DataFrame") else _Arrow()
+
+
+def _is(table: Any, module: str, name: str) -> bool:
+    """Say whether a value is of a class, whose module is not imported unless it was."""
+    found = sys.modules.get(module)
+    return found is not None and isinstance(table, getattr(found, name))
+
+
+def as_table(table: Any) -> pa.Table:
+    """Return rows of any kind (Arrow, pandas, polars, a mapping of columns) as an Arrow table."""
+    try:
+        if isinstance(table, pa.Table):
+            return table.combine_chunks()
+        if isinstance(table, pa.RecordBatch):
+            return pa.Table.from_batches([table])
+        if isinstance(table, Mapping):
+            return pa.table(dict(table))
+        if _is(table, "pandas", "DataFrame"):
+            return pa.Table.from_pandas(table, preserve_index=False).combine_chunks()
+        if _is(table, "polars", "DataFrame"):
+            return table.to_arrow().combine_chunks()
+        if hasattr(table, "__arrow_c_stream__"):
+            return pa.table(table).combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidArgumentError(f"these columns make no table: {error}") from error
+    raise InvalidArgumentError(
+        f"a table is needed: Arrow, pandas, polars or a dict of columns; got a {type(table).__name__}"
+    )
+
+
+def pandas_series(array: pa.Array | pa.ChunkedArray) -> Any:
+    """Return a pandas Series; integers and booleans with nulls keep their digits in pandas' nullable types."""
+    import pandas
+
+    if array.null_count and (pa.types.is_integer(array.type) or pa.types.is_boolean(array.type)):
+        name = "boolean" if pa.types.is_boolean(array.type) else str(array.type).replace("i", "I").replace("u", "U")
+        return array.to_pandas(types_mapper=lambda _: pandas.api.types.pandas_dtype(name))
+    if pa.types.is_nested(array.type):
+        return pandas.Series(array.to_pylist(), dtype=object)
+    return array.to_pandas()

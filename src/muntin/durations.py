@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.errors import InvalidArgumentError
-from muntin.types import ColumnType
+from muntin.types import INT64, ColumnType, column_type
 
 END_OF_TIME = 2**63 - 1
 """The watermark of a stream that is closed: every window is due."""
 BEFORE_TIME = -(2**63)
 """The watermark of a stream that has seen no row."""
 
+_FINEST = column_type(pa.timestamp("ns"))
 _NANOSECONDS = {
     "nanosecond": 1,
     "microsecond": 1_000,
@@ -106,6 +107,20 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
             f"{what} is {duration!r}, which is no whole number of the times' unit, {_unit(time)}s"
         )
     return nanoseconds // unit
+
+
+def in_any_unit(duration: Any, what: str) -> int:
+    """Return a duration whose unit may be unknown as an integer: as it is, or in nanoseconds.
+
+    >>> in_any_unit(5, "range"), in_any_unit("1 microsecond", "range")
+    (5, 1000)
+    """
+    return in_unit_of(duration, INT64 if is_unitless(duration) else _FINEST, what)
+
+
+def is_unitless(duration: Any) -> bool:
+    """Say whether a duration is an integer, in a unit that only the time column tells."""
+    return isinstance(duration, int | np.integer) and not isinstance(duration, np.timedelta64)
 
 
 def _unit(time: ColumnType) -> str:

@@ -107,7 +107,8 @@ def rows_and_times(values: Any) -> Any:
     return pairs.map(lambda ps: ([v for _, v in ps], np.cumsum([p for p, _ in ps], dtype=int).tolist()))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+# What a time-weighted mean says depends on where windows end, which the oracle does not know: see test_by_time.py.
+@pytest.mark.parametrize("case", [case for case in CASES if case.name != "time_weighted_mean"], ids=str)
 def test_uncompiled(case: Case) -> None:
     @given(rows_and_times(case.nullable), COUNTS)
     @settings(max_examples=examples(15))

@@ -39,6 +39,8 @@ MORE = {
     "all": agg.collect("v", where="paid"),
     "median": agg.median("v", where="big"),
     "std": agg.std("v"),
+    "recent": agg.ewm_mean("v", half_life="30s"),
+    "level": agg.time_weighted_mean("v"),
 }
 
 

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.arithmetic import count, geometric_mean, mean, product, sum
+from muntin.aggregations.by_time import ewm_mean, time_weighted_mean
 from muntin.aggregations.define import Factory, by_type, define
 from muntin.aggregations.extremes import arg_max, arg_min, max, max_count, min, min_count, range
 from muntin.aggregations.holistic import count_distinct, median, quantile, top_k
@@ -49,6 +50,7 @@ __all__ = [
     "count_distinct",
     "covariance",
     "define",
+    "ewm_mean",
     "first",
     "geometric_mean",
     "hash64",
@@ -72,6 +74,7 @@ __all__ = [
     "std",
     "std_pop",
     "sum",
+    "time_weighted_mean",
     "top_k",
     "var",
     "var_pop",

@@ -21,6 +21,7 @@ concat: Factory
 correlation: Factory
 count_distinct: Factory
 covariance: Factory
+ewm_mean: Factory
 first: Factory
 geometric_mean: Factory
 hyperloglog: Factory
@@ -43,6 +44,7 @@ skewness: Factory
 std: Factory
 std_pop: Factory
 sum: Factory
+time_weighted_mean: Factory
 top_k: Factory
 var: Factory
 var_pop: Factory

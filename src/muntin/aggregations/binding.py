@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregations.define import Definition, can_say_none
+from muntin.aggregations.define import Definition, can_say_none, loose
 from muntin.columns import Column, boxed, mask_of, read_only
+from muntin.durations import in_any_unit, in_unit_of
 from muntin.errors import ColumnTypeError, DefinitionError
 from muntin.kernels import cache
 from muntin.kernels.allocation import can_raise
@@ -31,12 +32,26 @@ from muntin.types import ANY, INT64, NULL, OBJECT, Array, ColumnType, column_typ
 
 
 @dataclass(frozen=True)
+class Ending:
+    """What makes answers of states and of where their windows end, where `lower` asks for that."""
+
+    type: ColumnType
+    lower: Callable[[Any, Any], Any] = field(compare=False)
+
+    def answers(self, states: Array, ends: Array | None) -> Array:
+        """Return the answers of states, the fields of one array; `ends` is None where windows have none. O(n)."""
+        return np.asarray(self.lower(states.view(np.recarray), ends)).astype(self.type.physical)
+
+
+@dataclass(frozen=True)
 class Result:
     """The type of one aggregation's answers: one type, or several named ones, or an array of a fixed length."""
 
     types: tuple[ColumnType, ...]
     names: tuple[str, ...] = ()
     length: int | None = None
+    ending: Ending | None = None
+    """What is still to be done: then kernels give states, and their fields are the names."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -258,7 +273,7 @@ def bind(
     aggregations: Mapping[str, Aggregation],
     types: Mapping[str, ColumnType],
     *,
-    time: ColumnType = INT64,
+    time: ColumnType | None = None,
     nullable: bool = True,
     gaps: bool = True,
     has_nan: bool = True,
@@ -269,8 +284,8 @@ def bind(
     """Fuse aggregations over columns of these types. Remembered: the same call gives the same binding.
 
     `nullable`: rows can be null. `gaps`: windows can be empty. `has_nan`: NaN can come. `identity`: the kernel needs a
-    neutral element. `plain`: run uncompiled. Saying less than is true is wrong; saying more only costs time. `rule`: a
-    slide policy that the kernels may ask.
+    neutral element. `plain`: run uncompiled. Saying less than is true is wrong; saying more only costs time. `time` is
+    the type of the times, None where it is not known yet. `rule`: a slide policy that the kernels may ask.
     """
     flags = (nullable, gaps, has_nan, identity, plain)
     key = (
@@ -297,6 +312,8 @@ def _rule(rule: SlideRule, binding: Binding) -> Rule:
     for name, aggregation in rule.members.items():
         k = binding.names.index(aggregation)
         result = binding.results[k]
+        if result.ending is not None:
+            raise DefinitionError(f"{binding.aggregations[k]} asks for the end of its window, which no policy knows")
         members.append(Member(name, k, result.names, tuple(kind.physical for kind in result.types), result.length))
     return Rule(rule.function, rule.constants, tuple(members), rule.thorough)
 
@@ -309,7 +326,7 @@ _lock = threading.RLock()
 def _bind(
     aggregations: Mapping[str, Aggregation],
     types: Mapping[str, ColumnType],
-    time: ColumnType,
+    time: ColumnType | None,
     nullable: bool,
     gaps: bool,
     has_nan: bool,
@@ -356,7 +373,7 @@ class _PartBuilder:
     """Resolves the types of one aggregation."""
 
     def __init__(
-        self, aggregation: Aggregation, kinds: tuple[ColumnType, ...], time: ColumnType, has_nan: bool
+        self, aggregation: Aggregation, kinds: tuple[ColumnType, ...], time: ColumnType | None, has_nan: bool
     ) -> None:
         self.aggregation = aggregation
         self.kinds = kinds
@@ -367,14 +384,19 @@ class _PartBuilder:
         if kinds and kinds[0].logical == pa.null() and "any" not in known:
             family = next(iter(known))
         self.definition: Definition = aggregation.factory.definition(family, column, kinds[0] if kinds else "")
-        self.named_types = dict(zip(self.definition.columns, kinds, strict=True)) | {"time": time}
+        self.named_types = dict(zip(self.definition.columns, kinds, strict=True)) | {"time": time or INT64}
         self.parameters = dict(aggregation.parameters)
+        for name in self.definition.durations:
+            given, what = self.parameters[name], f"{aggregation.name}: {name}"
+            self.parameters[name] = in_any_unit(given, what) if time is None else in_unit_of(given, time, what)
         self.constants = self.parameters | _extremes(kinds) | {"has_nan": has_nan and _floating(kinds)}
         self.functions = dict(self.definition.functions)
         neutral = self.functions.get("neutral")
         if neutral and any(self.constants.get(word, "") is None for word in neutral.keywords):
             del self.functions["neutral"]  # the type has no extreme value: the empty marker stands in
         self.has_neutral = "neutral" in self.functions
+        asks_for_end = "lower" in self.functions and "end" in self.functions["lower"].keywords
+        self.ended_by = self.functions.pop("lower") if asks_for_end else None
         self.state = self.definition.state
         if callable(self.state):
             self.state = self._of_parameters(self.state)
@@ -416,6 +438,10 @@ class _PartBuilder:
     def result(self) -> Result:
         """The type of the answers: as declared, else the state's own where there is no lower, else inferred."""
         spec = self.definition.result
+        if self.ended_by is not None:
+            held = self.fields or ()
+            kinds = tuple(numpy_type(field.dtype) for field in held)
+            return Result(kinds, tuple(field.name for field in held), ending=self._ending(self.ended_by))
         if callable(spec):
             spec = self._of_parameters(spec)
         if isinstance(spec, Mapping):
@@ -433,6 +459,9 @@ class _PartBuilder:
         if len(dtypes) == 1:
             return Result((numpy_type(dtypes[0]),), length=length)
         return Result(tuple(numpy_type(d) for d in dtypes), tuple(f"f{i}" for i in range(len(dtypes))))
+
+    def _ending(self, lower: Function) -> Ending:
+        return Ending(self._resolve(self.definition.result), loose(lower, self.constants))
 
     def _only(self) -> Any:
         reference = next(iter(self.state.values())) if isinstance(self.state, Mapping) else self.state
@@ -513,17 +542,20 @@ _algebras: dict[Any, PlainAlgebra] = {}
 
 
 def _plain_algebra(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> PlainAlgebra:
-    builder = _PartBuilder(aggregation, kinds, INT64, has_nan=True)
+    builder = _PartBuilder(aggregation, kinds, None, has_nan=True)
     part = builder.part(tuple(range(len(kinds))), None, Output())
     module = cache.load(generate([part], gaps=False, kernels=()), compiled=False)
     words = {name: getattr(module, f"_p0_{name}", None) for name in ("lift", "combine", "lower", "invert", "neutral")}
     lift = words["lift"] or module._p0_state
     assert words["combine"] is not None
     assert words["lower"] is not None
+    lower = words["lower"]
+    if (ending := builder.result.ending if builder.ended_by is not None else None) is not None:
+        lower = lambda state: ending.lower(state, None)[()]  # noqa: E731  # one state has no window, and so no end
     return PlainAlgebra(
         lift if part.uses_time else lambda *values_and_time: lift(*values_and_time[:-1]),
         words["combine"],
-        words["lower"],
+        lower,
         words["invert"],
         words["neutral"],
     )

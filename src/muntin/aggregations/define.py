@@ -4,8 +4,9 @@ A definition is a class used as a namespace: `lift`, `combine`, and optionally `
 positional parameters of `lift` are the columns. `widen` is for `by_type`: it turns a state of the integer definition
 into one of this, when floats turn up among integers. `check` is called with the parameters when an aggregation is
 made, and raises `ValueError` for values that mean nothing. Keyword-only parameters of any function are parameters
-of the aggregation, but for four that muntin fills in: `time` (the row's event time, `lift` only), `lowest` and
-`highest` (the extreme values of the first column's type) and `has_nan` (whether NaN can come).
+of the aggregation, but for five that muntin fills in: `time` (the row's event time, `lift` only), `end` (of the window,
+`lower` only), `lowest` and `highest` (the extreme values of the first column's type) and `has_nan` (whether NaN can
+come).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.errors import ColumnTypeError, DefinitionError
+from muntin.durations import in_any_unit
+from muntin.errors import ColumnTypeError, DefinitionError, InvalidArgumentError
 from muntin.kernels import cache
 from muntin.kernels.generate import Generated
 from muntin.kernels.runtime import as_token
@@ -31,7 +33,7 @@ StateSpec = Any
 """A dtype, "object", "sorted", "distinct", a mapping of field names to dtypes, or a function of the parameters."""
 EVERY_ONES = ("skip_nan", "where")
 """Arguments that every aggregation takes, so that none has a parameter of that name."""
-FILLED_IN = ("time", "lowest", "highest", "has_nan")
+FILLED_IN = ("time", "end", "lowest", "highest", "has_nan")
 _FUNCTIONS = ("lift", "combine", "lower", "invert", "neutral", "widen", "check")
 
 
@@ -48,6 +50,8 @@ class Definition:
     commutative: bool
     selective: bool
     kind: Kind
+    durations: tuple[str, ...] = ()
+    """The parameters that are durations: functions get them in the unit of the times."""
 
     @property
     def invertible(self) -> bool:
@@ -88,6 +92,7 @@ def define(
     commutative: bool = False,
     selective: bool = False,
     kind: Kind | None = None,
+    durations: tuple[str, ...] = (),
 ) -> Callable[[type], Factory]:
     """Make an aggregation of a class of plain functions.
 
@@ -99,6 +104,10 @@ def define(
     `result` is the type of what `lower` returns, or a mapping of names to types where it returns several; without it
     the type is inferred. `empty` is the answer for no rows (null by default). `commutative` and `selective`
     (`combine` always returns one of its arguments) are promises; `muntin.testing.laws.check` tests them.
+
+    `durations` are parameters that users give as durations, and functions get as numbers in the unit of the times. A
+    `lower(s, *, end)` is told where windows end: it is called once, with arrays (`s.total`, `end`), and `end` is None
+    where windows have none; it needs a mapping of several fields as its state, and `result`.
 
     A definition is compiled into every kernel: one O(1) `combine` costs a nanosecond or so.
 
@@ -127,7 +136,9 @@ def define(
             commutative=commutative,
             selective=selective,
             kind=kind or _guess_kind(functions, state),
+            durations=durations,
         )
+        _require_shapes(definition)
         return Factory(namespace.__name__, {"any": definition}, definition.doc)
 
     return decorate
@@ -158,6 +169,22 @@ def _read_functions(namespace: type, state: StateSpec) -> dict[str, Function]:
                 f"{where}.{name} must take {count} positional parameter(s), not {len(functions[name].arguments)}"
             )
     return functions
+
+
+def _require_shapes(definition: Definition) -> None:
+    unknown = [name for name in definition.durations if name not in definition.parameters]
+    if unknown:
+        raise DefinitionError(f"{definition.name} has no parameter {unknown[0]!r}, which durations= names")
+    ended = [name for name, function in definition.functions.items() if "end" in function.keywords]
+    if not ended:
+        return
+    if ended != ["lower"]:
+        raise DefinitionError(f"{definition.name}.{ended[0]} asks for end; only lower is told where a window ends")
+    fields = definition.state if isinstance(definition.state, Mapping) else {}
+    if len(fields) < 2 or isinstance(definition.result, Mapping | tuple) or definition.result is None:
+        raise DefinitionError(
+            f"{definition.name}: a lower that asks for end needs a state of several fields, and the type of one result"
+        )
 
 
 def _guess_kind(functions: Mapping[str, Function], state: StateSpec) -> Kind:
@@ -254,16 +281,26 @@ class Factory:
             given[name] = value
         resolved = tuple((name, self._parameter(name, given, parameters)) for name in parameters)
         self._check(dict(resolved))
+        for name in self.first.durations:
+            self._require_positive(name, dict(resolved)[name])
         if where is not None and not isinstance(where, str):
             raise DefinitionError(f"{self.name}: where is {where!r}; give the name of a boolean column")
         return Aggregation(self, tuple(self._column(name, given) for name in columns), resolved, skip_nan, where)
+
+    def _require_positive(self, name: str, duration: Any) -> None:
+        try:
+            length = in_any_unit(duration, name)
+        except InvalidArgumentError as error:
+            raise DefinitionError(f"{self.name}: {error}") from error
+        if length <= 0:
+            raise DefinitionError(f"{self.name}: {name} is {duration!r}; it must be positive")
 
     def _check(self, parameters: Mapping[str, Any]) -> None:
         function = self.first.functions.get("check")
         if function is None:
             return
         try:
-            _callable(function)(*(parameters[name] for name in function.arguments))
+            loose(function, {})(*(parameters[name] for name in function.arguments))
         except (ValueError, TypeError) as error:
             raise DefinitionError(f"{self.name}: {error}") from error
 
@@ -314,10 +351,10 @@ def numeric(name: str, factory: Factory) -> Factory:
     return by_type(name, factory.doc, **dict.fromkeys(families, factory))
 
 
-def _callable(function: Function) -> Callable[..., Any]:
-    """Return a captured function as one that can be called, in any process."""
+def loose(function: Function, constants: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return a captured function as one that can be called, in any process, its keywords filled in."""
     emitter = Emitter()
-    name = emitter.function(function, "checked", constants={})
+    name = emitter.function(function, "loose", constants=constants)
     made: Callable[..., Any] = getattr(cache.load_fresh(Generated(emitter.text, emitter.injected, ())), name)
     return made
 

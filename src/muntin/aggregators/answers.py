@@ -22,11 +22,14 @@ def read_answer(binding: Binding, outputs: tuple[Array, ...], empty: bool) -> di
         elif valid is not None and not valid[0]:
             answers[name] = None
         else:
-            answers[name] = _value(values[0], result)
+            answers[name] = _value(values[:1], result)
     return answers
 
 
-def _value(value: Any, result: Result) -> Any:
+def _value(values: Array, result: Result) -> Any:
+    if result.ending is not None:
+        return logical_value(result.ending.answers(values, None)[0], result.ending.type)
+    value = values[0]
     if result.names:
         parts = [logical_value(value[name], kind) for name, kind in zip(result.names, result.types, strict=True)]
         return _record(result.names)(*parts)

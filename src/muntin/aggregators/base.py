@@ -117,6 +117,7 @@ class Aggregator(ABC):
         """Insert a value at a time. A refused one changes nothing."""
         row = self._row(v)
         time_type, time = self._read_time(t)
+        self._require_units(time_type)
         names = self._binding.columns
         types = self._admitted([(name, value_type(value), value) for name, value in zip(names, row, strict=True)])
         physical = [
@@ -134,6 +135,7 @@ class Aggregator(ABC):
     def bulk_insert(self, ts: Any, vs: Any = None) -> None:
         """Insert many values. All of them are checked first: a refused call changes nothing."""
         time_type, times = self._read_times(ts)
+        self._require_units(time_type)
         columns = self._columns_of(vs)
         for name, column in columns.items():
             if len(column.values) != len(times):
@@ -293,7 +295,7 @@ class Aggregator(ABC):
         self._binding: Binding = bind(
             self._aggregations,
             self._types,
-            time=self._time_type or INT64,
+            time=self._time_type,
             nullable=self._nullable,
             identity=self.needs_identity,
             plain=self._plain,
@@ -354,6 +356,12 @@ class Aggregator(ABC):
             if len(self):
                 converted(self._binding, after, self._binding.slots(0))
         return types
+
+    def _require_units(self, time_type: ColumnType) -> None:
+        """Refuse times in whose unit a duration of an aggregation cannot be told."""
+        timed = {name: each for name, each in self._aggregations.items() if each.definition.durations}
+        if timed and self._time_type is None:
+            bind(timed, self._types, time=time_type)
 
     def _skipped(self, row: tuple[Any, ...]) -> bool:
         skips = any(each.skip_nan for each in self._aggregations.values())

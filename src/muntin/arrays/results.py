@@ -17,9 +17,20 @@ Raw = tuple[Array, Array | None, Result]
 """Physical values, where they are not null (None: everywhere), and their type."""
 
 
-def to_arrow(raw: Raw) -> pa.Array:
-    """Return a result as an Arrow array."""
+def finished(raw: Raw, ends: Array | None = None) -> Raw:
+    """Return a result as it is, or, where it depends on the ends of the windows, with these. O(n).
+
+    `ends` are in the unit of the times, None where windows have none.
+    """
     values, valid, result = raw
+    if result.ending is None:
+        return raw
+    return result.ending.answers(values, ends), valid, Result((result.ending.type,))
+
+
+def to_arrow(raw: Raw, ends: Array | None = None) -> pa.Array:
+    """Return a result as an Arrow array; `ends` are where the windows end, if they do."""
+    values, valid, result = finished(raw, ends)
     if result.names:
         arrays = [
             logical_array(np.ascontiguousarray(values[name]), valid, kind)
@@ -59,6 +70,8 @@ def arrow_types(
 def _arrow_type(aggregation: Aggregation, types: Mapping[str, ColumnType], time: ColumnType) -> pa.DataType:
     kinds = tuple(types[column] for column in aggregation.columns)
     (result,) = bind({"it": aggregation}, types, time=time).results
+    if result.ending is not None:
+        return result.ending.type.logical
     if result.names:
         return pa.struct([(name, kind.logical) for name, kind in zip(result.names, result.types, strict=True)])
     logical = result.types[0].logical

@@ -9,6 +9,7 @@ from typing import Any
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.table import TABLE
 from muntin.arrays.containers import container_of
+from muntin.arrays.results import finished
 from muntin.arrays.runner import ArrayRun
 from muntin.arrays.spans import spans_by_rows, spans_by_time
 from muntin.columns import Column, read_column, row_count, select
@@ -55,7 +56,7 @@ def slide(
     [1, 6, 7]
     """
     run, aggregations, values = _planned(values, aggregation, range, slide, times, partial, aggregator, threads, offset)
-    results = run.all(aggregations)
+    results = {name: finished(each, run.span.ends) for name, each in run.all(aggregations).items()}
     container = container_of(values)
     out = container.one(results[_ONE]) if isinstance(aggregation, Aggregation) else container.many(results)
     if run.span.trailing:

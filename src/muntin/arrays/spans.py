@@ -43,6 +43,8 @@ class Span:
     ties: bool = False
     """Whether rows of equal time share a window."""
     time_type: ColumnType | None = None
+    ends: Array | None = None
+    """Where windows end in time, where that is not the time of their last row."""
     _rows: Callable[[], tuple[Array, Array]] = field(default=lambda: (np.zeros(0, "i8"), np.zeros(0, "i8")))
     _times: Array | None = None
     _bounds: Callable[[], tuple[Any, Any]] | None = None
@@ -159,6 +161,7 @@ def _hopping(stamps: Array, length: int, step: int, offset: int, kind: ColumnTyp
         trailing=False,
         gaps=bool((sizes == 0).any()),
         time_type=kind,
+        ends=starts + length,
         _rows=lambda: (first, last),
         _times=stamps,
         _bounds=lambda: (_logical(starts, kind), _logical(starts + length, kind)),

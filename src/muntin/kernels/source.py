@@ -201,8 +201,8 @@ class Emitter:
         node.name = name
         rename = {function.name: name}
         for keyword in function.keywords:
-            if keyword == "time":  # the one keyword that differs from row to row: a last positional parameter
-                node.args.args.append(ast.arg("time"))
+            if keyword in ("time", "end"):  # what differs from row to row, or window to window: a last parameter
+                node.args.args.append(ast.arg(keyword))
             else:
                 rename[keyword] = self._constant(constants[keyword], keyword)
         node.args.kwonlyargs, node.args.kw_defaults = [], []

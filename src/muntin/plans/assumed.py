@@ -8,12 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.aggregations.binding import bind
+from muntin.durations import is_unitless
 from muntin.errors import InvalidArgumentError, MuntinError
 from muntin.query.plan import CLOCK_TYPE, Types
 from muntin.query.query import ProcessingTime, Query
 from muntin.tabular import as_table
 from muntin.types import INT64, ColumnType, column_type
-from muntin.windows.lengths import sized, unitless
+from muntin.windows.lengths import sized
 
 _LIKELY = (pa.float64(), pa.int64(), pa.bool_(), pa.string(), pa.timestamp("us"))
 """What a column that nothing is known of may hold, the likeliest first."""
@@ -81,4 +82,4 @@ def _durations(query: Query) -> Iterator[Any]:
 
 def _has_unit(duration: Any) -> bool:
     """Say whether a duration is more than a number, so that times must be more than integers."""
-    return duration is not None and not unitless(duration)
+    return duration is not None and not is_unitless(duration)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays.results import permuted, to_arrow
+from muntin.arrays.results import finished, permuted, to_arrow
 from muntin.arrays.runner import windows_of_rows
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.keys.order import by_key_and_time, inverse
@@ -127,7 +127,7 @@ def _columns(
         first, last = _bounds(each, rows, points, of_rows=of_rows)
         raw = windows_of_rows(rows.columns, rows.times, rows.time_type, first, last, plan.aggregates)
         for name, result in raw.items():
-            array = to_arrow(permuted(result, places))
+            array = to_arrow(permuted(finished(result, each.ends_at(points.times)), places))
             kind = plan.answer_schema.field(name).type
             yield array if pa.types.is_null(kind) else cast(array, kind)
 

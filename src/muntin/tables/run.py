@@ -141,7 +141,7 @@ def answers(plan: Plan, window_id: int, found: Found, rows: SortedRows) -> Answe
         window_ids=np.full(count, window_id, np.int64),
         start=found.start,
         end=found.end,
-        aggregates={name: to_arrow(each) for name, each in raw.items()},
+        aggregates={name: to_arrow(each, found.end) for name, each in raw.items()},
         revision=np.zeros(count, np.int64),
         retracted=np.zeros(count, np.bool_),
         rows=found.rows,

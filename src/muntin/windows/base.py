@@ -124,6 +124,10 @@ class Window(ABC):
         """Return for each point the first row of its frame, and the row after its last: both ascend. Frames only."""
         raise InvalidArgumentError(f"{self!r} is no frame, so that it holds nothing at any one time")
 
+    def ends_at(self, times: Array) -> Array | None:
+        """Return where the frames of these times end, None where a frame ends with its last row. Frames only."""
+        return None
+
     @property
     def reach(self) -> int:
         """How far from a row's time a window of it can begin or end, at most."""

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from muntin.durations import in_unit_of
+from muntin.durations import in_any_unit, is_unitless
 from muntin.errors import InvalidArgumentError
-from muntin.types import INT64, column_type
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,6 @@ def rows(n: int) -> Rows:
     return Rows(n)
 
 
-_FINEST = column_type(pa.timestamp("ns"))
-
-
 def sized(value: Any, what: str) -> int:
     """Return a duration whose unit may be unknown as an integer: as it is, or in nanoseconds.
 
@@ -55,12 +50,7 @@ def sized(value: Any, what: str) -> int:
         raise InvalidArgumentError(
             f"{what} is {value!r}; give a duration like '10 minutes' or '7d', a timedelta or an integer"
         )
-    return in_unit_of(value, INT64 if unitless(value) else _FINEST, what)
-
-
-def unitless(value: Any) -> bool:
-    """Say whether a duration is an integer, in a unit that only the time column tells."""
-    return isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64)
+    return in_any_unit(value, what)
 
 
 def positive(value: Any, what: str) -> Any:
@@ -71,7 +61,7 @@ def positive(value: Any, what: str) -> Any:
     """
     if sized(value, what) <= 0:
         raise InvalidArgumentError(f"{what} is {value!r}; it must be positive")
-    return int(value) if unitless(value) else value
+    return int(value) if is_unitless(value) else value
 
 
 def not_negative(value: Any, what: str) -> Any:
@@ -82,18 +72,18 @@ def not_negative(value: Any, what: str) -> Any:
     """
     if sized(value, what) < 0:
         raise InvalidArgumentError(f"{what} is {value!r}; it must not be negative")
-    return int(value) if unitless(value) else value
+    return int(value) if is_unitless(value) else value
 
 
 def any_sign(value: Any, what: str) -> Any:
     """Return a duration as it is written, refused if it is none."""
     sized(value, what)
-    return int(value) if unitless(value) else value
+    return int(value) if is_unitless(value) else value
 
 
 def steps_fit(range: Any, every: Any, what: str, *, whole: bool = False) -> None:
     """Refuse a step that is longer than the range, or with `whole` does not divide it, once both units are known."""
-    if unitless(range) != unitless(every):
+    if is_unitless(range) != is_unitless(every):
         return
     length, step = sized(range, f"{what}: range"), sized(every, f"{what}: every")
     if step > length:

@@ -164,7 +164,7 @@ class BufferedDefinition:
             rows = rows.take(found.members)
             data, times = rows.columns, rows.times
         raw = windows_of_rows(data, times, self.plan.time_type, first, last, self.plan.aggregates)
-        aggregates = {name: to_arrow(each) for name, each in raw.items()}
+        aggregates = {name: to_arrow(each, found.end[which]) for name, each in raw.items()}
         return self._answers(emitted, aggregates)
 
     def _retracted(self, gone: EmittedWindows) -> Answers:

@@ -143,7 +143,7 @@ class Counted(Replayed):
             window_ids=self.shapes.ids[found.definitions],
             start=start,
             end=end,
-            aggregates={name: to_arrow(raw[name]) for name in self.plan.aggregates},
+            aggregates={name: to_arrow(raw[name], end) for name in self.plan.aggregates},
             revision=revision,
             retracted=np.zeros(len(revision), np.bool_),
             rows=(found.start, found.rows),

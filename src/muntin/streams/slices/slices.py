@@ -277,7 +277,7 @@ class Slices(Replayed):
         raw: dict[str, Any] = {}
         for each in self.sets:
             raw |= each.answer(answered)
-        arrays = {name: to_arrow(raw[name]) for name in self.plan.aggregates}
+        arrays = {name: to_arrow(raw[name], answered.end) for name in self.plan.aggregates}
         if retracted:
             arrays = {name: pa.nulls(count, array.type) for name, array in arrays.items()}
         emitted = Answers(

@@ -38,6 +38,8 @@ def keeps_runs(aggregation: Aggregation, types: Mapping[str, ColumnType]) -> boo
     """
     if len(aggregation.columns) != 1 or types[aggregation.columns[0]].physical == OBJECT:
         return False
+    if aggregation.kind != "holistic":
+        return False
     part = bind({"it": aggregation}, types, nullable=False).parts[0]
     return part.distinct or (part.sorted and "lift" not in part.functions)
 

@@ -99,6 +99,10 @@ class TimeFrame(Window):
         first, last = self.find_at(rows, Points(rows.times, rows.ends))
         return Found(first, last, self._start(rows.times), rows.times + self.high, keys=rows.keys, at=rows.times)
 
+    def ends_at(self, times: Array) -> Array:
+        """Return where the frames of these times end. O(n)."""
+        return times + self.high
+
     def _start(self, at: Array) -> Array:
         start = at + self.low
         return start - start % self.tile if self.tile else start

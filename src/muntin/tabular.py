@@ -103,7 +103,12 @@ def kind_of(table: Any) -> TableKind:
     """
     if _is(table, "pandas", "DataFrame"):
         return _Pandas()
-    return _Polars() if _is(table, "polars", "DataFrame") else _Arrow()
+    return _Polars() if is_polars(table) else _Arrow()
+
+
+def is_polars(table: Any) -> bool:
+    """Say whether a value is a DataFrame of polars. O(1)."""
+    return _is(table, "polars", "DataFrame")
 
 
 def _is(table: Any, module: str, name: str) -> bool:
@@ -123,7 +128,7 @@ def as_table(table: Any) -> pa.Table:
             return pa.table(dict(table))
         if _is(table, "pandas", "DataFrame"):
             return pa.Table.from_pandas(table, preserve_index=False).combine_chunks()
-        if _is(table, "polars", "DataFrame"):
+        if is_polars(table):
             return table.to_arrow().combine_chunks()
         if hasattr(table, "__arrow_c_stream__"):
             return pa.table(table).combine_chunks()

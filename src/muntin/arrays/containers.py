@@ -16,7 +16,7 @@ from muntin.types import OBJECT, Array, ColumnType, logical_array
 
 
 class Container(Protocol):
-    """A kind of array: NumPy, Arrow or pandas."""
+    """A kind of array: NumPy, Arrow, pandas or polars."""
 
     def one(self, raw: Raw) -> Any:
         """Return one result."""
@@ -32,9 +32,11 @@ def container_of(values: Any) -> Container:
     """Return the container for results of these values."""
     if isinstance(values, Mapping):
         values = next(iter(values.values()), [])
-    pandas = sys.modules.get("pandas")
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None and isinstance(values, pandas.Series | pandas.DataFrame | pandas.Index):
         return _Pandas()
+    if polars is not None and isinstance(values, polars.Series | polars.DataFrame):
+        return _Polars()
     if isinstance(values, pa.ChunkedArray | pa.Table):
         return _Arrow(chunked=True)
     if not isinstance(values, np.ndarray) and (
@@ -145,3 +147,20 @@ class _Pandas:
         if isinstance(values, pandas.Series) and isinstance(out, pandas.Series):
             out.name = values.name
         return out
+
+
+class _Polars:
+    def one(self, raw: Raw) -> Any:
+        import polars
+
+        return polars.Series(to_arrow(raw))
+
+    def many(self, raw: Mapping[str, Raw]) -> Any:
+        import polars
+
+        return polars.DataFrame({name: self.one(each) for name, each in raw.items()})
+
+    def aligned(self, out: Any, values: Any) -> Any:
+        import polars
+
+        return out.alias(values.name) if isinstance(values, polars.Series) and isinstance(out, polars.Series) else out

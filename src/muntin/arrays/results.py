@@ -51,6 +51,12 @@ def permuted(raw: Raw, places: Array | None) -> Raw:
     return raw if places is None else (values[places], None if valid is None else valid[places], result)
 
 
+def masked(raw: Raw, kept: Array) -> Raw:
+    """Return a result that is null but for some rows. O(rows)."""
+    values, valid, result = raw
+    return values, kept if valid is None else valid & kept, result
+
+
 def arrow_types(
     aggregates: Mapping[str, Aggregation], types: Mapping[str, ColumnType], time: ColumnType
 ) -> dict[str, pa.DataType]:

@@ -27,7 +27,7 @@ from muntin.aggregators.base import Aggregator
 from muntin.aggregators.choose import choose, explained
 from muntin.aggregators.distinct_counts import distinct_counts, write_answers
 from muntin.aggregators.table import TABLE, Entry, Facts, Loop
-from muntin.arrays.spans import Span
+from muntin.arrays.spans import Span, spans_of_rows
 from muntin.columns import Column
 from muntin.errors import AggregationOverflowError, UnsupportedOperationError
 from muntin.types import INT64, OBJECT, Array, ColumnType
@@ -42,30 +42,8 @@ def windows_of_rows(
     aggregations: Mapping[str, Aggregation],
 ) -> dict[str, Any]:
     """Aggregate the windows [first, last) of rows, both bounds ascending; return the raw results by name."""
-    sizes = last - first
-    overlap = _overlap(first, last) if len(first) else 0
-    span = Span(
-        count=len(first),
-        longest=int(sizes.max()) if len(first) else 0,
-        overlap=overlap,
-        trailing=False,
-        gaps=bool((sizes == 0).any()),
-        time_type=time_type,
-        _rows=lambda: (first, last),
-        _times=times,
-    )
+    span = spans_of_rows(first, last, times, time_type)
     return ArrayRun(columns, len(times), span, "auto", 1).all(aggregations)
-
-
-def _overlap(first: Array, last: Array) -> int:
-    """Return how many windows a row is in, at most: those that begin before a window ends, from that one on."""
-    rows = int(last[-1] - first[0])
-    if rows > 4 * len(first):
-        begun = np.searchsorted(first, last)
-    else:  # counted row by row, which takes a third of the time
-        begin = np.bincount(first - first[0], minlength=rows + 1)
-        begun = (np.cumsum(begin) - begin)[last - first[0]]
-    return int((begun - np.arange(len(first))).max())
 
 
 @dataclass(frozen=True)

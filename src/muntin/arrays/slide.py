@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.table import TABLE
 from muntin.arrays.containers import container_of
-from muntin.arrays.results import finished
+from muntin.arrays.framed import framed
+from muntin.arrays.results import finished, masked, permuted
 from muntin.arrays.runner import ArrayRun
-from muntin.arrays.spans import spans_by_rows, spans_by_time
+from muntin.arrays.spans import Span, spans_by_rows, spans_by_time
 from muntin.columns import Column, read_column, row_count, select
 from muntin.errors import InvalidArgumentError
+from muntin.tabular import is_polars, kind_of
+from muntin.types import Array, logical_array
+from muntin.windows.frames import closed_word
 
 _ONE = "value"
 
@@ -25,6 +32,9 @@ def slide(
     range: Any,
     slide: Any = None,
     times: Any = None,
+    by: Any = None,
+    closed: str = "right",
+    min_rows: int = 0,
     partial: bool = True,
     aggregator: str = "auto",
     threads: int = 1,
@@ -40,12 +50,18 @@ def slide(
     last, null where no row falls into it.
 
     `values` is one array, or a mapping or table of several columns; `aggregation` is one, or a mapping of names to
-    several, which are fused into one pass. NumPy, Arrow and pandas come out as they went in. In NumPy a null is NaN,
-    NaT or None, and integers that hold one are a masked array. `partial=False` leaves out the windows that begin before
-    the first row or end after the last. `aggregator` forces an algorithm, `threads` cuts the array into overlapping
-    pieces. `return_windows` also returns the windows' bounds: (result, starts, ends), in rows or in times.
+    several, which are fused into one pass. NumPy, Arrow, pandas and polars come out as they went in. In NumPy a null is
+    NaN, NaT or None, and integers that hold one are a masked array. `partial=False` leaves out the windows that begin
+    before the first row or end after the last. `aggregator` forces an algorithm, `threads` cuts the array into
+    overlapping pieces. `return_windows` also returns the windows' bounds: (result, starts, ends), in rows or in times.
 
-    O(1) combines a row, amortised, whatever the range; O(log range) for exact quantiles.
+    `by` is a column, or several, of which each combination of values has windows of its own (or one array of keys):
+    there is one row out for each row in, in their order, which need not be that of `times`. `closed` says which bounds
+    belong to the window that ends with a row: "right", "left", "both" or "neither". Windows of fewer rows than
+    `min_rows` are null.
+
+    O(1) combines a row, amortised, whatever the range; O(log range) for exact quantiles. O(n log n) to sort rows that
+    have keys.
 
     >>> import numpy as np
     >>> from muntin import agg, slide
@@ -54,14 +70,27 @@ def slide(
     >>> slide([1, 5, 2], agg.sum("v"), range="1 minute", times=np.array(["2024-01-01T00:00", "2024-01-01T00:00:30",
     ...     "2024-01-01T00:01:10"], "M8[s]")).tolist()
     [1, 6, 7]
+    >>> sales = {"day": np.array([1, 1, 2, 3]), "store": np.array([7, 8, 7, 7]), "value": np.array([10, 20, 30, 40])}
+    >>> slide(sales, {"sum": agg.sum("value")}, range=2, times="day", by="store")["sum"].tolist()
+    [10, 20, 40, 70]
     """
-    run, aggregations, values = _planned(values, aggregation, range, slide, times, partial, aggregator, threads, offset)
-    results = {name: finished(each, run.span.ends) for name, each in run.all(aggregations).items()}
-    container = container_of(values)
+    if not isinstance(min_rows, int) or isinstance(min_rows, bool) or min_rows < 0:
+        raise InvalidArgumentError(f"min_rows is {min_rows!r}; it must be an integer, and not negative")
+    call = _Call(values, aggregation, range, slide, times, by, closed, partial, aggregator, threads, offset)
+    if return_windows and call.is_framed:
+        raise InvalidArgumentError("return_windows is for windows without by, that are closed on the right")
+    planned = call.planned()
+    span = planned.run.span
+    results = {name: finished(each, span.ends) for name, each in planned.run.all(planned.aggregations).items()}
+    if min_rows > 0:
+        first, last = span.rows()
+        results = {name: masked(each, last - first >= min_rows) for name, each in results.items()}
+    results = {name: permuted(each, planned.places) for name, each in results.items()}
+    container = container_of(planned.values)
     out = container.one(results[_ONE]) if isinstance(aggregation, Aggregation) else container.many(results)
-    if run.span.trailing:
-        out = container.aligned(out, values)
-    return (out, *run.span.bounds()) if return_windows else out
+    if span.trailing:
+        out = container.aligned(out, planned.values)
+    return (out, *span.bounds()) if return_windows else out
 
 
 def explain(
@@ -71,6 +100,8 @@ def explain(
     range: Any,
     slide: Any = None,
     times: Any = None,
+    by: Any = None,
+    closed: str = "right",
     partial: bool = True,
     aggregator: str = "auto",
     threads: int = 1,
@@ -86,38 +117,106 @@ def explain(
     >>> print(text.splitlines()[0])
     1000 rows, 100 windows of 100 rows at most, 10 rows apart; a row falls into 10 of them at most
     """
-    run, aggregations, _ = _planned(values, aggregation, range, slide, times, partial, aggregator, threads, offset)
-    return run.explained(aggregations)
+    call = _Call(values, aggregation, range, slide, times, by, closed, partial, aggregator, threads, offset)
+    planned = call.planned()
+    return planned.run.explained(planned.aggregations)
 
 
-def _planned(
-    values: Any,
-    aggregation: Aggregation | Mapping[str, Aggregation],
-    range: Any,
-    slide: Any,
-    times: Any,
-    partial: bool,
-    aggregator: str,
-    threads: int,
-    offset: Any,
-) -> tuple[ArrayRun, dict[str, Aggregation], Any]:
-    """Check the arguments of a call, and find its windows."""
-    aggregations = dict(aggregation) if isinstance(aggregation, Mapping) else {_ONE: aggregation}
-    _validate(aggregations, aggregator, threads)
-    if not hasattr(values, "__len__"):
-        values = list(values)
-    rows = row_count(values)
-    columns = _read(values, aggregations, rows)
-    if offset and (times is None or slide is None):
-        raise InvalidArgumentError(f"offset is {offset!r}; only windows by time that have a slide can be shifted")
-    if isinstance(times, str):
-        times = select(values, (times,))[times]
-    span = (
-        spans_by_rows(rows, range, slide, partial)
-        if times is None
-        else spans_by_time(_time_column(times, rows), range, slide, offset, partial)
-    )
-    return ArrayRun(columns, rows, span, _snake_case(aggregator), threads), aggregations, values
+@dataclass(frozen=True)
+class _Planned:
+    """A call whose arguments are checked, and whose windows are found."""
+
+    run: ArrayRun
+    aggregations: dict[str, Aggregation]
+    values: Any
+    places: Array | None = None
+    """Where each row's result is, where rows were sorted."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The arguments of `slide` that decide which windows there are."""
+
+    values: Any
+    aggregation: Aggregation | Mapping[str, Aggregation]
+    range: Any
+    slide: Any
+    times: Any
+    by: Any
+    closed: str
+    partial: bool
+    aggregator: str
+    threads: int
+    offset: Any
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether windows are found key by key, or are not closed on the right."""
+        return self.by is not None or self.closed != "right"
+
+    def planned(self) -> _Planned:
+        """Check the arguments, and find the windows."""
+        given = self.aggregation
+        aggregations = dict(given) if isinstance(given, Mapping) else {_ONE: given}
+        _validate(aggregations, self.aggregator, self.threads)
+        values: Any = self.values if hasattr(self.values, "__len__") else list(self.values)
+        rows = row_count(values)
+        readable = values.to_arrow() if is_polars(values) else values
+        columns = _read(readable, aggregations, rows)
+        if self.offset and (self.times is None or self.slide is None):
+            raise InvalidArgumentError(
+                f"offset is {self.offset!r}; only windows by time that have a slide can be shifted"
+            )
+        places = None
+        if self.is_framed:
+            columns, span, places = self._framed(readable, columns, rows)
+        else:
+            times = self._times(readable, rows)
+            span = (
+                spans_by_rows(rows, self.range, self.slide, self.partial)
+                if times is None
+                else spans_by_time(times, self.range, self.slide, self.offset, self.partial)
+            )
+        run = ArrayRun(columns, rows, span, _snake_case(self.aggregator), self.threads)
+        return _Planned(run, aggregations, values, places)
+
+    def _times(self, values: Any, rows: int) -> Column | None:
+        if self.times is None:
+            return None
+        times = select(values, (self.times,))[self.times] if isinstance(self.times, str) else self.times
+        return _time_column(times, rows)
+
+    def _framed(
+        self, values: Any, columns: Mapping[str, Column], rows: int
+    ) -> tuple[dict[str, Column], Span, Array | None]:
+        closed_word(self.closed, "slide")
+        option = "by" if self.by is not None else "closed"
+        if self.slide is not None or not self.partial:
+            wrong = "slide" if self.slide is not None else "partial=False"
+            raise InvalidArgumentError(
+                f"{option} is {getattr(self, option)!r}: there is one window for each row then; leave {wrong} out"
+            )
+        times = self._times(values, rows)
+        keys = [] if self.by is None else _keys(values, self.by, rows)
+        if times is not None and self.by is None:
+            spans_by_time(times, self.range, None, 0, True)  # refuses times that are not sorted
+        return framed(columns, rows, keys, times, self.range, self.closed)
+
+
+def _keys(values: Any, by: Any, rows: int) -> list[pa.ChunkedArray]:
+    """Return the columns of keys: by their names, or one array."""
+    names = [by] if isinstance(by, str) else by
+    table = isinstance(values, Mapping) or hasattr(values, "columns")
+    if table and isinstance(names, list | tuple) and names and all(isinstance(each, str) for each in names):
+        found = kind_of(values).read(values, names)
+        keys = [found[name] for name in names]
+    else:
+        column = read_column(by, "by")
+        keys = [pa.chunked_array([logical_array(column.values, column.valid, column.type)])]
+    for key in keys:
+        if len(key) != rows:
+            raise InvalidArgumentError(f"there are {len(key)} keys for {rows} rows")
+    return keys
 
 
 def _validate(aggregations: Mapping[str, Aggregation], aggregator: str, threads: int) -> None:

@@ -70,8 +70,8 @@ def spans_by_rows(rows: int, width: Any, slide: Any, partial: bool) -> Span:
     >>> [w.tolist() for w in spans_by_rows(10, 4, 3, True).rows()]
     [[0, 0, 3, 6], [1, 4, 7, 10]]
     """
-    width = _positive(width, "range")
-    slide = 1 if slide is None else _positive(slide, "slide")
+    width = positive_count(width, "range")
+    slide = 1 if slide is None else positive_count(slide, "slide")
     first_end = width if not partial else (width - 1) % slide + 1
     width = min(width, rows + 1)  # a longer one holds no more rows, and may not fit the kernels' integers
     slide = min(slide, rows + 1)
@@ -95,10 +95,10 @@ def spans_by_rows(rows: int, width: Any, slide: Any, partial: bool) -> Span:
 def spans_by_time(times: Column, width: Any, slide: Any, offset: Any, partial: bool) -> Span:
     """Return the windows of a duration: trailing each row, or one every `slide`."""
     stamps, ties = _sorted_times(times)
-    length = _positive(in_unit_of(width, times.type, "range"), "range", width)
+    length = positive_count(in_unit_of(width, times.type, "range"), "range", width)
     if slide is None:
         return _trailing(stamps, length, times.type, partial, ties)
-    step = _positive(in_unit_of(slide, times.type, "slide"), "slide", slide)
+    step = positive_count(in_unit_of(slide, times.type, "slide"), "slide", slide)
     return _hopping(stamps, length, step, in_unit_of(offset, times.type, "offset"), times.type, partial)
 
 
@@ -173,25 +173,79 @@ def _fitting(width: int, ends: Array) -> int:
     return min(width, int(ends[0]) - _LEAST, 2**63 - 1) if len(ends) else 0
 
 
+def spans_of_rows(
+    first: Array,
+    last: Array,
+    times: Array,
+    time_type: ColumnType | None,
+    *,
+    trailing: bool = False,
+    ends: Array | None = None,
+) -> Span:
+    """Return the windows [first, last) of rows, both bounds ascending; `ends` are where they end, in time."""
+    sizes = last - first
+    return Span(
+        count=len(first),
+        longest=int(sizes.max()) if len(first) else 0,
+        overlap=_overlap(first, last) if len(first) else 0,
+        trailing=trailing,
+        gaps=bool((sizes == 0).any()),
+        time_type=time_type,
+        ends=ends,
+        _rows=lambda: (first, last),
+        _times=times,
+    )
+
+
+def _overlap(first: Array, last: Array) -> int:
+    """Return how many windows a row is in, at most: those that begin before a window ends, from that one on."""
+    rows = int(last[-1] - first[0])
+    if rows > 4 * len(first):
+        begun = np.searchsorted(first, last)
+    else:  # counted row by row, which takes a third of the time
+        begin = np.bincount(first - first[0], minlength=rows + 1)
+        begun = (np.cumsum(begin) - begin)[last - first[0]]
+    return int((begun - np.arange(len(first))).max())
+
+
 def _sorted_times(times: Column) -> tuple[Array, bool]:
     """Return the times, and whether some are equal; refuse them if they descend."""
+    stamps = _stamps(times)
+    if not len(stamps):
+        return stamps, False
+    descents, ties = _bounds_kernels().count_disorder(stamps)
+    if stamps[0] == NAT or descents:  # the least of sorted times is the first
+        _require_times(stamps, times.type)
+    if descents:
+        row = int(np.argmax(stamps[1:] < stamps[:-1])) + 1
+        here, above = _logical(stamps[row - 1 : row + 1], times.type)[::-1]
+        raise OutOfOrderError(f"times must be sorted: row {row} has {here}, after {above} in row {row - 1}")
+    return stamps, bool(ties)
+
+
+def any_times(times: Column) -> Array:
+    """Return times in any order as integers; refuse nulls and what is no time. O(n)."""
+    stamps = _stamps(times)
+    if len(stamps):
+        _require_times(stamps, times.type)
+    return stamps
+
+
+def _stamps(times: Column) -> Array:
     if not len(times.values):
-        return np.zeros(0, np.int64), False
+        return np.zeros(0, np.int64)
     if times.type.family not in ("integer", "temporal"):
         raise InvalidArgumentError(f"times are {times.type}; they must be integers, dates or timestamps")
     if times.valid is not None:
         raise InvalidArgumentError(f"the time of row {int(np.argmin(times.valid))} is null; every row needs a time")
     if times.values.dtype == np.uint64 and len(times.values) and times.values.max() >= 2**63:
         raise InvalidArgumentError(f"the time {times.values.max()} does not fit int64")
-    stamps = np.ascontiguousarray(times.values.astype(np.int64, copy=False))
-    descents, ties = _bounds_kernels().count_disorder(stamps)
-    if times.type.family == "temporal" and (stamps[0] == NAT or (descents and stamps.min() == NAT)):
+    return np.ascontiguousarray(times.values.astype(np.int64, copy=False))
+
+
+def _require_times(stamps: Array, kind: ColumnType) -> None:
+    if kind.family == "temporal" and stamps.min() == NAT:
         raise InvalidArgumentError(f"the time of row {int(np.argmin(stamps))} is null; every row needs a time")
-    if descents:
-        row = int(np.argmax(stamps[1:] < stamps[:-1])) + 1
-        here, above = _logical(stamps[row - 1 : row + 1], times.type)[::-1]
-        raise OutOfOrderError(f"times must be sorted: row {row} has {here}, after {above} in row {row - 1}")
-    return stamps, bool(ties)
 
 
 @cache
@@ -205,7 +259,8 @@ def _logical(stamps: Array, kind: ColumnType) -> Any:
     return logical_array(stamps, None, kind).to_numpy(zero_copy_only=False)
 
 
-def _positive(value: Any, name: str, shown: Any = None) -> int:
+def positive_count(value: Any, name: str, shown: Any = None) -> int:
+    """Return a number of rows, or of ticks; refuse what is none."""
     shown = value if shown is None else shown
     if isinstance(value, str):
         raise InvalidArgumentError(f"{name} is {value!r}, a duration; give times= too, or a number of rows")

@@ -23,8 +23,9 @@ OUTSIDE = {"redis", "session", "spark"}
 LONG = {HERE / "spark" / name for name in ("test_recovery.py", "test_cluster.py")}
 """Tests that take a minute: begun first, so that at the end no process waits for another."""
 
+os.environ["MUNTIN_COMPILE"] = "wait"  # read when muntin is imported: tests of compiled kernels run compiled ones
 if QUICK:
-    os.environ["MUNTIN_UNCOMPILED"] = "1"  # read when muntin is imported
+    os.environ["MUNTIN_UNCOMPILED"] = "1"
 sys.path.append(str(HERE.parent / "benchmarks"))  # last: its modules have names that tests may have, too
 import_module("rivals").register()
 settings.register_profile(
@@ -47,15 +48,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in outside:
             item.add_marker(pytest.mark.xdist_group("spark"))
     items.sort(key=lambda item: item.path not in LONG)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _small() -> Iterator[None]:
-    """The tests' process compiles nothing itself: numba would never free the memory."""
-    from compiling import compiled_elsewhere
-
-    with compiled_elsewhere():
-        yield
 
 
 @pytest.fixture(autouse=True)

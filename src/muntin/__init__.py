@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from muntin import aggregators, errors, policies, spark, stores
     from muntin import windows as window
     from muntin.arrays.slide import explain, slide
-    from muntin.arrays.warm import warm
-    from muntin.kernels.cache import cache_info, clear_cache
+    from muntin.kernels.folder import cache_info, clear_cache
     from muntin.plotting import plot
     from muntin.query.query import ProcessingTime, Query
+    from muntin.warming import warm
     from muntin.windows import rows
 
 __all__ = [
@@ -48,13 +48,13 @@ _MODULES = {"agg": "aggregations", "window": "windows"} | {
 _MEMBERS = {
     "ProcessingTime": "query.query",
     "Query": "query.query",
-    "cache_info": "kernels.cache",
-    "clear_cache": "kernels.cache",
+    "cache_info": "kernels.folder",
+    "clear_cache": "kernels.folder",
     "explain": "arrays.slide",
     "plot": "plotting",
     "rows": "windows",
     "slide": "arrays.slide",
-    "warm": "arrays.warm",
+    "warm": "warming",
 }
 """The modules that the other names are found in."""
 

@@ -12,7 +12,8 @@ import pytest
 from waiting import PATIENCE, until
 
 import muntin
-from muntin.kernels import cache
+from muntin.kernels import folder as folders
+from muntin.kernels import tiers
 
 pytestmark = pytest.mark.slow  # starts processes
 
@@ -28,9 +29,10 @@ class own:
     def combine(a, b):
         return a + b
 print(float(muntin.slide(np.array([1.0, 2.0, 3.0]), own("v"), range=3)[-1]))
-module = next(m for name, m in sys.modules.items() if name.startswith("muntin_kernel_") and hasattr(m, KERNEL))
-stats = getattr(module, KERNEL).stats
-print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+from muntin.kernels import cache
+entry = next(getattr(m, KERNEL) for (_, compiled), m in cache._modules.items() if compiled and hasattr(m, KERNEL))
+misses = sum(not job.reply.found for job in entry._jobs.values())
+print(len(entry._compiled.overloads) - misses, misses)
 """
 
 
@@ -74,7 +76,7 @@ def test_eight_processes_warm_it_at_once(tmp_path: Path) -> None:
     assert finish(program(folder)) == (6.0, 1, 0)
 
 
-@pytest.mark.parametrize("written", ["muntin_kernel_*.py", "muntin_kernel_*.lock", "__pycache__/*.nbi"])
+@pytest.mark.parametrize("written", ["muntin_kernel_*.py", "muntin_kernel_*.lock", "*.code", ".writing-*"])
 def test_killed_while_writing(tmp_path: Path, written: str) -> None:
     folder = tmp_path / "cache"
     victim = program(folder)
@@ -88,7 +90,7 @@ def test_killed_while_writing(tmp_path: Path, written: str) -> None:
 def test_damaged_files_are_made_anew(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     finish(program(folder))
-    files = [file for file in folder.rglob("*") if file.suffix in (".nbi", ".nbc")]
+    files = [file for file in folder.rglob("*") if file.suffix == ".code"]
     assert files
     for file in files:
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
@@ -110,7 +112,7 @@ def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path, where: 
     folder = Path(where) if where.startswith("/") else tmp_path / "file" / "below"
     (tmp_path / "file").write_text("")
     source = tmp_path / "source.py"
-    source.write_text(PROGRAM.format(factor=1.0).split("module =")[0])
+    source.write_text(PROGRAM.format(factor=1.0).split("from muntin.kernels")[0])
     done = subprocess.run(
         [sys.executable, str(source)],
         env={**os.environ, "MUNTIN_CACHE_DIR": str(folder)},
@@ -126,7 +128,7 @@ def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path, where: 
 def test_the_folder_is_named_by_what_decides_the_machine_code() -> None:
     import numba
 
-    name = cache.cache_folder().name
+    name = folders.cache_folder().name
     assert muntin.__version__ in name
     assert f"numba{numba.__version__}" in name
     assert f"py{sys.version_info.major}{sys.version_info.minor}" in name
@@ -135,14 +137,14 @@ def test_the_folder_is_named_by_what_decides_the_machine_code() -> None:
 def test_another_cpu_has_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     import llvmlite.binding
 
-    here = cache.cache_folder()
+    here = folders.cache_folder()
     monkeypatch.setattr(llvmlite.binding, "get_host_cpu_name", lambda: "another")
-    cache._machine.cache_clear()
+    folders._machine.cache_clear()
     try:
-        assert cache.cache_folder() != here
+        assert folders.cache_folder() != here
     finally:
         monkeypatch.undo()
-        cache._machine.cache_clear()
+        folders._machine.cache_clear()
 
 
 def test_info_and_clearing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,21 +166,21 @@ def test_info_and_clearing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_long_compilations_are_announced_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cache, "_PATIENCE", 0.01)
+    monkeypatch.setattr(tiers, "_PATIENCE", 0.01)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     printed: list[str] = []
 
     def announced() -> bool:
         printed.append(capsys.readouterr().err)
-        return "compiling a kernel" in "".join(printed)
+        return "compiling slide_rows, about 3 s" in "".join(printed)
 
-    with cache.progress():
+    with tiers.progress("slide_rows", 3.0):
         until(announced)
     assert "done in" in capsys.readouterr().err
 
 
 def test_short_ones_and_pipes_are_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    with cache.progress():
+    with tiers.progress("slide_rows", 3.0):
         pass
     assert capsys.readouterr().err == ""
 

@@ -25,7 +25,7 @@ from muntin.errors import ColumnTypeError, DefinitionError
 from muntin.kernels import cache
 from muntin.kernels.allocation import can_raise
 from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners
-from muntin.kernels.infer import infer_result
+from muntin.kernels.infer import check_compiles, infer_result
 from muntin.kernels.source import Function, stable_text
 from muntin.memory import room
 from muntin.types import ANY, INT64, NULL, OBJECT, Array, ColumnType, column_type, numpy_type
@@ -115,6 +115,9 @@ class Binding:
     """What is read behind the columns."""
     gaps: bool
     plain: bool
+    time: ColumnType
+    own: tuple[bool, ...]
+    """For each aggregation, whether it was defined outside this package."""
     rule: Rule | None = None
     _modules: dict[Any, ModuleType] = field(default_factory=dict, compare=False, repr=False)
 
@@ -245,8 +248,17 @@ class Binding:
         key = (functions, entries, sorted_store, compiled)
         if key not in self._modules:
             generated = self.generate(functions, *entries, sorted_store=sorted_store)
+            if compiled:
+                self._check_own()
             self._modules[key] = cache.load(generated, compiled=compiled)
         return self._modules[key]
+
+    def _check_own(self) -> None:
+        """Refuse definitions of users that do not compile, before any kernel runs them."""
+        for part, own in zip(self.parts, self.own, strict=True):
+            if own and part.fixed:
+                times = (self.time.physical,) if part.uses_time else ()
+                check_compiles(part, (*(self.types[c].physical for c in part.columns), *times))
 
     @cached_property
     def uncompiled(self) -> Binding:
@@ -335,7 +347,7 @@ def _bind(
 ) -> Binding:
     columns = tuple(dict.fromkeys(c for aggregation in aggregations.values() for c in aggregation.reads))
     masks: dict[Mask, int] = {}
-    parts, results = [], []
+    parts, results, own = [], [], []
     for aggregation in aggregations.values():
         kinds = tuple(types[c] for c in aggregation.columns)
         # Where a neutral element is used, NaN comes: it is that of min.
@@ -349,6 +361,7 @@ def _bind(
             mask = len(columns) + masks.setdefault(Mask(positions, aggregation.skip_nan, where), len(masks))
         parts.append(builder.part(positions, mask))
         results.append(builder.result)
+        own.append(builder.definition.own)
     return Binding(
         tuple(aggregations),
         tuple(aggregations.values()),
@@ -359,6 +372,8 @@ def _bind(
         tuple(masks),
         gaps,
         plain,
+        time,
+        tuple(own),
     )
 
 

@@ -52,6 +52,8 @@ class Definition:
     kind: Kind
     durations: tuple[str, ...] = ()
     """The parameters that are durations: functions get them in the unit of the times."""
+    own: bool = True
+    """Whether it was defined outside this package."""
 
     @property
     def invertible(self) -> bool:
@@ -137,6 +139,7 @@ def define(
             selective=selective,
             kind=kind or _guess_kind(functions, state),
             durations=durations,
+            own=not namespace.__module__.startswith("muntin."),
         )
         _require_shapes(definition)
         return Factory(namespace.__name__, {"any": definition}, definition.doc)

@@ -29,6 +29,7 @@ from muntin.errors import (
     NotInvertibleError,
     SnapshotError,
 )
+from muntin.kernels.tiers import working_on
 from muntin.snapshots import Snapshot
 from muntin.types import (
     ANY,
@@ -149,7 +150,8 @@ class Aggregator(ABC):
         self._require_no_null(columns, len(times))
         self._accept(times)
         self._take_types(time_type, types)
-        self._insert(self._physical(columns, len(times)), read_only(times), len(times))
+        with working_on(len(times)):
+            self._insert(self._physical(columns, len(times)), read_only(times), len(times))
 
     @abstractmethod
     def evict(self) -> None:

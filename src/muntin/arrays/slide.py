@@ -18,6 +18,7 @@ from muntin.arrays.runner import ArrayRun
 from muntin.arrays.spans import Span, spans_by_rows, spans_by_time
 from muntin.columns import Column, read_column, row_count, select
 from muntin.errors import InvalidArgumentError
+from muntin.kernels.tiers import working_on
 from muntin.tabular import is_polars, kind_of
 from muntin.types import Array, logical_array
 from muntin.windows.frames import closed_word
@@ -79,9 +80,10 @@ def slide(
     call = _Call(values, aggregation, range, slide, times, by, closed, partial, aggregator, threads, offset)
     if return_windows and call.is_framed:
         raise InvalidArgumentError("return_windows is for windows without by, that are closed on the right")
-    planned = call.planned()
-    span = planned.run.span
-    results = {name: finished(each, span.ends) for name, each in planned.run.all(planned.aggregations).items()}
+    with working_on(row_count(values) if hasattr(values, "__len__") else 1):
+        planned = call.planned()
+        span = planned.run.span
+        results = {name: finished(each, span.ends) for name, each in planned.run.all(planned.aggregations).items()}
     if min_rows > 0:
         first, last = span.rows()
         results = {name: masked(each, last - first >= min_rows) for name, each in results.items()}

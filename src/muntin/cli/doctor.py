@@ -15,7 +15,7 @@ from importlib import metadata
 from typing import Literal
 
 import muntin
-from muntin.kernels.cache import cache_info
+from muntin.kernels.folder import cache_info
 from muntin.spark.java import find_java
 
 JAVAS = (17, 21, 25)

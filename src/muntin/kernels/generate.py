@@ -32,7 +32,7 @@ options = {"nogil": True, "error_model": "numpy", "_nrt": COUNTED, "no_cfunc_wra
 inner = {**options, "no_cpython_wrapper": True}
 def jit(function): return for_any_integer(njit(**inner)(function))
 def inlined(function): return for_any_integer(njit(**inner, forceinline=not COUNTED)(function))
-entry = njit(**options, cache=CACHED)
+entry = njit(**options)
 index = np.uintp
 NULL = np.uint64(0x7FF86D756E74696E).view(np.float64)
 '''
@@ -158,9 +158,16 @@ class Generated:
     counted: bool = True
     """Whether compiled code must count references, because it may allocate (see allocation.py)."""
 
-    def compiled(self, *, cached: bool) -> str:
-        """Return the text as it is compiled, its machine code kept on disk or not."""
-        return COMPILED_HEADER.replace("COUNTED", str(self.counted)).replace("CACHED", str(cached)) + self.text
+    @property
+    def plain(self) -> str:
+        """The text as it runs uncompiled; `math` is that of compiled code."""
+        text = self.text.replace("import math as", "from muntin.kernels import c_math as")
+        return PLAIN_HEADER + text.replace("from math import", "from muntin.kernels.c_math import")
+
+    @property
+    def compiled(self) -> str:
+        """The text as it is compiled."""
+        return COMPILED_HEADER.replace("COUNTED", str(self.counted)) + self.text
 
 
 def generate(

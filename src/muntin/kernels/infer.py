@@ -1,16 +1,21 @@
-"""The type of what a definition's `lower` returns, as the compiler sees it; remembered on disk."""
+"""What the compiler thinks of a definition: the type of what `lower` returns, whether it compiles; kept on disk."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from muntin.errors import DefinitionError
 from muntin.kernels import cache
+from muntin.kernels.folder import cache_folder, write_atomically
 from muntin.kernels.generate import Part, generate
+from muntin.kernels.tiers import explain
 
 _known: dict[str, tuple[list[str], int | None]] = {}
 
@@ -20,22 +25,70 @@ def infer_result(part: Part) -> tuple[list[np.dtype[Any]], int | None]:
 
     A sample of answers would be wrong here: a `lower` that says 0 for some states and 0.5 for others is a float.
     """
-    text = generate([part], gaps=False, kernels=()).text
-    digest = hashlib.sha256(text.encode()).hexdigest()[:24]
-    path = cache.cache_folder() / f"result_{digest}.json"
+    names, length = _remembered("result", _text(part), lambda: _infer(part))
+    return [np.dtype(name) for name in names], length
+
+
+def check_compiles(part: Part, inputs: tuple[np.dtype[Any], ...]) -> None:
+    """Raise a `DefinitionError` where the functions of a definition do not compile for columns of these types.
+
+    Kernels that are not compiled yet run any Python, and would find that out in the middle of a stream.
+    """
+    _remembered(f"check_{'_'.join(each.str[1:] for each in inputs)}", _text(part), lambda: _check(part, inputs))
+
+
+def _text(part: Part) -> str:
+    return generate([part], gaps=False, kernels=()).text
+
+
+def _remembered(
+    question: str, text: str, answer: Callable[[], tuple[list[str], int | None]]
+) -> tuple[list[str], int | None]:
+    """Return what is known of a definition, in this process or on disk, else the answer."""
+    digest = f"{question}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    path = cache_folder() / f"{digest}.json"
     if digest not in _known:
         try:
             names, length = json.loads(path.read_text())
             _known[digest] = (list(names), length)
         except (OSError, ValueError):
-            _known[digest] = _infer(part)
+            _known[digest] = answer()
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                cache.write_atomically(path, json.dumps(_known[digest]).encode())
+                write_atomically(path, json.dumps(_known[digest]).encode())
             except OSError:
                 pass  # a cache that cannot be written only costs time
-    names, length = _known[digest]
-    return [np.dtype(name) for name in names], length
+    return _known[digest]
+
+
+def _check(part: Part, inputs: tuple[np.dtype[Any], ...]) -> tuple[list[str], int | None]:
+    import numba
+
+    module = cache.load(generate([part], gaps=False, kernels=()), compiled=True)
+    with _explained():
+        state = _state(module)
+        if "lift" in part.functions:
+            module._p0_lift.compile(tuple(map(numba.from_dtype, inputs)))
+        for name, arguments in (("combine", 2), ("invert", 2), ("neutral", 0), ("lower", 1)):
+            if name in part.functions:
+                getattr(module, f"_p0_{name}").compile((state,) * arguments)
+    return [], None
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    from numba.core.errors import NumbaError
+
+    try:
+        yield
+    except NumbaError as error:
+        raise DefinitionError(explain(str(error))) from error
+
+
+def _state(module: ModuleType) -> Any:
+    """Return the type of a state."""
+    module._p0_blank.compile(())
+    return module._p0_blank.overloads[()].signature.return_type
 
 
 def _infer(part: Part) -> tuple[list[str], int | None]:
@@ -44,14 +97,10 @@ def _infer(part: Part) -> tuple[list[str], int | None]:
     from numba.np.numpy_support import as_dtype
 
     module = cache.load(generate([part], gaps=False, kernels=()), compiled=True)
-    try:
-        blank = module._p0_blank
-        blank.compile(())
-        state = blank.overloads[()].signature.return_type
+    with _explained():
+        state = _state(module)
         module._p0_lower.compile((state,))
         result = module._p0_lower.overloads[(state,)].signature.return_type
-    except NumbaError as error:
-        raise DefinitionError(cache.explain(error)) from error
     if isinstance(result, types.Optional):
         result = result.type
     if isinstance(result, types.Array):

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from muntin import _html
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.kernels.tiers import working_on
 from muntin.plans.explain import Subject, explain, explain_running
 from muntin.plans.query_plan import QueryPlan
 from muntin.query.query import Query
@@ -75,7 +76,7 @@ class Stream:
         state = self._state
         if state.core is None and not data.num_rows:
             return self._nothing()
-        with all_or_nothing(state):
+        with working_on(data.num_rows), all_or_nothing(state):
             core = state.resolve(data.schema)
             answers = _follow_clock(core)
             latest = state.take(data)

@@ -13,6 +13,7 @@ from muntin.arrays.results import to_arrow
 from muntin.arrays.runner import windows_of_rows
 from muntin.columns import NAT, Column, column_of, extent, select
 from muntin.errors import InvalidArgumentError, OutOfOrderError
+from muntin.kernels.tiers import working_on
 from muntin.keys.order import by_key_and_time
 from muntin.keys.table import key_numbers
 from muntin.query.plan import Plan, resolve, time_type
@@ -29,13 +30,18 @@ def run(query: Query, table: Any) -> Any:
     require_time(query)
     kind = kind_of(table)
     data = kind.read(table, needed_columns(query))
+    with working_on(data.num_rows):
+        return kind.write(_run(query, data))
+
+
+def _run(query: Query, data: pa.Table) -> pa.Table:
     plan = resolve(query, data.schema, finite=True)
     data = _with_one_zero(data, query.key)
     codes, keys = key_numbers([data[name] for name in query.key], data.num_rows)
     order, rows = sorted_rows(query, plan, data, codes, keys)
     found = [answers(plan, i, each.find(rows), rows) for i, each in plan.windows.items()]
     first = rows.begins if order is None else order[rows.begins]
-    return kind.write(AnswerTables(plan).table(found, take_from(query.key, data, first)))
+    return AnswerTables(plan).table(found, take_from(query.key, data, first))
 
 
 def require_time(query: Query) -> None:

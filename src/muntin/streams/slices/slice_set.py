@@ -14,6 +14,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
+from muntin.kernels.tiers import is_waiting
 from muntin.streams.blocks import MEMORY, MERGES, SLICES, SLOTS, STEP, TOP, USED, Blocks, Slices, lay_out, longer, rooms
 from muntin.streams.found import Found
 from muntin.streams.mergers import merge_slices
@@ -170,7 +171,7 @@ class SliceSet:
         stopped = -1
         while stopped != DONE:
             stopped = write()
-            if self.script.length[0]:
+            if self.script.length[0] or is_waiting():  # whoever waits for kernels wants those of rarer scripts, too
                 run()
             if stopped == NO_ROOM:
                 self._make_room(4 * len(self.slices.low))  # pages that no slice reaches are never touched

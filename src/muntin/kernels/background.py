@@ -1,0 +1,176 @@
+"""Asks another process to compile, and hears from it when that is done.
+
+The process is started by the first request and ends with this one. Should it die or hang, kernels stay plain a while
+longer: that is said once, and nothing else changes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from muntin.kernels.compiler import Reply, Request
+
+_TRIES = 2
+"""How often a request is sent: a process that dies of it twice is not started a third time."""
+_GRACE = 2.0
+"""Seconds that the process has to end by itself."""
+_log = logging.getLogger("muntin")
+
+
+class Job:
+    """A kernel that is being compiled."""
+
+    def __init__(self, request: Request, estimate: float) -> None:
+        self.request = request
+        self.estimate = estimate
+        self.begun = time.monotonic()
+        self.owner = os.getpid()
+        """The process that hears of it: no other one does, not even a fork."""
+        self.reply: Reply | None = None
+        self.tries = 0
+        self.over = threading.Event()
+
+    def remaining(self) -> float:
+        """Return how many seconds it may still take."""
+        elapsed = time.monotonic() - self.begun
+        return 0.0 if self.over.is_set() else max(self.estimate - elapsed, elapsed / 4)
+
+    def end(self, reply: Reply) -> None:
+        """Take what became of it."""
+        self.reply = reply
+        self.over.set()
+
+
+class Background:
+    """The compiling process, or that there is none now."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._jobs: dict[int, Job] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._listener: threading.Thread | None = None
+        self._reported = False
+
+    def submit(self, path: Path, kernel: str, signature: Any, estimate: float) -> Job:
+        """Have a kernel compiled. Returns at once."""
+        with self._lock:
+            ahead = sum(job.remaining() for job in self._jobs.values())
+            job = Job(Request(next(self._numbers), path, kernel, signature), ahead + estimate)
+            self._jobs[job.request.number] = job
+            self._send(job)
+        return job
+
+    def _send(self, job: Job) -> None:
+        job.tries += 1
+        try:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            assert self._process is not None
+            assert self._process.stdin is not None
+            pickle.dump(job.request, self._process.stdin)
+            self._process.stdin.flush()
+        except Exception as reason:  # noqa: BLE001  # no process, no pipe, types that cannot be sent
+            self._fail(job, f"{type(reason).__name__}: {reason}")
+
+    def _start(self) -> None:
+        program = f"import sys; sys.path[:] = {sys.path!r}; from muntin.kernels.compiler import main; main()"
+        self._process = subprocess.Popen(  # noqa: S603  # this very Python
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "MUNTIN_UNCOMPILED": "0"},
+        )
+        self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
+        self._listener.start()
+
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError, ValueError):
+            while True:
+                reply: Reply = pickle.load(process.stdout)  # noqa: S301  # from our own child
+                with self._lock:
+                    job = self._jobs.pop(reply.number, None)
+                if job is not None:
+                    self._end(job, reply)
+        with contextlib.suppress(OSError):
+            process.stdout.close()
+        process.wait()
+        with self._lock:
+            if self._process is process:
+                self._process = None
+                self._send_again(process.returncode)
+
+    def _send_again(self, status: int) -> None:
+        """Send what a process that has ended left undone to a new one."""
+        for job in list(self._jobs.values()):
+            if job.tries < _TRIES:
+                self._send(job)
+            else:
+                self._fail(job, f"the compiling process ended with status {status}")
+
+    def _fail(self, job: Job, why: str) -> None:
+        self._jobs.pop(job.request.number, None)
+        self._end(job, Reply(job.request.number, 0.0, why))
+
+    def _end(self, job: Job, reply: Reply) -> None:
+        if reply.error and not reply.refused and not self._reported:
+            self._reported = True
+            _log.warning("kernels run uncompiled for longer than they need: %s", reply.error)
+        job.end(reply)
+
+    def give_up(self, job: Job) -> None:
+        """Stop the process, which does not get on with a job."""
+        with self._lock:
+            job.tries = _TRIES
+            if self._process is not None:
+                self._process.kill()
+        job.over.wait(_GRACE)
+
+    def close(self) -> None:
+        """End the process, and wait until it is gone."""
+        with self._lock:
+            process, listener, self._process = self._process, self._listener, None
+            for job in list(self._jobs.values()):
+                self._jobs.pop(job.request.number)
+                job.end(Reply(job.request.number, 0.0, "this process ends"))
+        if process is None:
+            return
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+        process.kill()
+        process.wait()
+        if listener is not None:
+            listener.join(_GRACE)
+
+    def forked(self) -> None:
+        """Forget the process of the parent in a fork: replies to two readers would be torn."""
+        process = self._process
+        if process is not None and process.stdin is not None:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, process.stdin.fileno())  # a pipe that is still open here would outlive the parent
+            os.close(nothing)
+            process.returncode = 0  # not ours to wait for
+        self.__init__()  # type: ignore[misc]  # locks too are new: the parent's may be held for ever
+
+
+background = Background()
+"""The compiling process of this one."""
+atexit.register(background.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=background.forked)

@@ -1,0 +1,134 @@
+"""The process that compiles in the background: kernels come by its standard input, machine code goes to disk.
+
+It ends when nobody has asked for a while, when it has grown (numba never frees what it has compiled), and at once when
+the process that started it is gone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+import time
+import types
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+IDLE = 30.0
+"""Seconds without a request after which the process ends."""
+LARGEST = 800 << 20
+"""Bytes of memory after which it ends: the next request starts a new one."""
+_PARENT_CHECK = 1.0
+
+
+class Request(NamedTuple):
+    """A kernel to compile: the file of its module, its name, its types, and where code is kept."""
+
+    number: int
+    path: Path
+    kernel: str
+    signature: Any
+
+
+class Reply(NamedTuple):
+    """What became of a request."""
+
+    number: int
+    seconds: float
+    error: str = ""
+    """Why there is no machine code."""
+    refused: bool = False
+    """Whether the compiler refused the definition; else something is wrong with this machine."""
+    found: bool = False
+    """Whether another process had compiled it by then."""
+
+
+def main() -> None:
+    """Serve the process at the other end of standard input and output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the process that started this one
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a module prints is no reply
+    waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(requests, waiting), daemon=True).start()
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+    serve(waiting, replies)
+
+
+def serve(waiting: queue.SimpleQueue[Request], replies: IO[bytes]) -> None:
+    """Compile what is asked for until nobody asks, or this process has grown."""
+    modules: dict[Path, types.ModuleType] = {}
+    while memory() < LARGEST:
+        try:
+            request = waiting.get(timeout=IDLE)
+        except queue.Empty:
+            return
+        pickle.dump(_compile(request, modules), replies)
+        replies.flush()
+
+
+def _receive(requests: IO[bytes], waiting: queue.SimpleQueue[Request]) -> None:
+    try:
+        while True:
+            waiting.put(pickle.load(requests))  # noqa: S301  # from the parent
+    except EOFError:
+        _end()
+
+
+def _watch(parent: int) -> None:
+    """End when the parent does, even where a fork of it still holds the other end of the pipe."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_CHECK)
+    _end()
+
+
+def _end() -> None:
+    os._exit(0)  # in the middle of a kernel: files appear by rename, so that none is half-written
+
+
+def _compile(request: Request, modules: dict[Path, types.ModuleType]) -> Reply:
+    from numba.core.errors import NumbaError
+
+    from muntin.kernels import intrinsics  # noqa: F401  # teaches numba the runtime functions
+    from muntin.kernels.folder import machine_lock
+    from muntin.kernels.machine_code import MachineCode
+
+    begun = time.perf_counter()
+    error, refused, found = "", False, False
+    try:
+        if request.path not in modules:
+            modules[request.path] = import_file(request.path)
+        dispatcher: Any = getattr(modules[request.path], request.kernel)
+        code = dispatcher._cache = MachineCode((request.path.parent,), request.path.stem, request.kernel)
+        with machine_lock(code.path(request.signature)):
+            dispatcher.compile(request.signature)
+        found = not dispatcher.stats.cache_misses[request.signature]
+        if not code.path(request.signature).exists():
+            error = "its machine code cannot be kept on disk"
+    except NumbaError as reason:
+        error, refused = str(reason), True
+    except Exception as reason:  # noqa: BLE001  # whatever it is, the other process goes on without machine code
+        error = f"{type(reason).__name__}: {reason}"
+    return Reply(request.number, time.perf_counter() - begun, error, refused, found)
+
+
+def import_file(path: Path) -> types.ModuleType:
+    """Import a generated module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def memory() -> int:
+    """Return the bytes of memory that this process has now; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:  # pragma: no cover  # not Linux
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

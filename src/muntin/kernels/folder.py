@@ -1,0 +1,145 @@
+"""The folder on disk where kernels are kept, text and machine code, and what must hold for files there.
+
+It is named by everything besides a kernel's text that decides its machine code (versions, processor). Files appear by
+rename, so a half-written one is never seen. One process compiles a kernel, the others wait for it (a file lock that the
+system drops when its holder dies). Whatever is wrong with the folder, kernels still work: they are compiled again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.resources
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache as memoise
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover  # not a POSIX system: no lock, the same work may be done twice
+    fcntl = None  # type: ignore[assignment]  # the module's absence is the fact to record
+
+WRITING = ".writing-"
+"""How the name of a file begins that is not written to its end."""
+_ABANDONED = 3600.0
+"""The age in seconds at which such a file belongs to a process that has died."""
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """Where compiled kernels are kept, and how much of them there is."""
+
+    folder: Path
+    writable: bool
+    modules: int
+    bytes: int
+
+
+def cache_folder() -> Path:
+    """Return the folder of this machine's compiled kernels: below `MUNTIN_CACHE_DIR`, or the user's cache folder."""
+    root = os.environ.get("MUNTIN_CACHE_DIR")
+    return (Path(root) if root else _user_cache()) / "muntin" / _machine()
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home())))
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+@memoise
+def _machine() -> str:
+    """Name everything besides a module's text that decides its machine code."""
+    import llvmlite.binding
+
+    cpu = llvmlite.binding.get_host_cpu_name()
+    features = llvmlite.binding.get_host_cpu_features().flatten()
+    return machine_name(f"{cpu}{features}")
+
+
+def machine_name(processor: str) -> str:
+    """Name the versions and the processor that machine code is made for."""
+    import numba
+    import numpy
+
+    from muntin._version import __version__
+
+    # intrinsics.py is compiled into every kernel, so its text counts like the module's own.
+    intrinsics = importlib.resources.files("muntin.kernels").joinpath("intrinsics.py").read_bytes()
+    digest = hashlib.sha256(f"{processor}{numpy.__version__}".encode() + intrinsics).hexdigest()[:12]
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"
+    return f"{__version__}-numba{numba.__version__}-{python}-{platform.machine()}-{digest}"
+
+
+def cache_info() -> CacheInfo:
+    """Say where compiled kernels are kept and how many there are. O(number of files).
+
+    >>> cache_info().modules >= 0
+    True
+    """
+    folder = cache_folder()
+    files = [file for file in folder.glob("*") if file.is_file()] if folder.is_dir() else []
+    size = sum(file.stat().st_size for file in files)
+    return CacheInfo(folder, is_writable(folder), sum(f.suffix == ".py" for f in files), size)
+
+
+def clear_cache() -> None:
+    """Delete the compiled kernels of every version. They are compiled again when they are next needed."""
+    shutil.rmtree(cache_folder().parent, ignore_errors=True)
+
+
+def is_writable(folder: Path) -> bool:
+    """Say whether files can be written there; the folder is made where it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that others see all of it or nothing."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+def sweep(folder: Path) -> None:
+    """Delete what processes that were killed left half-written."""
+    for file in folder.glob(f"{WRITING}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - file.stat().st_mtime > _ABANDONED:
+                file.unlink()
+
+
+@contextlib.contextmanager
+def machine_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of one file, among all processes of this machine. Goes without where locks do not work."""
+    if fcntl is None:  # pragma: no cover  # not a POSIX system
+        yield
+        return
+    try:
+        handle = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o644)
+    except OSError:
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

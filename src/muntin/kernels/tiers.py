@@ -1,0 +1,230 @@
+"""Kernels that answer before they are compiled: as plain Python at first, as machine code as soon as there is some.
+
+Both are made of the same text and work on the same arrays, so that a stream can go over from one to the other between
+two calls. Which one takes a call is decided by what each would cost: the plain kernel so many microseconds a row, the
+compiler so many seconds. So nobody waits longer for the compiler than the answer would take without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from muntin.errors import DefinitionError
+from muntin.kernels.background import Job, background
+from muntin.kernels.folder import machine_lock, write_atomically
+from muntin.kernels.machine_code import MachineCode
+
+PLAIN_ROW = 4e-5
+"""Seconds that a plain kernel takes for a row, before any was measured."""
+_LEAST_ROW = 2e-6
+"""Seconds that a row takes at the least: a call that found nothing to do says little of one with many rows."""
+_LINE = 0.02
+"""Seconds that a line of a kernel takes to compile, before any was measured; a start of the process adds a second."""
+_START = 1.0
+HUNG = 20.0
+"""How many times as long as estimated a kernel may take to compile before the process is taken for hung."""
+_LEAST = 60.0
+"""Seconds that a kernel may take in any case."""
+
+_patient = contextvars.ContextVar("_patient", default=os.environ.get("MUNTIN_COMPILE", "") == "wait")
+
+
+@contextlib.contextmanager
+def waiting() -> Iterator[None]:
+    """Wait for machine code inside this block, however few rows there are. Only for this thread.
+
+    `MUNTIN_COMPILE=wait` in the environment does it for whole processes.
+    """
+    before = _patient.set(True)
+    try:
+        yield
+    finally:
+        _patient.reset(before)
+
+
+def is_waiting() -> bool:
+    """Say whether calls wait for machine code here, however few rows there are."""
+    return _patient.get()
+
+
+class _Work(threading.local):
+    rows = 1
+
+
+_work = _Work()
+
+
+class working_on:  # noqa: N801  # used like a function: `with working_on(rows):`
+    """Say how many rows the calls inside this block are for, so that large inputs wait for the compiler."""
+
+    __slots__ = ("_before", "_rows")
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._before = _work.rows
+        _work.rows = max(self._before, self._rows)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End."""
+        _work.rows = self._before
+
+
+class _NotCompiledError(Exception):
+    """No machine code for these types."""
+
+
+def _not_compiled(*_arguments: Any, **_keywords: Any) -> Any:
+    raise _NotCompiledError
+
+
+class Entry:
+    """A kernel that is called from Python: plain or compiled, whichever answers first."""
+
+    def __init__(
+        self, dispatcher: Any, code: MachineCode, path: Path, text: bytes, plain: Callable[[], Callable[..., Any]]
+    ) -> None:
+        dispatcher._cache = code
+        dispatcher._compile_for_args = _not_compiled  # what numba calls where types are new
+        self._compiled = dispatcher
+        self._code = code
+        self._path = path
+        self._text = text
+        self._plain = plain
+        self._jobs: dict[Any, Job] = {}
+        self._row = PLAIN_ROW
+        self._spent = 0.0
+        self.__name__ = dispatcher.__name__
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the kernel."""
+        try:
+            return self._compiled(*arguments)
+        except _NotCompiledError:
+            pass  # out of the handler, so that errors of the kernel stand alone
+        signature = tuple(self._compiled.typeof_pyval(each) for each in arguments)
+        if self._ready(signature):
+            return self._compiled(*arguments)
+        return self._run_plain(arguments)
+
+    def _run_plain(self, arguments: tuple[Any, ...]) -> Any:
+        begun = time.perf_counter()
+        with np.errstate(all="ignore"):  # machine code does not warn
+            answer = self._plain()(*arguments)
+        seconds = time.perf_counter() - begun
+        self._spent += seconds
+        self._row = max(seconds / _work.rows, _LEAST_ROW)
+        return answer
+
+    def _ready(self, signature: Any) -> bool:
+        """Say whether there is machine code now, after waiting for it where that is worth it."""
+        job = self._jobs.get(signature)
+        if job is None or job.owner != os.getpid():
+            if self._load(signature):
+                return True
+            job = self._jobs[signature] = self._submit(signature)
+        if not job.over.is_set() and self._worth(job.remaining()):
+            self._wait(job)
+        if not job.over.is_set():
+            return False
+        assert job.reply is not None
+        if job.reply.refused:
+            raise DefinitionError(explain(job.reply.error))
+        return self._load(signature) or self._compile_here(signature, job)
+
+    def _worth(self, seconds: float) -> bool:
+        return _patient.get() or self._row * _work.rows > seconds
+
+    def _submit(self, signature: Any) -> Job:
+        if not self._path.exists():  # the cache was cleared
+            with contextlib.suppress(OSError):
+                write_atomically(self._path, self._text)
+        estimate = _START + _LINE * self._text.count(b"\n")
+        return background.submit(self._path, self.__name__, signature, estimate)
+
+    def _wait(self, job: Job) -> None:
+        with progress(self.__name__, job.remaining()):
+            if not job.over.wait(max(_LEAST, HUNG * job.estimate)):
+                background.give_up(job)
+
+    def _load(self, signature: Any) -> bool:
+        """Take machine code from disk."""
+        from numba.core.compiler_lock import global_compiler_lock
+
+        with global_compiler_lock:
+            dispatcher = self._compiled
+            if signature in dispatcher.overloads:
+                return True
+            result = self._code.load_overload(signature, dispatcher.targetctx)
+            if result is None:
+                return False
+            dispatcher.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
+            dispatcher.add_overload(result)
+            return True
+
+    def _compile_here(self, signature: Any, job: Job) -> bool:
+        """Compile in this process where the other one could not, once that is no longer than it was done without."""
+        from numba.core.errors import NumbaError
+
+        if not (_patient.get() or self._spent + self._row * _work.rows > job.estimate):
+            return False
+        with progress(self.__name__, job.estimate), machine_lock(self._code.path(signature)):
+            try:
+                self._compiled.compile(signature)
+            except NumbaError as error:
+                raise DefinitionError(explain(str(error))) from error
+            except OSError:
+                return signature in self._compiled.overloads  # compiled, but the disk does not take it
+        return True
+
+
+def explain(error: str) -> str:
+    """Say in our words why a definition did not compile."""
+    noise = ("Failed in", "During:", "File ")
+    lines = [line for line in error.splitlines() if line.strip() and not line.strip().startswith(noise)]
+    return (
+        "the aggregation cannot be compiled; its functions may use numbers, arrays, math and numpy only "
+        '(state="object" allows any Python). numba says:\n  ' + "\n  ".join(lines[:8])
+    )
+
+
+# ---------------------------------------------------------------- to those who wait
+
+_PATIENCE = 0.5
+
+
+@contextlib.contextmanager
+def progress(kernel: str, seconds: float, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """Tell whoever looks on that a kernel is being compiled, once that has taken longer than a moment."""
+    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        yield
+        return
+    begun = clock()
+    text = f"muntin: compiling {kernel}, about {max(1, round(seconds))} s, once per machine ..."
+    timer = threading.Timer(_PATIENCE, _say, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if clock() - begun > _PATIENCE:
+            _say(f" done in {clock() - begun:.1f} s\n")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

@@ -1,0 +1,139 @@
+"""`muntin.warm`: compile before the data comes."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import decimal
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin import aggregators
+from muntin.aggregations.aggregation import Aggregation
+from muntin.arrays.slide import slide
+from muntin.errors import InvalidArgumentError, MuntinError
+from muntin.kernels.folder import CacheInfo, cache_info
+from muntin.kernels.tiers import waiting
+from muntin.plans.assumed import types_of
+from muntin.query.plan import Types, resolve
+from muntin.query.query import Query
+
+_ROWS = 24
+"""Rows of a sample: some before, some in and some after a window."""
+_KEYS = 3
+
+
+def warm(what: Query | Aggregation | Mapping[str, Aggregation], schema: Any = None, *, dtype: Any = "f8") -> CacheInfo:
+    """Compile the kernels that a query or aggregations need, and say where they are kept. Seconds once, then nothing.
+
+    Run it while building an image, or before a service takes its first request. For a query, all that `run`, `stream`
+    (late rows too) and Spark will need is compiled; `schema` has the types of its columns (an Arrow schema, a mapping
+    of names to Arrow types, or a table), and without it likely ones are assumed, as in `explain`. For aggregations over
+    arrays, `dtype` is the type of the columns, or a mapping of column names to types.
+
+    >>> from muntin import Query, agg, warm, window
+    >>> warm(agg.max("v")).modules > 0
+    True
+    >>> query = Query(window.tumbling("1 hour"), {"high": agg.max("v")}, key="k")
+    >>> warm(query, {"ts": pa.timestamp("us"), "k": pa.string(), "v": pa.float64()}).modules > 0
+    True
+    """
+    with waiting():
+        if isinstance(what, Query):
+            _warm_query(what, schema)
+        elif isinstance(what, Aggregation | Mapping):
+            _warm_arrays(what, dtype)
+        else:
+            raise InvalidArgumentError(f"a query or aggregations can be compiled before they are used, not {what!r}")
+    return cache_info()
+
+
+def _warm_arrays(aggregation: Aggregation | Mapping[str, Aggregation], dtype: Any) -> None:
+    each = [aggregation] if isinstance(aggregation, Aggregation) else list(aggregation.values())
+    names = dict.fromkeys(name for one in each for name in one.columns)
+    types = dict(dtype) if isinstance(dtype, Mapping) else dict.fromkeys(names, dtype)
+    types |= {one.where: "?" for one in each if one.where is not None}
+    columns = {name: np.ones(4, types.get(name, "f8")) for name in (*names, *types)} or {"v": np.ones(4)}
+    slide(columns, aggregation, range=3)
+    slide(columns, aggregation, range=3, times=np.arange(4))
+    slide(columns, aggregation, range=4, slide=2, times=np.array([0, 1, 2, 9]))
+    for kind in (aggregators.TwoStacks, aggregators.SubtractOnEvict):
+        if kind.needs_invert and not all(one.invertible for one in each):
+            continue
+        window = kind(aggregation, dtype=dict(types))
+        window.bulk_insert(np.arange(4), columns)
+        window.evict()
+        window.query()
+
+
+# ---------------------------------------------------------------- queries: by answering samples
+
+
+def _warm_query(query: Query, schema: Any) -> None:
+    types, _ = types_of(query, schema)
+    for sample in _samples(query, types):
+        if query.time is not None:
+            query.run(sample)
+        _stream(query, sample)
+
+
+def _stream(query: Query, sample: pa.Table) -> None:
+    """Push rows in order, out of order and late, save and restore in between, and let all windows out."""
+    stream = query.stream()
+    even, odd = (sample.take(pa.array(range(begin, sample.num_rows, 2))) for begin in (0, 1))
+    half = len(odd) // 2
+    for part in (even[:4], odd[:4], even[4:half], odd[4:half], even[half:], odd[half:]):
+        with contextlib.suppress(MuntinError):  # rows in order were promised
+            stream.push(part)
+    saved = stream.snapshot()
+    stream.close()
+    query.stream(saved).close()
+
+
+def _samples(query: Query, types: Types) -> Iterator[pa.Table]:
+    """Make rows whose times are close together and far apart, with nulls and without."""
+    reaches = {each.reach for each in resolve(query, types).windows.values()}
+    steps = {max(1, reach * sixths // 6) for reach in reaches for sixths in (1, 4, 9)}  # 4: a row joins sessions
+    for step in sorted(steps):
+        for nulls in (False, True):
+            yield _sample(query, types, step, nulls)
+
+
+def _sample(query: Query, types: Types, step: int, nulls: bool) -> pa.Table:
+    columns: dict[str, Any] = {}
+    for name, kind in types.columns.items():
+        columns[name] = _values(kind.logical or pa.from_numpy_dtype(kind.physical), nulls)
+    columns |= {name: _values(kind, False, _KEYS) for name, kind in types.keys.items()}
+    if query.time is not None:
+        logical = types.time.logical or pa.int64()
+        columns[query.time] = pa.array(np.arange(_ROWS, dtype=np.int64) * step, pa.int64()).cast(logical, safe=False)
+    return pa.table(columns)
+
+
+def _values(kind: pa.DataType, nulls: bool, different: int = _ROWS) -> pa.Array:
+    """Return values of a type: few different ones for keys, with a null where asked for."""
+    numbers = [i * different // _ROWS for i in range(_ROWS)]  # neighbours have one key
+    values = [None if nulls and i == 1 else _value(kind, n) for i, n in enumerate(numbers)]
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # a type of objects, for which nothing is compiled
+        return pa.nulls(_ROWS, kind)
+
+
+def _value(kind: pa.DataType, number: int) -> Any:
+    if pa.types.is_boolean(kind):
+        return number % 2 == 0
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return str(number)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return str(number).encode()
+    if pa.types.is_decimal(kind):
+        return decimal.Decimal(number)
+    if pa.types.is_date(kind):
+        return datetime.date(1970, 1, 1 + number)
+    if pa.types.is_dictionary(kind):
+        return _value(kind.value_type, number)
+    return number

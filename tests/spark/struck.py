@@ -101,17 +101,18 @@ def compile_at_once(session: Any) -> list[dict[str, int]]:
         from pyspark import BarrierTaskContext
 
         from muntin.kernels import cache
+        from muntin.kernels.tiers import Entry, waiting
 
         list(batches)
         cache._plain.set(False)  # all else in this session runs uncompiled
         BarrierTaskContext.get().barrier()
-        last = muntin.slide(np.array([4.0, 8.0]), own("v"), range=2)[-1]
-        compiled = [module for name, module in sys.modules.items() if name.startswith("muntin_kernel_")]
-        kernels = [each for module in compiled for name, each in vars(module).items() if name.startswith("slide_")]
-        hits, misses = (
-            sum(sum(getattr(each.stats, name).values()) for each in kernels if hasattr(each, "stats"))
-            for name in ("cache_hits", "cache_misses")
-        )
+        with waiting():
+            last = muntin.slide(np.array([4.0, 8.0]), own("v"), range=2)[-1]
+        modules = [module for (_, compiled), module in cache._modules.items() if compiled]
+        kernels = [each for module in modules for name, each in vars(module).items() if name.startswith("slide_")]
+        replies = [job.reply for each in kernels if isinstance(each, Entry) for job in each._jobs.values()]
+        misses = sum(not reply.found for reply in replies)
+        hits = sum(len(each._compiled.overloads) for each in kernels if isinstance(each, Entry)) - misses
         columns = {"worker": os.getpid(), "executor": parent(os.getppid()), "hits": hits, "misses": misses}
         yield pa.RecordBatch.from_pylist([{**columns, "last": int(last)}])
 

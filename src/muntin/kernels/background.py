@@ -105,9 +105,9 @@ class Background:
                     job = self._jobs.pop(reply.number, None)
                 if job is not None:
                     self._end(job, reply)
-        with contextlib.suppress(OSError):
-            process.stdout.close()
+        process.stdout.close()
         process.wait()
+        _close(process)
         with self._lock:
             if self._process is process:
                 self._process = None
@@ -148,9 +148,7 @@ class Background:
                 job.end(Reply(job.request.number, 0.0, "this process ends"))
         if process is None:
             return
-        assert process.stdin is not None
-        with contextlib.suppress(OSError):
-            process.stdin.close()
+        _close(process)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE)
         process.kill()
@@ -167,6 +165,13 @@ class Background:
             os.close(nothing)
             process.returncode = 0  # not ours to wait for
         self.__init__()  # type: ignore[misc]  # locks too are new: the parent's may be held for ever
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    """Close the way to the process; what it did not read is lost."""
+    assert process.stdin is not None
+    with contextlib.suppress(OSError, ValueError):
+        process.stdin.close()
 
 
 background = Background()

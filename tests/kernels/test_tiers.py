@@ -1,0 +1,387 @@
+"""Kernels that answer before they are compiled: the same answers, nobody waits for long, and nothing stays behind."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from waiting import PATIENCE, until
+
+import muntin
+from muntin import Query, agg, slide, window
+from muntin.errors import DefinitionError
+from muntin.kernels import background as backgrounds
+from muntin.kernels import cache, tiers
+from muntin.kernels.background import Background, Job
+from muntin.kernels.compiler import Reply, Request
+from muntin.kernels.generate import standalone
+from muntin.kernels.tiers import Entry, working_on
+
+pytestmark = [pytest.mark.compiled, pytest.mark.slow]  # starts processes
+
+
+def total(values: Any) -> float:
+    result = 0.0
+    for i in range(len(values)):
+        result += values[i]
+    return result
+
+
+VALUES = np.arange(5.0)
+
+
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    """Calls wait only where that is worth it, as they do outside the tests."""
+    token = tiers._patient.set(False)
+    yield
+    tiers._patient.reset(token)
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+    """A compiling process of this test alone."""
+    own = Background()
+    monkeypatch.setattr(tiers, "background", own)
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
+    """A kernel that is not compiled, in a folder of its own."""
+    monkeypatch.setenv("MUNTIN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_modules", {})
+    made = cache.load(standalone(total), compiled=True).total
+    assert isinstance(made, Entry)
+    return made
+
+
+def is_compiled(entry: Entry) -> bool:
+    return bool(entry._compiled.overloads)
+
+
+def the_job(entry: Entry) -> Job:
+    (job,) = entry._jobs.values()
+    return job
+
+
+# ---------------------------------------------------------------- from plain to compiled
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_first_call_does_not_wait(entry: Entry, compiler: Background) -> None:
+    assert entry(VALUES) == 10.0
+    assert not is_compiled(entry)
+    until(the_job(entry).over.is_set)
+    assert entry(VALUES) == 10.0
+    assert is_compiled(entry)
+
+
+@pytest.mark.usefixtures("impatient", "compiler")
+def test_many_rows_wait(entry: Entry) -> None:
+    with working_on(10**12):
+        assert entry(VALUES) == 10.0
+    assert is_compiled(entry)
+
+
+def test_whoever_waits_gets_machine_code(entry: Entry, compiler: Background) -> None:
+    assert entry(VALUES) == 10.0
+    assert is_compiled(entry)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_call_waits_no_longer_than_it_would_take() -> None:
+    class Slow(Background):
+        def submit(self, path: Path, kernel: str, signature: Any, estimate: float) -> Job:
+            return Job(Request(0, path, kernel, signature), 10.0)
+
+    made = Entry.__new__(Entry)
+    job = Slow().submit(Path(), "", (), 0.0)
+    made._row = 1e-3
+    for rows, waits in ((1, False), (9_000, False), (11_000, True)):
+        with working_on(rows):
+            assert made._worth(job.remaining()) is waits
+
+
+def test_rows_are_those_of_the_outermost_call() -> None:
+    with working_on(5), working_on(3):
+        assert tiers._work.rows == 5
+    assert tiers._work.rows == 1
+
+
+QUERY = Query(
+    [window.sliding(12, every=3), window.session(4)],
+    {"text": agg.max("v"), "mean": agg.mean("v"), "first": agg.first("v")},
+    key="k",
+    time="t",
+    watermark=2,
+    allowed_lateness=9,
+)
+
+
+@pytest.fixture
+def gates(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether kernels count as compiled; they are all plain until the first of these is made true."""
+    gate = [False]
+    ready = Entry._ready
+
+    def only_when_open(self: Entry, signature: Any) -> bool:
+        if not gate[0]:
+            return False
+        with tiers.waiting():
+            return ready(self, signature)
+
+    def call(self: Entry, *arguments: Any) -> Any:
+        if gate[0]:
+            return compiled_or_plain(self, *arguments)
+        return self._run_plain(arguments)
+
+    compiled_or_plain = Entry.__call__
+    monkeypatch.setattr(Entry, "_ready", only_when_open)
+    monkeypatch.setattr(Entry, "__call__", call)
+    return gate
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stream_goes_over_in_the_middle(seed: int, gates: list[bool]) -> None:
+    rng = random.Random(seed)
+    pushes = [
+        {
+            "t": (times := [max(0, 4 * i + rng.randint(-8, 6)) for _ in range(rng.randint(1, 12))]),
+            "k": [rng.choice("ab") for _ in times],
+            "v": [rng.random() * 10 ** rng.randint(-3, 3) for _ in times],
+        }
+        for i in range(12)
+    ]
+
+    def answers(change_at: int) -> list[Any]:
+        gates[0] = False
+        stream, out = QUERY.stream(), []
+        for i, rows in enumerate(pushes):
+            gates[0] = i >= change_at
+            out.append(stream.push(rows).to_pylist())
+        return [*out, stream.close().to_pylist(), stream.late.to_pylist()]
+
+    plain = answers(len(pushes))
+    for change_at in (0, 1, rng.randrange(2, len(pushes))):
+        assert answers(change_at) == plain
+
+
+def test_overflow_is_the_same_error(gates: list[bool]) -> None:
+    large = np.array([2**62, 2**62, 2**62])
+    errors = []
+    for gates[0] in (False, True):
+        with pytest.raises(muntin.errors.MuntinError) as caught:
+            slide(large, agg.sum("v"), range=3)
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+
+
+def test_mathematics_of_own_definitions_is_that_of_machine_code(gates: list[bool]) -> None:
+    import math
+
+    @agg.define(state="f8")
+    class odd:
+        def lift(v):
+            return v
+
+        def combine(a, b):
+            return a + b
+
+        def lower(s):
+            return math.sqrt(s) + math.log(abs(s)) + 1.0 / s
+
+    values = np.array([-4.0, 4.0, 0.0, 9.0])
+    gates[0] = False
+    plain = slide(values, odd("v"), range=1)
+    gates[0] = True
+    np.testing.assert_array_equal(plain, slide(values, odd("v"), range=1))
+
+
+# ---------------------------------------------------------------- a compiler that does not compile
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_does_not_compile_is_refused_at_once() -> None:
+    @agg.define(state="f8")
+    class uses_a_string:
+        def lift(v):
+            return v
+
+        def combine(a, b):
+            return str(a).upper()
+
+    with pytest.raises(DefinitionError, match="cannot be compiled"):
+        slide(VALUES, uses_a_string("v"), range=2)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_kernel_that_the_compiler_refuses_later(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(Background):
+        def submit(self, path: Path, kernel: str, signature: Any, estimate: float) -> Job:
+            job = Job(Request(0, path, kernel, signature), estimate)
+            job.end(Reply(0, 1.0, "no such type", refused=True))
+            return job
+
+    monkeypatch.setattr(tiers, "background", Refusing())
+    with pytest.raises(DefinitionError, match="no such type"):
+        entry(VALUES)
+
+
+BROKEN: dict[str, Callable[[], str]] = {
+    "not there": lambda: "/no/such/python",
+    "fails": lambda: "/bin/false",
+}
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_compiler_that_fails_only_costs_speed(
+    how: str, entry: Entry, compiler: Background, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", BROKEN[how]())
+    with caplog.at_level(logging.WARNING, "muntin"):
+        assert entry(VALUES) == 10.0
+        until(the_job(entry).over.is_set)
+        assert entry(VALUES) == 10.0
+        assert entry(VALUES.astype(np.float32)) == 10.0
+        until(lambda: all(job.over.is_set() for job in entry._jobs.values()))
+    assert not is_compiled(entry)
+    assert len(caplog.records) == 1, "it is said once"
+    with working_on(10**12):
+        assert entry(VALUES) == 10.0
+    assert is_compiled(entry), "what is worth it is compiled in this process"
+
+
+def test_a_compiler_that_hangs_is_given_up(
+    entry: Entry, compiler: Background, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hanging = tmp_path / "hanging"
+    hanging.write_text("#!/bin/sh\nexec sleep 1000\n")
+    hanging.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hanging))
+    monkeypatch.setattr(tiers, "_LEAST", 0.01)
+    monkeypatch.setattr(tiers, "HUNG", 0.0)
+    assert entry(VALUES) == 10.0
+    assert is_compiled(entry), "who waits gets machine code, of this process where no other makes it"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_compiler_that_is_killed_is_started_again(entry: Entry, compiler: Background) -> None:
+    assert entry(VALUES) == 10.0
+    process = compiler._process
+    assert process is not None
+    process.kill()
+    until(the_job(entry).over.is_set)
+    assert the_job(entry).reply is not None
+    assert entry(VALUES) == 10.0
+    assert is_compiled(entry)
+
+
+# ---------------------------------------------------------------- processes and threads
+
+PROGRAM = """
+import os, sys
+import numpy as np
+import muntin
+from muntin.kernels.background import background
+print(float(muntin.slide(np.array([1.0, 2.0]), muntin.agg.sum("v"), range=2)[-1]), background._process.pid, flush=True)
+"""
+
+
+def start(folder: Path, more: str = "") -> subprocess.Popen[str]:
+    environment = {**os.environ, "MUNTIN_CACHE_DIR": str(folder), "MUNTIN_COMPILE": "", "MUNTIN_UNCOMPILED": ""}
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM + more],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def lives(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("end", ["returns", "is killed"])
+def test_a_process_that_ends_early_leaves_nothing(tmp_path: Path, end: str) -> None:
+    program = start(tmp_path, "input()" if end == "is killed" else "")
+    assert program.stdout is not None
+    answer, compiler = program.stdout.readline().split()
+    if end == "is killed":
+        program.send_signal(signal.SIGKILL)
+    program.communicate(timeout=PATIENCE)
+    assert answer == "3.0"
+    until(lambda: not lives(int(compiler)))
+    assert not list(tmp_path.rglob("*.code.tmp"))
+
+
+def test_a_fork_compiles_by_itself(tmp_path: Path) -> None:
+    fork = """
+child = os.fork()
+if not child:
+    code = float(muntin.slide(np.array([1.0, 4.0]), muntin.agg.sum("v"), range=2)[-1]) == 5.0
+    background.close()
+    os._exit(0 if code else 1)
+print(os.waitpid(child, 0)[1], float(muntin.slide(np.array([1.0, 6.0]), muntin.agg.sum("v"), range=2)[-1]))
+"""
+    program = start(tmp_path, fork)
+    out, _ = program.communicate(timeout=PATIENCE)
+    assert program.returncode == 0
+    assert out.splitlines()[1] == "0 7.0"
+
+
+def test_spawned_processes_compile_the_same_once(tmp_path: Path) -> None:
+    wait = "\nwith __import__('muntin').kernels.tiers.waiting(): muntin.slide(np.ones(2), muntin.agg.sum('v'), range=2)"
+    programs = [start(tmp_path, wait) for _ in range(2)]
+    for program in programs:
+        program.communicate(timeout=PATIENCE)
+        assert program.returncode == 0
+    files = [file.name for file in tmp_path.rglob("*.code")]
+    assert len(files) == len(set(files)) >= 1
+
+
+def test_no_thread_stays(entry: Entry, compiler: Background) -> None:
+    before = set(threading.enumerate())
+    assert entry(VALUES) == 10.0
+    compiler.close()
+    until(lambda: set(threading.enumerate()) <= before)
+
+
+def test_an_idle_compiler_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import queue
+
+    from muntin.kernels import compiler as child
+
+    monkeypatch.setattr(child, "IDLE", 0.01)
+    with (tmp_path / "replies").open("wb") as replies:
+        child.serve(queue.SimpleQueue(), replies)  # returns: nobody asks
+
+
+def test_a_grown_compiler_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import queue
+
+    from muntin.kernels import compiler as child
+
+    monkeypatch.setattr(child, "LARGEST", 1)
+    waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
+    waiting.put(Request(0, tmp_path / "none.py", "none", ()))
+    with (tmp_path / "replies").open("wb") as replies:
+        child.serve(waiting, replies)
+    assert not waiting.empty(), "the next process does that"
+    assert backgrounds._TRIES > 1

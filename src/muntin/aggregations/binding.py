@@ -115,7 +115,7 @@ class Binding:
     """What is read behind the columns."""
     gaps: bool
     plain: bool
-    time: ColumnType
+    time: ColumnType | None
     own: tuple[bool, ...]
     """For each aggregation, whether it was defined outside this package."""
     rule: Rule | None = None
@@ -257,7 +257,7 @@ class Binding:
         """Refuse definitions of users that do not compile, before any kernel runs them."""
         for part, own in zip(self.parts, self.own, strict=True):
             if own and part.fixed:
-                times = (self.time.physical,) if part.uses_time else ()
+                times = ((self.time or INT64).physical,) if part.uses_time else ()
                 check_compiles(part, (*(self.types[c].physical for c in part.columns), *times))
 
     @cached_property

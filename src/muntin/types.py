@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.errors import ColumnTypeError
+from muntin.errors import AggregationOverflowError, ColumnTypeError
 
 Array: TypeAlias = npt.NDArray[Any]
 
 OBJECT = np.dtype(object)
+_HALF_UP = decimal.Context(prec=76, rounding=decimal.ROUND_HALF_UP)
 
 
 @dataclass(frozen=True)
@@ -229,16 +230,33 @@ def logical_array(values: Array, valid: Array | None, kind: ColumnType) -> pa.Ar
         return pa.nulls(len(values))
     if kind.physical == OBJECT:
         cells = values.tolist() if valid is None else [v if ok else None for v, ok in zip(values, valid, strict=True)]
-        return pa.array(cells, type=kind.logical)
+        return pa.array(cells, type=kind.logical) if kind.family != "decimal" else _decimals(cells, kind)
     if kind.family in ("temporal", "duration"):
         return pa.array(values.astype(kind.physical, copy=False), mask=mask).view(kind.logical)
     return pa.array(values, type=kind.logical, mask=mask)
+
+
+def _decimals(cells: list[Any], kind: ColumnType) -> pa.Array:
+    assert kind.logical is not None
+    try:
+        return pa.array([_rounded(cell, kind.logical.scale) for cell in cells], type=kind.logical)
+    except pa.ArrowInvalid as error:
+        raise AggregationOverflowError(f"the result of a window does not fit {kind.logical}: {error}") from error
+
+
+def _rounded(value: Any, scale: int) -> Any:
+    """Return a decimal with `scale` digits after the point, rounded half up as in Spark SQL; others as they are."""
+    if not isinstance(value, decimal.Decimal) or not value.is_finite() or -int(value.as_tuple().exponent) <= scale:
+        return value
+    return value.quantize(decimal.Decimal(1).scaleb(-scale), context=_HALF_UP)
 
 
 def logical_value(value: Any, kind: ColumnType) -> Any:
     """Return a kernel's value as the user's Python value."""
     if isinstance(value, np.generic):
         value = value.item()
+    if kind.family == "decimal" and kind.logical is not None:
+        return _rounded(value, kind.logical.scale)
     if kind.family in ("temporal", "duration") and isinstance(value, int):
         return pa.scalar(value, _integer_of(kind)).cast(kind.logical).as_py()
     return value

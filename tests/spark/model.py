@@ -206,7 +206,7 @@ class Machine(streams.Stream):
                 [pa.array([row.answers], pa.binary()), pa.array([row.late_rows], pa.binary())], ["answers", "late_rows"]
             )
             for batch in self.unpacker(iter([made])):
-                table = pa.Table.from_batches([batch])
+                table = pa.Table.from_batches([batch]).rename_columns(self.unpacker.schema.names)
                 late = table["late"].combine_chunks()
                 self.lost += self.rows_of(late.filter(late.is_valid()))
                 yield table.filter(late.is_null()).drop_columns("late")

@@ -123,7 +123,7 @@ class _float_mean:
         return (s.total + s.error if math.isfinite(s.error) else s.total) / s.n
 
 
-@define(state={"n": "i8", "total": "v"}, result="object", commutative=True)
+@define(state={"n": "i8", "total": "v"}, result="decimal mean", commutative=True)
 class _decimal_mean:
     def lift(v):
         return (1, v)
@@ -135,12 +135,15 @@ class _decimal_mean:
         return (a.n - b.n, DECIMALS.subtract(a.total, b.total))
 
     def lower(s):
-        return s.total / int(s.n)
+        return DECIMALS.divide(s.total, int(s.n))
 
 
 mean = by_type(
     "mean",
-    """The arithmetic mean, float64; of decimals, a decimal. O(1) combine, invertible.
+    """The arithmetic mean, float64. O(1) combine, invertible.
+
+    Of decimals of `p` digits, `s` of them after the point, it is a decimal as in Spark SQL: of four digits more, before
+    and after the point alike, at most 38, and rounded half up.
 
     >>> from muntin import slide, agg
     >>> slide([1.0, 2.0, 6.0], agg.mean("v"), range=2).tolist()

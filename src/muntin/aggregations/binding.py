@@ -442,6 +442,8 @@ class _PartBuilder:
             return _difference(self.kinds[0])
         if reference == "decimal":
             return _widest_decimal(self.kinds[0])
+        if reference == "decimal mean":
+            return _decimal_mean(self.kinds[0])
         try:
             return numpy_type(reference)
         except TypeError as error:
@@ -523,6 +525,14 @@ def _widest_decimal(kind: ColumnType) -> ColumnType:
     if kind.logical is None or kind.family != "decimal":
         return kind
     return column_type(pa.decimal128(38, kind.logical.scale))
+
+
+def _decimal_mean(kind: ColumnType) -> ColumnType:
+    """Return the type of a mean of decimals, which is the one in Spark SQL."""
+    if kind.logical is None or kind.family != "decimal":
+        return kind
+    wide, most = (pa.decimal256, 76) if pa.types.is_decimal256(kind.logical) else (pa.decimal128, 38)
+    return column_type(wide(min(kind.logical.precision + 4, most), min(kind.logical.scale + 4, most)))
 
 
 def _difference(kind: ColumnType) -> ColumnType:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Result, bind, plain_algebra
+from muntin.errors import ColumnTypeError
 from muntin.types import Array, ColumnType, logical_array
 
 Raw = tuple[Array, Array | None, Result]
@@ -86,6 +87,23 @@ def _arrow_type(aggregation: Aggregation, types: Mapping[str, ColumnType], time:
     return _example_type(aggregation, kinds) if logical is None else logical
 
 
+def require_combinable(aggregates: Mapping[str, Aggregation], types: Mapping[str, ColumnType]) -> None:
+    """Refuse an aggregation of structs that compares or adds them; two examples tell."""
+    for name, each in aggregates.items():
+        kinds = tuple(types[column] for column in each.columns)
+        if not any(kind.logical is not None and pa.types.is_struct(kind.logical) for kind in kinds):
+            continue
+        algebra = plain_algebra(each, kinds)
+        try:
+            algebra.combine(*(algebra.lift(*(_example(kind.logical, n) for kind in kinds), 0) for n in (1, 2)))
+        except TypeError as error:
+            found = next(i for i, kind in enumerate(kinds) if pa.types.is_struct(kind.logical))
+            raise ColumnTypeError(
+                f"{name} is {each}, and the column {each.columns[found]!r} holds {kinds[found]}: {error}; take a field "
+                "of the struct"
+            ) from error
+
+
 def _example_type(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> pa.DataType:
     examples = [[_example(kind.logical, number) for kind in kinds] for number in (1, 2)]
     algebra = plain_algebra(aggregation, kinds)
@@ -103,6 +121,8 @@ def _example(logical: pa.DataType, number: int) -> Any:
         return "ab"[number - 1]
     if pa.types.is_decimal(logical):
         return decimal.Decimal(number)
+    if pa.types.is_struct(logical):
+        return {field.name: _example(field.type, number) for field in logical}
     try:
         return pa.scalar(number).cast(logical).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

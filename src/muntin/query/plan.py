@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
-from muntin.arrays.results import arrow_types
+from muntin.arrays.results import arrow_types, require_combinable
 from muntin.columns import pick, type_of_values
 from muntin.durations import in_unit_of
 from muntin.errors import ColumnTypeError
@@ -141,6 +141,7 @@ def resolve(
     (window.tumbling(3600), ['k', 'window', 'window_id', 'high', 'revision', 'retracted'], 'int8')
     """
     known = Types.of(query, types) if isinstance(types, pa.Schema) else types
+    require_combinable(query.aggregates, known.columns)
     time = known.time
     definitions = dict(enumerate(query.windows)) if windows is None else windows
     return Plan(

@@ -114,7 +114,7 @@ class Query:
             raise InvalidArgumentError(
                 f"aggregates is {self.aggregates!r}; give names to them, such as {{'longest': agg.max('len')}}"
             )
-        object.__setattr__(self, "key", (self.key,) if isinstance(self.key, str) else tuple(self.key))
+        object.__setattr__(self, "key", _names(self.key))
         object.__setattr__(self, "aggregates", dict(self.aggregates))
         if not self.windows:
             raise InvalidArgumentError("a query needs at least one window, such as window.tumbling('1 minute')")
@@ -311,14 +311,29 @@ class Query:
         from muntin.spark import needs
 
         needs.require_packages()
+        needs.require_frame(frame)
         if frame.isStreaming:
-            from muntin.spark.streaming import streaming
+            from muntin.spark.streaming import require_stream_options, streaming
 
+            require_stream_options(path, pieces)
             return streaming(self, frame, buckets=buckets, late=late)
         from muntin.spark.batch import batch, require_batch_options
 
         require_batch_options(buckets, late)
         return batch(self, frame, path=path, pieces=pieces)
+
+
+def _names(key: Any) -> tuple[str, ...]:
+    """Return the names of the key's columns: none, one or several."""
+    if key is None or isinstance(key, str):
+        return () if key is None else (key,)
+    try:
+        names = tuple(key)
+    except TypeError:  # such as a column of Spark, which is none of several
+        names = (key,)
+    if not all(isinstance(each, str) for each in names):
+        raise InvalidArgumentError(f"key is {key!r}; give the name of a column, or several: key=['region', 'line']")
+    return names
 
 
 def _shown(value: Any) -> str:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from muntin.aggregations.binding import bind
-from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.spark import native, survey
 from muntin.spark.explained import default_parallelism
+from muntin.spark.names import column, inner, inner_schema, with_inner_names
 from muntin.spark.own import send_by_value
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.streaming import require_columns
-from muntin.spark.survey import LongKey, column
+from muntin.spark.survey import LongKey
 from muntin.spark.task import ARRIVAL, PIECE, Task
 from muntin.types import ColumnType
 from muntin.windows.base import Window
@@ -35,7 +36,7 @@ class Resolved:
 
     query: Query
     frame: DataFrame
-    """Just the columns that the query needs."""
+    """Just the columns that the query needs, under their inner names."""
     rows: pa.Schema
     answers: pa.Schema
     """In types that Spark has."""
@@ -53,11 +54,17 @@ class Resolved:
         require_columns(query, schema)
         used = dict.fromkeys((*query.key, query.time, *query.columns))
         schema = pa.schema([schema.field(name) for name in used])
+        require_sortable_keys(query, schema)
         plan = resolve(query, schema, finite=True)
         windows = list(plan.windows.values())
-        chosen = frame.select(*(column(frame, name) for name in used))
         return cls(
-            query, chosen, schema, known_to_spark(plan.answer_schema), plan.time_type, windows, _order_matters(plan)
+            query,
+            with_inner_names(frame, used),
+            schema,
+            known_to_spark(plan.answer_schema),
+            plan.time_type,
+            windows,
+            _order_matters(plan),
         )
 
     @property
@@ -93,6 +100,17 @@ class Resolved:
         )
 
 
+def require_sortable_keys(query: Query, schema: pa.Schema) -> None:
+    """Refuse keys that cannot be sorted and compared in chunks of rows."""
+    for name in query.key:
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind):
+            raise ColumnTypeError(
+                f"the key column {name!r} holds {kind}, and rows of a finite DataFrame are sorted by their key: make "
+                "its parts columns of their own, or its text, as by to_json, a key"
+            )
+
+
 def _order_matters(plan: Plan) -> bool:
     if any(each.ties_matter for each in plan.windows.values()):
         return True
@@ -114,7 +132,7 @@ def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | N
     constant = _SAME if len(resolved.windows) == 1 else _SAME[1:]
     answers = pa.schema([field for field in resolved.answers if field.name not in constant])
     task = Task(query, resolved.rows, answers, resolved.asks_for_arrival, dict(enumerate(numbered)), _horizon(resolved))
-    found = rows.mapInArrow(task, spark_schema(answers))
+    found = rows.mapInArrow(task, spark_schema(inner_schema(answers)))
     return _with_constants(found, resolved.answers, constant)
 
 
@@ -165,7 +183,7 @@ def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, .
     # What is null nowhere is still declared as what Spark cannot know to be so, as in the answers of streams.
     values = {"window_id": "0L", "revision": "0L", "retracted": "false"}
     return found.select(
-        *(F.expr(values[name]).alias(name) if name in constant else column(found, name) for name in answers.names)
+        *((F.expr(values[name]) if name in constant else column(found, name)).alias(name) for name in answers.names)
     )
 
 
@@ -224,8 +242,8 @@ def _with_one_zero(resolved: Resolved) -> DataFrame:
     frame = resolved.frame
     for name in resolved.query.key:
         if pa.types.is_floating(resolved.rows.field(name).type):
-            kind = frame.schema[name].dataType
-            frame = frame.withColumn(name, (column(frame, name) + 0.0).cast(kind))
+            kind = "float" if pa.types.is_float32(resolved.rows.field(name).type) else "double"
+            frame = frame.withColumn(inner(name), (column(frame, name) + 0.0).cast(kind))
     return frame
 
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from muntin import aggregations as agg
 from muntin.aggregations.aggregation import Aggregation
+from muntin.spark.names import column
 from muntin.spark.schemas import spark_schema
-from muntin.spark.survey import column
 from muntin.windows.base import Window
 from muntin.windows.shapes import SLIDING, Periodic
 
@@ -104,7 +104,7 @@ def native(resolved: Resolved) -> DataFrame:
     parts = [_window(resolved, i, each) for i, each in enumerate(shapes) if each is not None]
     whole = parts[0]
     for part in parts[1:]:
-        whole = whole.unionByName(part)
+        whole = whole.union(part)
     return whole
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from muntin.errors import UnsupportedOperationError
+from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +30,18 @@ def require_packages(*, connect: bool = False) -> None:
     for module, package in needed.items():
         if not _is_there(module):
             raise UnsupportedOperationError(f"{package} is missing, and Spark needs it: pip install 'muntin[{extra}]'")
+
+
+def require_frame(frame: Any) -> None:
+    """Refuse what is no DataFrame of Spark."""
+    from pyspark.sql import DataFrame
+
+    if not isinstance(frame, DataFrame):
+        kind = f"{type(frame).__module__.split('.')[0]}.{type(frame).__qualname__}"
+        raise InvalidArgumentError(
+            f"Query.spark was given a {kind}, not a DataFrame of Spark: Query.run answers it as it is, or make it one "
+            "by session.createDataFrame"
+        )
 
 
 def _is_there(module: str) -> bool:

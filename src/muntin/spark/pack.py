@@ -32,7 +32,7 @@ PACKED = pa.schema(
     }
 )
 """What leaves a task: task and part put binaries into an order that is the same when a task is run again."""
-PACKED_DDL = "bucket int, task int, part int, sliced boolean, clock timestamp, data binary"
+PACKED_DDL = "bucket int, task int, part int, sliced boolean, clock timestamp_ltz, data binary"
 _ROWS = 1 << 18
 """Rows are packed in parts of this size, so that memory is bounded."""
 
@@ -63,7 +63,8 @@ class Packer:
         waiting: list[pa.RecordBatch] = []
         latest: int | None = None
         part = 0
-        for batch in batches:
+        for inner in batches:
+            batch = inner.rename_columns(self.schema.names)
             if batch.num_rows:
                 newest = self.latest(batch.column(batch.schema.get_field_index(self.time)))
                 latest = newest if latest is None else max(latest, newest)

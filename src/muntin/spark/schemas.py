@@ -28,7 +28,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
     """Return an Arrow schema, of types that Spark has, as Spark's."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(schema)
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)  # a time without a zone stays one
 
 
 def known_to_spark(schema: pa.Schema) -> pa.Schema:
@@ -48,7 +48,7 @@ def _known(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_duration(kind):
         return pa.duration("us")
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _known(field.type)) for field in kind])
+        return pa.struct([field.with_type(_known(field.type)) for field in kind])  # a variant is told by its metadata
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(pa.field("element", _known(kind.value_type)))
     if pa.types.is_null(kind):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from muntin.errors import ColumnError, InvalidArgumentError
+from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import resolve
 from muntin.query.query import ProcessingTime, Query
 from muntin.query.timing import Timing
@@ -17,6 +17,7 @@ from muntin.spark import needs
 from muntin.spark.bucket import COUNTS, RESULT_DDL, Job
 from muntin.spark.clock import Clock
 from muntin.spark.explained import default_parallelism, has_watermark
+from muntin.spark.names import inner_schema, with_inner_names
 from muntin.spark.own import send_by_value
 from muntin.spark.pack import PACKED_DDL, Packer
 from muntin.spark.progress import OBSERVED
@@ -25,7 +26,7 @@ from muntin.spark.unpack import LATE, Unpacker
 from muntin.types import ColumnType
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 CLOCK_COLUMN = "muntin_time"
 """The time of rows of a query that has no time column."""
@@ -69,7 +70,7 @@ def streaming(query: Query, frame: DataFrame, *, buckets: int | None, late: bool
         None if late else query,
         wakes=isinstance(query.emit_early, ProcessingTime),
     )
-    rows = frame.select(*(_column(frame, name) for name in schema.names))
+    rows = with_inner_names(frame, schema.names)
     packed = rows.mapInArrow(packer, PACKED_DDL).withWatermark("clock", clock.delay(query.watermark, time))
     # The rows that carry the watermark have done so; Spark would drop some of them, and count those as late.
     grouped = (
@@ -80,7 +81,16 @@ def streaming(query: Query, frame: DataFrame, *, buckets: int | None, late: bool
     mode = "Update"
     results = grouped.transformWithState(Processor(job), RESULT_DDL, mode, "EventTime")
     counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
-    return counted.select("answers", "late_rows").mapInArrow(Unpacker(answers, late), spark_schema(answers))
+    packed_answers = counted.select("answers", "late_rows")
+    found = packed_answers.mapInArrow(Unpacker(answers, late), spark_schema(inner_schema(answers)))
+    return found.toDF(*answers.names)
+
+
+def require_stream_options(path: str, pieces: int | None) -> None:
+    """Refuse what only finite DataFrames have."""
+    if path != "auto" or pieces is not None:
+        given = f"path is {path!r}" if path != "auto" else f"pieces is {pieces!r}"
+        raise UnsupportedOperationError(f"{given}: path and pieces are for finite DataFrames; this one is streaming")
 
 
 def require_possible(query: Query, late: bool) -> None:
@@ -127,7 +137,3 @@ def _count(buckets: int | None, session: Any, *, keyed: bool) -> int:
     if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 1 << 15:
         raise InvalidArgumentError(f"buckets is {buckets!r}; give a number from 1 to {1 << 15}")
     return buckets if keyed else 1
-
-
-def _column(frame: DataFrame, name: str) -> Column:
-    return frame["`" + name.replace("`", "``") + "`"]

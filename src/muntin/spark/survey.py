@@ -14,6 +14,7 @@ import numpy as np
 
 from muntin.query.query import Query
 from muntin.spark.explained import default_parallelism, size_in_bytes
+from muntin.spark.names import column
 from muntin.spark.task import Piece
 from muntin.types import Array
 from muntin.windows.base import Window
@@ -233,8 +234,3 @@ def pieces_of(frame: DataFrame, query: Query, ticks: Column, keys: list[LongKey]
         found = F.when(number == i, both).otherwise(found)
         base += len(each.pieces)
     return found
-
-
-def column(frame: DataFrame, name: str) -> Column:
-    """Return a column by its name, whatever that holds."""
-    return frame["`" + name.replace("`", "``") + "`"]

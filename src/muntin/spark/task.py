@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from muntin.query.query import Query
+from muntin.spark.names import inner, inner_schema
 from muntin.spark.worker import freeze_loaded
 from muntin.tables.answers import cast
 from muntin.tables.sorted_rows import SortedStream
@@ -66,11 +67,12 @@ class Task:
         return SortedStream(self.query, arrival=arrival, since=piece.since, until=piece.until, horizon=self.horizon)
 
     def _rows(self, table: pa.Table) -> pa.Table:
-        rows = table.select(self.schema.names).cast(self.schema)  # Spark gives times in the session's zone
+        rows = table.select([inner(name) for name in self.schema.names]).rename_columns(self.schema.names)
+        rows = rows.cast(self.schema)  # Spark gives times in the session's zone
         return rows.append_column(ARRIVAL, table[ARRIVAL]) if self.ordered else rows
 
     def _given(self, table: pa.Table | None) -> Iterator[pa.RecordBatch]:
         if table is None or not table.num_rows:
             return
         columns = [cast(table[field.name].combine_chunks(), field.type) for field in self.answers]
-        yield from pa.Table.from_arrays(columns, schema=self.answers).to_batches(max_chunksize=_ROWS)
+        yield from pa.Table.from_arrays(columns, schema=inner_schema(self.answers)).to_batches(max_chunksize=_ROWS)

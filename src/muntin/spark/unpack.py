@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from muntin.spark.names import inner_schema
 from muntin.spark.pack import from_binary
 from muntin.spark.worker import freeze_loaded
 
@@ -35,7 +36,7 @@ class Unpacker:
     def _answers(self, table: pa.Table) -> pa.Table:
         if self.late:
             table = table.append_column(LATE, pa.nulls(table.num_rows, self.schema.field(LATE).type))
-        return table.cast(self.schema)
+        return table.cast(self.schema).rename_columns(inner_schema(self.schema).names)
 
     def _late(self, table: pa.Table) -> pa.Table:
         kind = self.schema.field(LATE).type
@@ -45,4 +46,4 @@ class Unpacker:
             rows if name == LATE else pa.nulls(len(rows), kind)
             for name, kind in zip(self.schema.names, self.schema.types, strict=True)
         ]
-        return pa.Table.from_arrays(columns, schema=self.schema)
+        return pa.Table.from_arrays(columns, schema=inner_schema(self.schema))

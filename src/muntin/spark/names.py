@@ -1,0 +1,43 @@
+"""Names on the way through Spark: dots, backticks and names that differ in case alone are trouble there, and not here.
+
+Spark's names are case-insensitive, and a dot in one is the field of a struct. So every column gets another name inside,
+made of its own, and the answers get theirs back at the very end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def inner(name: str) -> str:
+    """Return the name that a column has inside.
+
+    >>> inner("a.b"), inner("V") == inner("v")
+    ('c_612e62', False)
+    """
+    return "c_" + name.encode().hex()
+
+
+def column(frame: DataFrame, name: str) -> Column:
+    """Return a column of a DataFrame that has inner names."""
+    return frame[inner(name)]
+
+
+def with_inner_names(frame: DataFrame, names: Iterable[str]) -> DataFrame:
+    """Return some columns of a DataFrame, under their inner names. They are found by their place."""
+    from pyspark.sql import functions as F
+
+    places = {name: f"p{i}" for i, name in enumerate(frame.columns)}
+    plain = frame.toDF(*(f"p{i}" for i in range(len(frame.columns))))
+    return plain.select(*(F.col(places[name]).alias(inner(name)) for name in names))
+
+
+def inner_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with inner names."""
+    return pa.schema([field.with_name(inner(field.name)) for field in schema])

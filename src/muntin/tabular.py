@@ -49,13 +49,14 @@ class _Arrow(TableKind):
         return list(table) if isinstance(table, Mapping) else as_table(table).column_names
 
     def _read(self, table: Any, names: list[str]) -> pa.Table:
-        return as_table({name: table[name] for name in names} if isinstance(table, Mapping) else table).select(names)
+        asked = as_table({name: table[name] for name in names} if isinstance(table, Mapping) else table)
+        return asked.select(names).combine_chunks()
 
     def write(self, answer: pa.Table) -> Any:
         return answer
 
     def beside(self, table: Any, columns: pa.Table) -> Any:
-        out = as_table(table)
+        out = as_table(table).combine_chunks()
         for field, column in zip(columns.schema, columns.columns, strict=True):
             out = out.append_column(field, column)
         return out
@@ -121,17 +122,17 @@ def as_table(table: Any) -> pa.Table:
     """Return rows of any kind (Arrow, pandas, polars, a mapping of columns) as an Arrow table."""
     try:
         if isinstance(table, pa.Table):
-            return table.combine_chunks()
+            return table
         if isinstance(table, pa.RecordBatch):
             return pa.Table.from_batches([table])
         if isinstance(table, Mapping):
             return pa.table(dict(table))
         if _is(table, "pandas", "DataFrame"):
-            return pa.Table.from_pandas(table, preserve_index=False).combine_chunks()
+            return pa.Table.from_pandas(table, preserve_index=False)
         if is_polars(table):
-            return table.to_arrow().combine_chunks()
+            return table.to_arrow()
         if hasattr(table, "__arrow_c_stream__"):
-            return pa.table(table).combine_chunks()
+            return pa.table(table)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidArgumentError(f"these columns make no table: {error}") from error
     raise InvalidArgumentError(

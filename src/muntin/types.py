@@ -226,13 +226,13 @@ def _integer_of(kind: ColumnType) -> pa.DataType:
 def logical_array(values: Array, valid: Array | None, kind: ColumnType) -> pa.Array:
     """Return an Arrow array of a physical one; `valid` is False where it is null."""
     mask = None if valid is None else ~valid
-    if kind == NULL:
-        return pa.nulls(len(values))
     if kind.physical == OBJECT:
         cells = values.tolist() if valid is None else [v if ok else None for v, ok in zip(values, valid, strict=True)]
         return pa.array(cells, type=kind.logical) if kind.family != "decimal" else _decimals(cells, kind)
     if kind.family in ("temporal", "duration"):
         return pa.array(values.astype(kind.physical, copy=False), mask=mask).view(kind.logical)
+    if kind.family == "other":
+        return pa.nulls(len(values))
     return pa.array(values, type=kind.logical, mask=mask)
 
 

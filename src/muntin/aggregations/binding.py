@@ -10,6 +10,7 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.define import Definition, can_say_none, loose
-from muntin.columns import Column, boxed, mask_of, read_only
+from muntin.columns import Column, boxed, mask_of, read_only, trues
 from muntin.durations import in_any_unit, in_unit_of
 from muntin.errors import ColumnTypeError, DefinitionError
 from muntin.kernels import cache
@@ -76,6 +77,22 @@ class SlideRule:
     def identity(self) -> Any:
         """Everything that decides its meaning."""
         return self.function.identity, stable_text(dict(self.constants)), tuple(self.members.items()), self.thorough
+
+
+class _Nulls(Enum):
+    """How nulls among the answers of an aggregation are told."""
+
+    NONE = "there are none"
+    BITS = "by the bits of a NaN"
+    MASKED = "by a mask"
+
+
+def _where_valid(values: Array, mask: Array, nulls: _Nulls) -> Array | None:
+    """Return where answers are not null, None where none is."""
+    if nulls is _Nulls.NONE:
+        return None
+    valid = values.view(np.uint64) != NULL_BITS if nulls is _Nulls.BITS else mask
+    return valid if np.count_nonzero(valid) < len(values) else None
 
 
 @dataclass(frozen=True)
@@ -221,24 +238,25 @@ class Binding:
     def outputs(self, rows: int) -> tuple[Array, ...]:
         """Return the arrays that `emit` writes, two for each aggregation: its values, and where they are not null."""
         arrays: list[Array] = []
-        for part, result in zip(self.parts, self.results, strict=True):
-            null = self._may_be_null(part) and not part.output.floating
-            arrays.append(np.zeros(rows, result.dtype) if null else room(rows, result.dtype))
-            arrays.append(np.ones(rows if null else 0, np.bool_))
+        for dtype, nulls in self._output_types:
+            arrays.append(np.zeros(rows, dtype) if nulls is _Nulls.MASKED else room(rows, dtype))
+            arrays.append(trues(rows if nulls is _Nulls.MASKED else 0))
         return tuple(arrays)
 
-    def _may_be_null(self, part: Part) -> bool:
-        return part.output.nullable or (part.empty is None and (self.gaps or part.mask is not None))
+    @cached_property
+    def _output_types(self) -> tuple[tuple[np.dtype[Any], _Nulls], ...]:
+        """The type of each aggregation's answers, and how nulls among them are told."""
+        return tuple((result.dtype, self._nulls(part)) for part, result in zip(self.parts, self.results, strict=True))
+
+    def _nulls(self, part: Part) -> _Nulls:
+        if not (part.output.nullable or (part.empty is None and (self.gaps or part.mask is not None))):
+            return _Nulls.NONE
+        return _Nulls.BITS if part.output.floating else _Nulls.MASKED
 
     def raw_results(self, outputs: tuple[Array, ...]) -> list[tuple[Array, Array | None]]:
-        """Return the values of each aggregation and where they are not null, None where none can be."""
-        pairs: list[tuple[Array, Array | None]] = []
-        for part, values, valid in zip(self.parts, outputs[::2], outputs[1::2], strict=True):
-            if not self._may_be_null(part):
-                pairs.append((values, None))
-            else:
-                pairs.append((values, values.view(np.uint64) != NULL_BITS if part.output.floating else valid))
-        return pairs
+        """Return the values of each aggregation and where they are not null, None where none is."""
+        written = zip(self._output_types, outputs[::2], outputs[1::2], strict=True)
+        return [(values, _where_valid(values, mask, nulls)) for (_, nulls), values, mask in written]
 
     def kernels(
         self, functions: tuple[Callable[..., Any], ...], *entries: str, sorted_store: bool = False

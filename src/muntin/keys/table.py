@@ -20,6 +20,8 @@ _LEAST_BYTES = 1024
 _FEW = 16
 _MOST_RECENT = 1 << 14
 """How many keys are remembered as Python values."""
+_MOST_TAKEN = 64
+"""How many sets of a few keys are remembered as Arrow arrays."""
 
 
 class KeyTable:
@@ -45,6 +47,7 @@ class KeyTable:
         self._few = _FEW if all(map(encoding.is_hashable, types)) else 0
         """Up to how many keys are looked up in a dict first: in less time than a kernel takes to be called."""
         self._recent: dict[tuple[Any, ...], int] = {}
+        self._taken: dict[bytes, list[pa.Array]] = {}
         self._epoch = 0
         self._dead = 0  # bytes of the arena that were released keys'
         self._tallies = np.zeros(4, np.int64)
@@ -118,6 +121,16 @@ class KeyTable:
         >>> table.take(table.numbers([pa.array([-0.0, 1.5], pa.float32())], 2))[0].to_pylist()
         [0.0, 1.5]
         """
+        if len(numbers) > _FEW:
+            return self._take(numbers)
+        wanted = numbers.tobytes()
+        if wanted not in self._taken:  # the same few keys tend to be taken again and again
+            if len(self._taken) >= _MOST_TAKEN:
+                self._taken.clear()
+            self._taken[wanted] = self._take(numbers)
+        return self._taken[wanted]
+
+    def _take(self, numbers: Array) -> list[pa.Array]:
         numbers = self._in_use(numbers)
         valid = self._used[numbers] == 1
         if self._is_word:
@@ -306,6 +319,7 @@ class KeyTable:
 
     def _forget(self, numbers: Array) -> None:
         self._recent.clear()
+        self._taken.clear()
         with np.errstate(over="ignore"):
             state = (self._tallies, self._used, self._fingerprints)
             encoding.kernels().forget(numbers, self._slots, self._shift, *state)

@@ -92,7 +92,7 @@ class StreamCore:
     def table(self, answers: Sequence[Answers]) -> pa.Table:
         """Return answers as a table."""
         table = self.tables.table(answers, self.keys.take)
-        return table.combine_chunks() if answers else table
+        return table.combine_chunks() if len(answers) > 1 else table
 
     def release_keys(self) -> None:
         """Forget keys of which no strategy holds anything, whenever there are twice as many as there were."""

@@ -9,7 +9,7 @@ import numpy as np
 from muntin.types import Array
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Found:
     """Windows, and the slots [first, last) of their slices."""
 
@@ -25,7 +25,7 @@ class Found:
     @classmethod
     def of_length(cls, count: int) -> Found:
         """Return room for `count` windows."""
-        keys, definitions, start, end, first, last = (np.empty(count, np.int64) for _ in range(6))
+        keys, definitions, start, end, first, last = np.empty((6, count), np.int64)
         return cls(keys, definitions, start, end, first, last, np.zeros(0, np.int64))
 
     @classmethod
@@ -37,7 +37,7 @@ class Found:
 
     def cut(self, count: int, rows: Array) -> Found:
         """Return the first windows, with the number of their rows."""
-        keys, definitions, start, end, first, last = (array[:count] for array in self.arrays)
+        keys, definitions, start, end, first, last = [array[:count] for array in self.arrays]
         return Found(keys, definitions, start, end, first, last, rows)
 
     @property

@@ -13,11 +13,15 @@ from muntin.query.plan import Plan
 from muntin.types import Array, logical_array
 from muntin.windows.base import AT, ROW_BOUNDS, TIME_BOUNDS, VALUE_BOUNDS
 
+_FEW = 16
+_MOST_REPEATED = 64
+"""How many arrays of a few numbers are kept."""
+
 TakeKeys = Callable[[Array], Sequence[Any]]
 """Gives the key columns of key numbers."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Answers:
     """Windows that are emitted, column by column."""
 
@@ -50,9 +54,14 @@ class AnswerTables:
     def __init__(self, plan: Plan) -> None:
         self.time_type = plan.time_type
         self.schema = plan.answer_schema
-        self._keys = list(plan.key_types)
+        self._window_type = self.schema.field("window").type
+        self._bounds = [(field.name, field.type) for field in self._window_type]
+        self._repeated: dict[bytes, pa.Array] = {}
         self._empty = self.schema.empty_table()
-        self._unknown = [field.name for field in self.schema if pa.types.is_null(field.type)]
+        self._aggregates = list(plan.aggregates)
+        self._types = [None if pa.types.is_null(kind) else kind for kind in self.schema.types]
+        """None where only the results tell the type of a column."""
+        self._all_known = all(kind is not None for kind in self._types)
 
     def table(self, answers: Sequence[Answers], take_keys: TakeKeys) -> pa.Table:
         """Return the answers as a table, a chunk for each of them; `take_keys` gives the columns of key numbers.
@@ -62,39 +71,57 @@ class AnswerTables:
         if not answers:
             return self._empty
         tables = [self._table(each, take_keys) for each in answers]
-        return pa.concat_tables(tables, promote_options="permissive" if self._unknown else "none")
+        if len(tables) == 1:
+            return tables[0]
+        return pa.concat_tables(tables, promote_options="none" if self._all_known else "permissive")
 
     def _table(self, answers: Answers, take_keys: TakeKeys) -> pa.Table:
-        columns: dict[str, Any] = dict(zip(self._keys, take_keys(answers.keys), strict=True))
-        columns["window"] = self._windows(answers)
-        columns["window_id"] = pa.array(answers.window_ids)
-        columns |= answers.aggregates
-        columns["revision"] = pa.array(answers.revision)
-        columns["retracted"] = pa.array(answers.retracted)
-        return pa.table({field.name: self._typed(columns[field.name], field) for field in self.schema})
+        arrays = [
+            *take_keys(answers.keys),
+            self._windows(answers),
+            self._array(answers.window_ids),
+            *[answers.aggregates[name] for name in self._aggregates],
+            self._array(answers.revision),
+            self._array(answers.retracted),
+        ]
+        typed = [array if kind is None else cast(array, kind) for array, kind in zip(arrays, self._types, strict=True)]
+        if self._all_known:
+            return pa.Table.from_arrays(typed, schema=self.schema)
+        return pa.Table.from_arrays(typed, names=self.schema.names)
+
+    def _array(self, values: Array) -> pa.Array:
+        """Return numbers of windows, or flags; those of a few windows are mostly the same as before."""
+        if len(values) > _FEW:
+            return pa.array(values)
+        content = values.dtype.char.encode() + values.tobytes()
+        if content not in self._repeated:
+            if len(self._repeated) >= _MOST_REPEATED:
+                self._repeated.clear()
+            self._repeated[content] = pa.array(values)
+        return self._repeated[content]
 
     def _windows(self, answers: Answers) -> pa.StructArray:
-        kind: pa.StructType = self.schema.field("window").type
-        bounds = dict(zip(TIME_BOUNDS, (answers.start, answers.end), strict=True))
-        bounds |= dict(zip(ROW_BOUNDS, answers.rows or (), strict=False))
-        bounds |= dict(zip(VALUE_BOUNDS, answers.values or (), strict=False))
-        bounds |= {} if answers.at is None else {AT: answers.at}
-        # A window by rows that holds none has no first and last one.
-        held = None if answers.rows is None else answers.rows[0] < answers.rows[1]
-        arrays = [self._bounds(bounds.get(field.name), held, field, len(answers.keys)) for field in kind]
-        return pa.StructArray.from_arrays(arrays, fields=list(kind))
+        bounds = {"start": answers.start, "end": answers.end}
+        held = None
+        if answers.rows is not None:
+            bounds |= dict(zip(ROW_BOUNDS, answers.rows, strict=True))
+            held = answers.rows[0] < answers.rows[1]  # a window by rows that holds none has no first and last one
+        if answers.values is not None:
+            bounds |= dict(zip(VALUE_BOUNDS, answers.values, strict=True))
+        if answers.at is not None:
+            bounds[AT] = answers.at
+        count = len(answers.keys)
+        arrays = [self._bound(bounds.get(name), held, name, kind, count) for name, kind in self._bounds]
+        return pa.Array.from_buffers(self._window_type, count, [None], children=arrays)
 
-    def _bounds(self, values: Array | None, held: Array | None, field: pa.Field, count: int) -> pa.Array:
+    def _bound(self, values: Array | None, held: Array | None, name: str, kind: pa.DataType, count: int) -> pa.Array:
         if values is None:
-            return pa.nulls(count, field.type)
-        if field.name in (*TIME_BOUNDS, AT):
-            valid = held if field.name in TIME_BOUNDS else None
-            return logical_array(values.astype(self.time_type.physical), valid, self.time_type)
-        return pa.array(values).cast(field.type)
-
-    def _typed(self, array: Any, field: pa.Field) -> Any:
-        """Return an array in the type of its column, or as it is where only the results tell that type."""
-        return array if field.name in self._unknown else cast(array, field.type)
+            return pa.nulls(count, kind)
+        if name in TIME_BOUNDS:
+            return logical_array(values.astype(self.time_type.physical), held, self.time_type)
+        if name == AT:
+            return logical_array(values.astype(self.time_type.physical), None, self.time_type)
+        return pa.array(values).cast(kind)
 
 
 def cast(array: Any, kind: pa.DataType) -> Any:

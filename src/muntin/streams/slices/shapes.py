@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from muntin.windows.shapes import KNOWN, SLIDING, Gap, KnownEdges, Periodic
 
 _OVERFLOWS = BEFORE_TIME // 2
 """From here back, less the length of a window may be no time that int64 can hold."""
+_FEW = 16
 
 
 @dataclass(frozen=True)
@@ -106,44 +108,41 @@ class Shapes:
         return np.max(lows, axis=0), np.min(highs, axis=0)
 
     @cached_property
-    def _by_rule(self) -> tuple[Array, Array, Array, Array]:
-        """Of periodic definitions: which are sliding, how long windows are, how often they end, and from when on."""
-        chosen = self.kinds != KNOWN
-        kinds, lengths, everys, offsets = (each[chosen] for each in self.timed[:4])
-        return kinds == SLIDING, lengths, everys, offsets
+    def _rules(self) -> list[tuple[Any, Any, Any, Any]]:
+        """Periodic definitions: how long windows are, how often one ends, when one ends, whether they are cumulative.
 
-    def _ends_after(self, time: int) -> Array:
-        """Return for each periodic definition the first end of a window after a time."""
-        _, lengths, everys, offsets = self._by_rule
-        ends: Array = time + everys - (time - offsets - lengths) % everys
-        return ends
-
-    def first_needed(self, watermark: int, lateness: int) -> int:
-        """Return the least time that a window by time that is not final can begin at."""
-        if watermark == END_OF_TIME:
-            return END_OF_TIME
-        final_until = watermark - lateness
-        first = min((each.first_needed(final_until) for each in self.own.each), default=END_OF_TIME)
-        sliding, lengths, _, offsets = self._by_rule
-        if len(lengths):
-            ends = self._ends_after(final_until)
-            starts = ends - lengths
-            if not sliding.all():
-                starts = np.where(sliding, starts, ends - 1 - (ends - 1 - offsets) % lengths)
-            first = min(first, int(starts.min()))
-        return first
-
-    def next_change(self, watermark: int, lateness: int) -> int:
-        """Return a watermark up to which no window ends or becomes final that had not at this one.
-
-        That is the very next one where rows make the edges, or Python tells them.
+        Few are numbers, in less time than NumPy takes to begin; many are arrays, all together.
         """
-        if len(self.gaps) or self.own.each or watermark - lateness < _OVERFLOWS:
-            return watermark + 1
-        change = int(self._ends_after(watermark).min(initial=END_OF_TIME))
-        if lateness:
-            change = min(change, int(self._ends_after(watermark - lateness).min(initial=END_OF_TIME)) + lateness)
-        return change
+        columns = (self.kinds, self.lengths, self.everys, self.offsets)
+        kinds, lengths, everys, offsets = (each[self.kinds != KNOWN] for each in columns)
+        rules = (lengths, everys, offsets + lengths, kinds != SLIDING)
+        if len(lengths) > _FEW:
+            return [rules]
+        return list(zip(*(each.tolist() for each in rules), strict=True))
+
+    def look_ahead(self, watermark: int, lateness: int) -> tuple[int, int]:
+        """Return the least time at which a window that is not final can begin, and when something changes next.
+
+        Before that watermark no window by time ends or becomes final that had not at this one. It is the very next one
+        where rows make the edges, or Python tells them.
+        """
+        if watermark == END_OF_TIME:
+            return END_OF_TIME, END_OF_TIME
+        final_until = watermark - lateness
+        needed = min((each.first_needed(final_until) for each in self.own.each), default=END_OF_TIME)
+        change = watermark + 1 if len(self.gaps) or self.own.each or final_until < _OVERFLOWS else END_OF_TIME
+        for length, every, an_end, cumulative in self._rules:
+            final = final_until + every - (final_until - an_end) % every  # the first end of a window after that
+            due = watermark + every - (watermark - an_end) % every if lateness else final
+            begin = final - length + cumulative * (length - 1 - (final - 1 - an_end) % length)
+            needed = min(needed, _least(begin))
+            change = min(change, _least(due), _least(final) + lateness)
+        return needed, change
+
+
+def _least(values: Any) -> int:
+    """Return the least of several numbers, or the only one."""
+    return values if isinstance(values, int) else int(values.min())
 
 
 def ints(values: Iterable[int]) -> Array:

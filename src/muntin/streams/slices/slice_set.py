@@ -183,7 +183,7 @@ class SliceSet:
 
     def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
         """Return the windows of some keys that end in (after, until]."""
-        fixed = (self.slices, self.blocks, chosen, self._shapes, self.shapes.gaps, ints(after), until)
+        fixed = (self.slices, self.blocks, chosen, self._shapes, self.shapes.gaps, np.array(after, np.int64), until)
         found = Found.of_length(self.expected)
         count = self.slicing.due_windows(*fixed, Windows(*found.arrays))
         if count > self.expected:
@@ -242,7 +242,8 @@ class SliceSet:
 
     def held(self) -> Array:
         """Return the keys that have slices."""
-        return np.flatnonzero(self.blocks.size > 0)
+        held: Array = self.blocks.size.nonzero()[0]
+        return held
 
     @property
     def oldest(self) -> int:

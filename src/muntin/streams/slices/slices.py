@@ -253,13 +253,12 @@ class Slices(Replayed):
         if self.watermark == BEFORE_TIME:
             return
         closed = self.watermark == END_OF_TIME
-        self._quiet_until = self.shapes.next_change(self.watermark, self.plan.lateness)
+        needed, self._quiet_until = self.shapes.look_ahead(self.watermark, self.plan.lateness)
         if len(self.emitted):
             _, definitions, _, end = self.emitted.names
             self.emitted = self.emitted.keep(
                 (end > np.where(definitions < len(self.shapes.kinds), *self._final_until)) & (not closed)
             )
-        needed = self.shapes.first_needed(self.watermark, self.plan.lateness)
         slices = int(self.sets[0].marks[SLICES])
         for each in self.sets:
             each.purge(chosen, needed, self.watermark, self.plan.lateness)
@@ -287,7 +286,7 @@ class Slices(Replayed):
             end=found.end,
             aggregates=arrays,
             revision=revision,
-            retracted=np.full(count, retracted),
+            retracted=trues(count) if retracted else np.zeros(count, np.bool_),
         )
         return [emitted]
 

@@ -16,6 +16,9 @@ import pyarrow as pa
 from muntin.columns import require_columns
 from muntin.errors import InvalidArgumentError
 
+_REFUSALS = (pa.ArrowException, OverflowError, UnicodeError)
+"""What Arrow raises where values make no column: of different types, too large, or of none that it knows."""
+
 
 class TableKind(ABC):
     """A kind of table: how it is read, and how answers are written."""
@@ -29,7 +32,7 @@ class TableKind(ABC):
         require_columns(names, self.names(table))
         try:
             return self._read(table, list(names))
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        except _REFUSALS as error:
             raise InvalidArgumentError(f"these columns make no table: {error}") from error
 
     @abstractmethod
@@ -133,11 +136,21 @@ def as_table(table: Any) -> pa.Table:
             return table.to_arrow()
         if hasattr(table, "__arrow_c_stream__"):
             return pa.table(table)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidArgumentError(f"these columns make no table: {error}") from error
+    except _REFUSALS as error:
+        raise InvalidArgumentError(f"these columns make no table: {_refused_column(table)}{error}") from error
     raise InvalidArgumentError(
         f"a table is needed: Arrow, pandas, polars or a dict of columns; got a {type(table).__name__}"
     )
+
+
+def _refused_column(table: Any) -> str:
+    """Name the column of a mapping that Arrow refuses, where it is one by itself."""
+    for name, column in table.items() if isinstance(table, Mapping) else ():
+        try:
+            pa.table({name: column})
+        except _REFUSALS:
+            return f"column {name!r}: "
+    return ""
 
 
 def pandas_series(array: pa.Array | pa.ChunkedArray) -> Any:

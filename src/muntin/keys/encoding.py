@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from types import NoneType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,16 +59,21 @@ def is_text(kind: pa.DataType) -> bool:
     return kind in _TEXTS
 
 
-def is_hashable(kind: pa.DataType) -> bool:
-    """Say whether values of this type, as Python has them, are equal exactly where keys are: not NaN, nor lists.
+def python_types(kind: pa.DataType) -> tuple[type, ...]:
+    """Return the types of Python values that are equal exactly where keys of this type are; none for NaN and lists.
 
-    >>> is_hashable(pa.string()), is_hashable(pa.float64())
-    (True, False)
+    >>> python_types(pa.string()), python_types(pa.float64())
+    ((<class 'str'>, <class 'NoneType'>), ())
     """
     inner = without_indices(kind)
-    return bool(is_text(inner) or pa.types.is_integer(inner) or pa.types.is_boolean(inner))
+    if is_text(inner):
+        return (str if inner in _STRINGS else bytes), NoneType
+    if pa.types.is_boolean(inner):
+        return bool, NoneType
+    return (int, np.int64, NoneType) if pa.types.is_integer(inner) else ()
 
 
+_STRINGS = frozenset((pa.string(), pa.large_string(), pa.string_view()))
 _VIEWS = frozenset((pa.string_view(), pa.binary_view()))
 _WIDE = frozenset((pa.large_string(), pa.large_binary()))
 _TEXTS = frozenset((pa.string(), pa.binary(), *_WIDE, *_VIEWS))

@@ -44,7 +44,7 @@ class KeyTable:
         self.types = tuple(types)
         self._is_word = len(types) == 1 and encoding.is_word(types[0])
         self._is_text = len(types) == 1 and encoding.is_text(types[0])
-        self._few = _FEW if all(map(encoding.is_hashable, types)) else 0
+        self._few = _FEW if all(map(encoding.python_types, types)) else 0
         """Up to how many keys are looked up in a dict first: in less time than a kernel takes to be called."""
         self._recent: dict[tuple[Any, ...], int] = {}
         self._taken: dict[bytes, list[pa.Array]] = {}

@@ -19,6 +19,7 @@ from muntin.restoring import RestorePoint
 from muntin.streams.plan import STRATEGIES, Forced, chosen_for, name_of, strategies_for
 from muntin.streams.progress import Progress
 from muntin.streams.reading import TableReader, read_times
+from muntin.streams.row_reading import Row, RowReader
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers, AnswerTables
 from muntin.tables.run import reach_of, require_order
@@ -48,25 +49,23 @@ class StreamCore:
         self.tables = AnswerTables(self.plan)
         self.keys = KeyTable(list(types.keys.values()))
         self.strategies: list[Strategy] = strategies_for(self.plan, forced)
-        self._reader = TableReader(types, query.time)
+        self._reader, self.row_reader = TableReader(types, query.time), RowReader(types, query)
         self._crowd = _FEW_KEYS
 
     # ------------------------------------------------------------ rows in, windows out
 
-    def read(self, data: pa.Table, arrived: int) -> Batch:
-        """Return a table's rows as strategies take them; refuse what does not fit. `arrived` rows came before."""
-        reader = self._reader
-        reader.follow(data.schema)
-        columns, keys = reader.columns(data), reader.keys(data)
-        times = self._times(data)
+    def read(self, data: pa.Table | Row, arrived: int) -> Batch:
+        """Return rows as strategies take them; refuse what does not fit. `arrived` rows came before."""
+        reader: Any = self.row_reader if isinstance(data, Row) else self._reader
+        columns = reader.columns(data)
+        name = self.query.time
+        if name is None:
+            times = np.full(data.num_rows, self.progress.time_of_rows(), np.int64)
+        else:
+            times = read_times(reader.times(data), name, self.types.time, self._reach)
         if self.query.ordered:
-            require_order(times, self.query.time, after=self.progress.seen)
-        return Batch(self.keys.numbers(keys, data.num_rows), times, columns, arrived)
-
-    def _times(self, data: pa.Table) -> Array:
-        if self.query.time is None:
-            return np.full(data.num_rows, self.progress.time_of_rows(), np.int64)
-        return read_times(self._reader.times(data), self.query.time, self.types.time, self._reach)
+            require_order(times, name, after=self.progress.seen)
+        return Batch(reader.key_numbers(data, self.keys), times, columns, arrived)
 
     def take(self, batch: Batch) -> Array:
         """Give rows to all strategies; return which of them some window took."""

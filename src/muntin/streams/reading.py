@@ -11,6 +11,7 @@ import pyarrow as pa
 from muntin.columns import Column, arrow_reader, one_chunk, place_of, read_column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import ColumnTypeError, InvalidArgumentError
+from muntin.keys.table import KeyTable
 from muntin.query.plan import Types
 from muntin.tables.run import as_times, require_room
 from muntin.types import INT64, Array, ColumnType, assignable, column_type
@@ -30,10 +31,8 @@ class TableReader:
         self._keys: list[tuple[int, Callable[[Any], Any] | None]] = []
         self._times: tuple[int, _Read] | None = None
 
-    def follow(self, schema: pa.Schema) -> None:
+    def _follow(self, schema: pa.Schema) -> None:
         """Read tables of this schema from now on; refuse one that has not all columns."""
-        if schema == self._schema:
-            return
         types = self._types
         self._columns = [(name, *_reader(schema, name, kind.logical)) for name, kind in types.columns.items()]
         self._keys = [_caster(schema, name, kind) for name, kind in types.keys.items()]
@@ -43,7 +42,13 @@ class TableReader:
         self._schema = schema
 
     def columns(self, data: pa.Table) -> dict[str, Column]:
-        """Return the columns that aggregates and windows read; refuse those that do not fit their types."""
+        """Return the columns that aggregates and windows read; refuse those that do not fit their types.
+
+        It comes before the other methods, for each table.
+        """
+        schema = data.schema
+        if schema != self._schema:
+            self._follow(schema)
         return {name: read(data.column(place)) for name, place, read in self._columns}
 
     def times(self, data: pa.Table) -> Column:
@@ -52,10 +57,10 @@ class TableReader:
         place, read = self._times
         return read(data.column(place))
 
-    def keys(self, data: pa.Table) -> list[Any]:
-        """Return the columns of the key, as Arrow has them."""
+    def key_numbers(self, data: pa.Table, table: KeyTable) -> Array:
+        """Return the number of each row's key."""
         columns = [(data.column(place), cast) for place, cast in self._keys]
-        return [column if cast is None else cast(column) for column, cast in columns]
+        return table.numbers([column if cast is None else cast(column) for column, cast in columns], data.num_rows)
 
 
 _Read = Callable[[Any], Column]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from muntin.query.query import Query
 from muntin.restoring import RestorePoint
 from muntin.streams.core import StreamCore
 from muntin.streams.plan import Forced
+from muntin.streams.row_reading import Row
 from muntin.types import Array
 from muntin.windows.base import Window
 
@@ -34,8 +36,19 @@ class LateRows:
 
     def with_rows(self, data: pa.Table, late: Array) -> LateRows:
         """Return these and those of a table that are late. O(rows)."""
-        more = (data.filter(pa.array(late)),) if late.any() else ()
-        return LateRows((*self.tables, *more), self.schema or data.schema)
+        schema = self.schema or data.schema
+        more = (_in_types_of(schema, data.filter(pa.array(late))),) if late.any() else ()
+        return LateRows((*self.tables, *more), schema)
+
+
+def _in_types_of(schema: pa.Schema, data: pa.Table) -> pa.Table:
+    """Return rows in the types that columns had at first, where they fit: a boolean goes as a number, for example."""
+    for place, name in enumerate(data.column_names):
+        known = schema.get_field_index(name)
+        if known >= 0 and schema.types[known] != data.schema.types[place]:
+            with suppress(pa.ArrowException):
+                data = data.set_column(place, name, data.column(place).cast(schema.types[known]))
+    return data
 
 
 @dataclass
@@ -63,17 +76,16 @@ class StreamState:
         return self.core
 
     def resolve(self, schema: pa.Schema) -> StreamCore:
-        """Resolve the types of the columns, unless they are; return the core."""
-        if self.core is None:
-            types = Types.of(self.query, schema)
-            self.core = StreamCore(self.query, self.windows, types, self.forced, self.clock)
-            if self.first_watermark is not None:
-                self.core.progress.set_watermark(self.first_watermark, self.first_watermark)
+        """Resolve the types of the columns; return the core."""
+        types = Types.of(self.query, schema)
+        self.core = StreamCore(self.query, self.windows, types, self.forced, self.clock)
+        if self.first_watermark is not None:
+            self.core.progress.set_watermark(self.first_watermark, self.first_watermark)
         return self.core
 
     # ------------------------------------------------------------ rows
 
-    def take(self, data: pa.Table) -> int:
+    def take(self, data: pa.Table | Row) -> int:
         """Take rows, judged by the watermark; count and keep the late ones. Return the latest time."""
         core = self.resolved
         batch = core.read(data, self.counts["rows"])
@@ -83,7 +95,7 @@ class StreamState:
         dropped = len(taken) - int(np.count_nonzero(taken))
         self.count(data.num_rows, behind, dropped)
         if dropped or self.late.schema is None:
-            self.late = self.late.with_rows(data, ~taken)
+            self.late = self.late.with_rows(data.table() if isinstance(data, Row) else data, ~taken)
         return batch.latest
 
     def count(self, rows: int, late: int, dropped: int) -> None:

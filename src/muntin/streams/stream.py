@@ -20,6 +20,7 @@ from muntin.streams import snapshots
 from muntin.streams.core import StreamCore
 from muntin.streams.plan import Forced
 from muntin.streams.reading import read_watermark
+from muntin.streams.row_reading import Row, names_of_cells, row_of
 from muntin.streams.state import LateRows, StreamState
 from muntin.tables.answers import Answers
 from muntin.tabular import as_table
@@ -72,12 +73,36 @@ class Stream:
         whatever the strategy; what else it costs is the strategy's to say.
         """
         self._require_open()
-        data = as_table(table)
+        return self._push(as_table(table))
+
+    def push_row(self, *row: Any) -> pa.Table:
+        """Take one row, which means what `push` of a table of this row means; return the same, in less time.
+
+        A row is a mapping of columns to values. Or it is the values by themselves: of the key columns in the order of
+        `Query.key`, of the time column unless that is None, and then of the other columns that aggregates and windows
+        read, each once, in the order in which the query names them.
+
+        Numbers, and strings as keys, are read without a table around them; cells of other types through Arrow. Costs
+        what `push` costs for one row.
+
+        >>> from muntin import Query, agg, window
+        >>> query = Query(window.tumbling(10), {"high": agg.max("v")}, key="k", time="t")
+        >>> stream = query.stream()
+        >>> stream.push_row("a", 1, 2.5).num_rows, stream.push_row({"k": "a", "t": 4, "v": 7.0}).num_rows
+        (0, 0)
+        >>> stream.push_row("b", 12, 1.5).select(["k", "high"]).to_pylist()
+        [{'k': 'a', 'high': 7.0}]
+        """
+        self._require_open()
+        core = self._state.core
+        return self._push(row_of(row, names_of_cells(self.query) if core is None else core.row_reader.names))
+
+    def _push(self, data: pa.Table | Row) -> pa.Table:
         state = self._state
         if state.core is None and not data.num_rows:
             return self._nothing()
         with working_on(data.num_rows), all_or_nothing(state):
-            core = state.resolve(data.schema)
+            core = state.core or state.resolve(data.schema)
             answers = _follow_clock(core)
             latest = state.take(data)
             if data.num_rows:

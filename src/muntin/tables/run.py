@@ -120,17 +120,22 @@ def time_column(table: pa.Table, name: str) -> Column:
 
 def as_times(column: Column, name: str) -> Column:
     """Return a column as that of the times; refuse nulls and what is no time."""
+    if column.valid is not None and len(column.valid):
+        raise _no_time(name, column.valid)
     kind = time_type(column.type, name)
-    missing = None if column.valid is None else int(np.argmin(column.valid))
     if len(column.values):
         low, high = extent(column.values)
-        if missing is None and low == NAT and column.type.family == "temporal":
-            missing = int(np.argmin(column.values))
-        if missing is None and high >= 2**63:
+        if low == NAT and kind.family == "temporal":
+            raise _no_time(name, column.values)
+        if high >= 2**63:
             raise InvalidArgumentError(f"the time column {name!r} holds {high}, which does not fit int64")
-    if missing is not None:
-        raise InvalidArgumentError(f"the time column {name!r} is null in row {missing}; every row needs a time")
     return column if column.type is kind else Column(column.values, None, kind)
+
+
+def _no_time(name: str, values: Array) -> InvalidArgumentError:
+    """Say that a time is null, where the values, or the mask, have their least."""
+    row = int(np.argmin(values))
+    return InvalidArgumentError(f"the time column {name!r} is null in row {row}; every row needs a time")
 
 
 def answers(plan: Plan, window_id: int, found: Found, rows: SortedRows) -> Answers:

@@ -1,0 +1,132 @@
+"""One row as strategies take it: a cell of each column, read without a table around it where its type is a plain one.
+
+Any other cell goes through Arrow, as it would in a table of one row: what it means, and how it is refused, is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.columns import Column, pick, read_column, read_only
+from muntin.errors import InvalidArgumentError
+from muntin.keys.encoding import python_types
+from muntin.keys.table import KeyTable
+from muntin.query.plan import Types
+from muntin.query.query import Query
+from muntin.streams.reading import cast_safely
+from muntin.tabular import as_table
+from muntin.types import Array, ColumnType
+
+
+class Row:
+    """A row that is pushed by itself: the value of each column by its name."""
+
+    __slots__ = ("cells",)
+    num_rows = 1
+
+    def __init__(self, cells: Mapping[str, Any]) -> None:
+        self.cells = cells
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The types that a table of this row has."""
+        return self.table().schema
+
+    def table(self) -> pa.Table:
+        """Return a table of this row."""
+        return as_table({name: [cell] for name, cell in self.cells.items()})
+
+
+def names_of_cells(query: Query) -> tuple[str, ...]:
+    """Return the columns of a row whose cells have no names: the key, the time, and what aggregates and windows read.
+
+    >>> from muntin import Query, agg, window
+    >>> longest = {"who": agg.arg_max("len", "caller")}
+    >>> names_of_cells(Query(window.tumbling(10), longest, key=["zone", "caller"], time="t"))
+    ('zone', 'caller', 't', 'len')
+    """
+    time = () if query.time is None else (query.time,)
+    return tuple(dict.fromkeys((*query.key, *time, *query.columns)))
+
+
+def row_of(given: tuple[Any, ...], names: tuple[str, ...]) -> Row:
+    """Return what was given as a row: a mapping, or a cell for each of these columns."""
+    if len(given) == 1 and isinstance(given[0], Mapping):
+        return Row(given[0])
+    if len(given) != len(names):
+        raise InvalidArgumentError(
+            f"a row of this stream has {len(names)} values: {', '.join(names)}, in this order; got {len(given)}. "
+            "Or give a mapping of columns to values"
+        )
+    return Row(dict(zip(names, given, strict=True)))
+
+
+class RowReader:
+    """Reads the rows of a stream that come one by one, in the types that its columns had at first."""
+
+    def __init__(self, types: Types, query: Query) -> None:
+        time = query.time
+        self.names = names_of_cells(query)
+        self._columns = [(name, _cell_reader(name, kind, kind.logical)) for name, kind in types.columns.items()]
+        self._keys = [(name, kind, python_types(kind)) for name, kind in types.keys.items()]
+        self._time = time
+        if time is not None:
+            logical = None if types.time.family == "integer" else types.time.logical  # integers of any width are times
+            self._read_time = _cell_reader(time, types.time, logical)
+
+    def columns(self, row: Row) -> dict[str, Column]:
+        """Return the columns that aggregates and windows read; refuse cells that do not fit their types."""
+        cells = row.cells
+        return {name: read(_cell(cells, name)) for name, read in self._columns}
+
+    def times(self, row: Row) -> Column:
+        """Return the column of the times, in whatever type it has."""
+        assert self._time is not None
+        return self._read_time(_cell(row.cells, self._time))
+
+    def key_numbers(self, row: Row, table: KeyTable) -> Array:
+        """Return the number of the row's key."""
+        cells = [_cell(row.cells, name) for name, _, _ in self._keys]
+        known = cells and all(type(cell) in types for cell, (_, _, types) in zip(cells, self._keys, strict=True))
+        numbers = table.remembered([tuple(cells)]) if known else None
+        if numbers is None:
+            columns = [_as_column(cell, name, kind) for cell, (name, kind, _) in zip(cells, self._keys, strict=True)]
+            numbers = table.numbers(columns, 1)
+        return numbers
+
+
+def _cell(cells: Mapping[str, Any], name: str) -> Any:
+    return cells[name] if name in cells else pick(cells, name, list(cells))
+
+
+def _as_column(cell: Any, name: str, kind: pa.DataType | None) -> Any:
+    """Return a cell as a column of Arrow, cast unless the type is None; refuse one that does not fit."""
+    column = as_table({name: [cell]}).column(0)
+    return column if kind is None else cast_safely(column, kind, name)
+
+
+_PLAIN: dict[pa.DataType | None, tuple[type, ...]] = {
+    pa.int64(): (int, np.int64),
+    pa.float64(): (float, np.float64),
+    pa.bool_(): (bool, np.bool_),
+}
+"""Types of columns, and the types of cells that NumPy takes as Arrow does."""
+
+
+def _cell_reader(name: str, kind: ColumnType, wanted: pa.DataType | None) -> Callable[[Any], Column]:
+    """Return what reads a cell as a column of a kind; others are cast to the wanted type, unless that is None."""
+    plain = _PLAIN.get(kind.logical, ())
+
+    def read(cell: Any) -> Column:
+        if type(cell) in plain:
+            try:
+                return Column(read_only(np.array((cell,), kind.physical)), None, kind)
+            except OverflowError:
+                pass  # Arrow says in its words that no integer type holds it, or that another one does
+        return read_column(_as_column(cell, name, wanted), name)
+
+    return read

@@ -23,22 +23,11 @@ class Found:
     """How many rows each holds; nothing where that is not counted."""
 
     @classmethod
-    def of_length(cls, count: int) -> Found:
-        """Return room for `count` windows."""
-        keys, definitions, start, end, first, last = np.empty((6, count), np.int64)
-        return cls(keys, definitions, start, end, first, last, np.zeros(0, np.int64))
-
-    @classmethod
     def without_slices(cls, names: tuple[Array, ...], rows: Array) -> Found:
         """Return windows by their names, of which no slices are left."""
         keys, definitions, start, end = names
         nothing = np.zeros(len(keys), np.int64)
         return cls(keys, definitions, start, end, nothing, nothing, rows)
-
-    def cut(self, count: int, rows: Array) -> Found:
-        """Return the first windows, with the number of their rows."""
-        keys, definitions, start, end, first, last = [array[:count] for array in self.arrays]
-        return Found(keys, definitions, start, end, first, last, rows)
 
     @property
     def arrays(self) -> tuple[Array, ...]:

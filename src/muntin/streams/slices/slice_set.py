@@ -19,7 +19,16 @@ from muntin.streams.blocks import MEMORY, MERGES, SLICES, SLOTS, STEP, TOP, USED
 from muntin.streams.found import Found
 from muntin.streams.mergers import merge_slices
 from muntin.streams.script import DONE, NO_ROOM, SCRIPT, Script
-from muntin.streams.slices.due import DUE, MEMBERS, TimeShapes, Windows, count_rows, due_windows
+from muntin.streams.slices.due import (
+    BY_TIME,
+    DUE,
+    MEMBERS,
+    SESSIONS,
+    TimeShapes,
+    Windows,
+    count_rows,
+    due_windows,
+)
 from muntin.streams.slices.late import LATE, Deadline, take_late_rows
 from muntin.streams.slices.merge import MERGE
 from muntin.streams.slices.partials import PARTIALS, Incoming, Partials, take_slices
@@ -29,6 +38,7 @@ from muntin.streams.slices.slicer import FOLDING, PLACING, ROW, SLICER, Edges, R
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 
+_FEW_WINDOWS = 64
 SLICING = (order_by_key, take_rows, take_late_rows, take_slices, due_windows, count_rows, purge)
 """The kernels that see no state."""
 _INNER = (*SCRIPT, *MEMORY, *SLOTS, *PLACING, *SLICER, *MEMBERS, *DUE, *LATE, *PURGE)
@@ -61,7 +71,10 @@ class SliceSet:
         self.slices = Slices(*(np.zeros(0, np.int64) for _ in Slices._fields))
         self.script = Script.empty()
         self.cursor = ints([1, 0, 0])
-        self.expected = 64
+        self._after = np.zeros(2, np.int64)
+        self._told: tuple[Array, ...] | None = None
+        self._between: tuple[Array, ...] | None = None
+        self._make_room_to_find(_FEW_WINDOWS)
         self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
         self.tags = self.fresh = np.zeros(0, np.int64)
         self.states, self.tree = binding.slots(0), binding.slots(0)
@@ -113,6 +126,7 @@ class SliceSet:
     def reshape(self, shapes: Shapes) -> None:
         """Cut slices for other definitions from now on."""
         self.shapes = shapes
+        self._told = self._between = None
         self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
         self.cursor = ints([1, 0, 0])
 
@@ -149,7 +163,7 @@ class SliceSet:
         """Find the slices of rows, and fold the rows into their states."""
         rows = Rows(batch.keys, batch.times, self.tags, self.fresh)
         inputs = self.binding.inputs(batch.columns, len(batch.times))
-        edges = Edges(self.shapes.steps, self.shapes.phases, self.coming, *self.shapes.own.intervals)
+        edges = self._edges
         kernel, fold = getattr(self.slicing, name), self.folding.fold_rows
         self._carry_out(
             lambda: kernel(rows, self.slices, self.blocks, self.script, edges, self.cursor, self.shapes.gap, *further),
@@ -183,22 +197,41 @@ class SliceSet:
 
     def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
         """Return the windows of some keys that end in (after, until]."""
-        fixed = (self.slices, self.blocks, chosen, self._shapes, self.shapes.gaps, np.array(after, np.int64), until)
-        found = Found.of_length(self.expected)
-        count = self.slicing.due_windows(*fixed, Windows(*found.arrays))
-        if count > self.expected:
-            found = Found.of_length(count)
-            self.slicing.due_windows(*fixed, Windows(*found.arrays))
-        self.expected = max(64, count + count // 4)  # as many as now, and some more, will be found the next time
+        self._after[BY_TIME], self._after[SESSIONS] = after
+        fixed = (self.slices, self.blocks, chosen, self._shapes, self.shapes.gaps, self._after, until)
+        count = self.slicing.due_windows(*fixed, self._room)
+        if count > len(self._room.keys):
+            self._make_room_to_find(count + count // 4)  # as many as now, and some more, will be found the next time
+            self.slicing.due_windows(*fixed, self._room)
+        keys, definitions, start, end, first, last = self._found[:, :count].copy()
+        if 8 * count < len(self._room.keys) > _FEW_WINDOWS:
+            self._make_room_to_find(_FEW_WINDOWS)  # there were many once
         rows = np.zeros(count if self.watched else 0, np.int64)
-        found = found.cut(count, rows)
+        found = Found(keys, definitions, start, end, first, last, rows)
         if self.watched:
             self.slicing.count_rows(self.slices, Windows(*found.arrays), len(self.shapes.kinds), rows)
         return found
 
     @property
+    def _edges(self) -> Edges:
+        """The edges of windows by time. As for windows, only those that Python tells change."""
+        between = self.shapes.own.intervals
+        if between is not self._between:
+            edges = Edges(self.shapes.steps, self.shapes.phases, self.coming, *between)
+            self._between, self._all_edges = between, edges
+        return self._all_edges
+
+    def _make_room_to_find(self, windows: int) -> None:
+        self._found = np.empty((len(Windows._fields), windows), np.int64)
+        self._room = Windows(*self._found)
+
+    @property
     def _shapes(self) -> TimeShapes:
-        return TimeShapes(*self.shapes.timed)
+        """The windows by time. Only those that Python tells change; they are another tuple then."""
+        told = self.shapes.own.windows
+        if told is not self._told:
+            self._told, self._timed = told, TimeShapes(*self.shapes.timed)
+        return self._timed
 
     def answer(self, found: Found) -> dict[str, Any]:
         """Return the raw results of windows by name."""

@@ -128,7 +128,8 @@ class Slices(Replayed):
         """Put the rows into slices. O(1) combines a row."""
         if not len(batch.times):
             return np.ones(0, np.bool_)
-        self.shapes.own.cover(batch.times)
+        if self.shapes.own.each:
+            self.shapes.own.cover(batch.times)
         if not self.shapes.takes_every_row:
             held = self.shapes.own.holds(batch.times)
             if not held.all():

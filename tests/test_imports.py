@@ -41,6 +41,12 @@ def test_a_query_loads_no_engine() -> None:
     assert not found & engines
 
 
+def test_the_first_slide_loads_no_large_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUNTIN_UNCOMPILED", "1")  # compiled, it needs numba, and that alone
+    call = "from muntin import agg, slide; assert slide([1, 5, 2], agg.max('v'), range=2).tolist() == [1, 5, 5]"
+    assert not loaded_by(call) & {*LARGE}
+
+
 @pytest.mark.parametrize("name", muntin.__all__)
 def test_every_name_is_there(name: str) -> None:
     assert getattr(muntin, name) is getattr(muntin, name)

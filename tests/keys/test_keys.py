@@ -354,3 +354,23 @@ def test_keys_of_one_table_are_numbered_as_they_appear() -> None:
     assert (numbers.tolist(), count) == ([0, 1, 2, 3, 2], 4)
     assert key_numbers([], 0)[1] == 0
     assert key_numbers([], 2)[1] == 1
+
+
+def test_a_few_keys_are_remembered_until_some_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muntin.keys.table._MOST_RECENT", 4)
+    monkeypatch.setattr("muntin.keys.table._MOST_TAKEN", 2)
+    table = KeyTable([pa.string(), pa.int64()])
+    for i in range(20):  # more than are remembered
+        assert table.numbers([pa.array([f"{i}", None]), pa.array([i, 7])], 2).tolist() == [i + (i > 0), 1]
+        assert table.remembered([(None, 7)]) == [1]
+        assert table.take(np.array([1, i + (i > 0)], np.int32))[1].to_pylist() == [7, i]
+    assert table.remembered([("0", 1)]) is None
+    table.release(np.array([1]))
+    assert table.remembered([(None, 7)]) is None
+    with pytest.raises(InvalidArgumentError, match="1 is not the number of a key"):
+        table.take(np.array([1, 2]))
+    restore = table.restore_point()
+    assert table.numbers([pa.array(["new"]), pa.array([0])], 1) == [1]
+    restore()
+    assert table.remembered([("new", 0)]) is None
+    table.check()

@@ -121,6 +121,7 @@ class KeyTable:
         >>> table.take(table.numbers([pa.array([-0.0, 1.5], pa.float32())], 2))[0].to_pylist()
         [0.0, 1.5]
         """
+        numbers = np.asarray(numbers, np.int64)
         if len(numbers) > _FEW:
             return self._take(numbers)
         wanted = numbers.tobytes()

@@ -120,7 +120,7 @@ def time_column(table: pa.Table, name: str) -> Column:
 
 def as_times(column: Column, name: str) -> Column:
     """Return a column as that of the times; refuse nulls and what is no time."""
-    if column.valid is not None and len(column.valid):
+    if column.valid is not None and not column.valid.all():
         raise _no_time(name, column.valid)
     kind = time_type(column.type, name)
     if len(column.values):

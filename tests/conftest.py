@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,16 +39,30 @@ settings.register_profile(
 settings.load_profile("muntin")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what starts a server or Spark, or is about compiled code; let one process have the Spark session."""
+    """Mark as slow what starts a server or Spark, or is about compiled code; begin with what takes long."""
     for item in items:
         outside = OUTSIDE.intersection(getattr(item, "fixturenames", ()))
         if outside or item.path.parent == HERE / "spark" or item.get_closest_marker("compiled"):
             item.add_marker("slow")
-        if "spark" in outside:
-            item.add_marker(pytest.mark.xdist_group("spark"))
     items.sort(key=lambda item: item.path not in LONG)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one process have all tests of the Spark session, and any of them each other test.
+
+    Spark takes a gigabyte and half a minute to start, and its tests often wait: so there is one process more than there
+    are processors.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    shared = {f"tests/spark/{file.name}" for file in (HERE / "spark").glob("test_*.py") if file not in LONG}
+
+    class OneSpark(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.partition("::")[0] in shared else nodeid
+
+    return OneSpark(config, log)
 
 
 @pytest.fixture(autouse=True)

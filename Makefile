@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick redis lint bench docs clean
+.PHONY: help kernels wheel run test quick redis lint bench docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-6s %s\n", $$1, $$2 }'
@@ -29,6 +29,12 @@ redis:
 	  || { [ "$$(id -u)" = 0 ] && $(APT); } || { [ "$$(id -u)" = 0 ] && apt-get update --quiet && $(APT); } \
 	  || sudo --non-interactive $(APT) \
 	  || echo "redis-server is missing and cannot be installed here: the tests of the Redis store will fail" >&2
+
+kernels: $(VENV)/.installed-lint ## Compile what all queries share into the package, so that first answers are quick
+	$(BIN)/python tools/ship_kernels.py
+
+wheel: kernels ## Build a wheel into dist/, with these kernels in it
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 lint: $(VENV)/.installed-lint ## Check style, formatting, types and layers
 	$(BIN)/ruff check

@@ -11,7 +11,7 @@ import pytest
 from muntin.cli import doctor
 
 
-@pytest.mark.parametrize("command", ["run", "demo", "bench", "explain", "doctor"])
+@pytest.mark.parametrize("command", ["run", "demo", "bench", "explain", "warm", "doctor"])
 def test_every_command_has_help(command, muntin):
     result = muntin(command, "--help")
     assert result.exit_code == 0
@@ -29,6 +29,17 @@ def test_explain_says_what_runs_each_window(muntin, query_file):
     assert "slices" in result.stdout
     plan = json.loads(muntin("explain", query_file, "--json").stdout)
     assert plan["windows"][1]["window"] == "window.session('5 minutes')"
+
+
+@pytest.mark.compiled
+def test_warm_compiles_for_what_will_be_read(muntin, query_file, tmp_path):
+    result = muntin("warm", query_file, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["modules"] > 0
+    assert "compiled; " in muntin("warm", query_file).stdout
+    missing = muntin("warm", query_file, "--input", tmp_path / "none.parquet")
+    assert missing.exit_code == 2
+    assert "does not exist" in missing.stderr
 
 
 def test_explain_of_a_wrong_file_names_line_and_key(muntin, query_file):

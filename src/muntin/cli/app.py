@@ -132,6 +132,23 @@ def explain(query: QueryArgument, json: JsonOption = False) -> None:
 
 
 @app.command()
+def warm(
+    query: QueryArgument,
+    input: Annotated[
+        Path | None, typer.Option(help="A file or folder that it will read: its columns have the types to compile for.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Compile all that a query needs, before the data comes: while an image is built, or a machine started."""
+    with one_clear_line():
+        asked = read_query(query)
+        info = muntin.warm(asked, None if input is None else Source(input, asked).schema)
+        report = {"folder": str(info.folder), "modules": info.modules, "bytes": info.bytes, "writable": info.writable}
+        text = f"compiled; {info.modules} modules, {info.bytes:,} bytes in {info.folder}"
+        typer.echo(_dumped(report) if json else text)
+
+
+@app.command()
 def doctor(json: JsonOption = False) -> None:
     """Check what this machine has: Java, Spark, Arrow, numba, the kernel cache, stores; say what to do about each."""
     findings = list(examination.examine())

@@ -95,6 +95,14 @@ class Source:
         found = (each for each in self.path.iterdir() if each.suffix.lower() in FORMATS and each.is_file())
         return sorted(each for each in found if each.name not in done and each.name[0] not in "._")
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that the query reads, as the first file has them."""
+        for file in self.files():
+            for table in self._rows(file, 0, 1):
+                return table.schema
+        raise InputError(f"{self.path} has no rows, which would tell the types of its columns")
+
     def count_rows(self, files: list[Path]) -> int | None:
         """Return how many rows there are, where files say so; None where they must be read to know."""
         if not all(FORMATS[each.suffix.lower()] in ("parquet", "ipc", "feather") for each in files):

@@ -8,5 +8,6 @@ from muntin.spark.java import use_packaged_java
 from muntin.spark.late import split
 from muntin.spark.progress import Progress, progress
 from muntin.spark.session import session
+from muntin.spark.warm import warm
 
-__all__ = ["Progress", "explain", "progress", "session", "split", "use_packaged_java"]
+__all__ = ["Progress", "explain", "progress", "session", "split", "use_packaged_java", "warm"]

@@ -170,3 +170,33 @@ def test_arguments(session: Any, tmp_path: Path) -> None:
     for key in (F.col("k"), [F.col("k")], ["k", 1], 3):
         with pytest.raises(InvalidArgumentError, match="give the name of a column, or several"):
             Query(window.tumbling(10), {"n": agg.count()}, key=key, time="t")
+
+
+@pytest.mark.connect
+def test_collations(session: Any, tmp_path: Path) -> None:
+    """Spark takes such texts for equal; what would compare them is refused by name, the rest is answered."""
+    from pyspark.sql import functions as F
+
+    table = pa.table({"t": [0, 1, 2], "k": ["a", "A", "b"]})
+    keyed = Query(window.trailing(rows(2)), {"n": agg.count()}, key="k", time="t")
+    most = Query(window.tumbling(10), {"most": agg.max("k")}, time="t")
+    last = Query(window.tumbling(10), {"last": agg.last("k"), "n": agg.count("k")}, time="t")
+    finite = session.createDataFrame(table)
+    stream = Feed(session, tmp_path, table.schema).frame()
+    for frame in (finite, stream):
+        collated = frame.withColumn("k", F.collate("k", "UTF8_LCASE"))
+        with pytest.raises(ColumnTypeError, match="key column 'k' has the collation UTF8_LCASE.*lower"):
+            keyed.spark(collated)
+        nested = collated.withColumn("k", F.array(F.struct("k")))
+        if nested.isStreaming:
+            with pytest.raises(ColumnTypeError, match="key column 'k' has the collation UTF8_LCASE"):
+                keyed.spark(nested)
+        with pytest.raises(ColumnTypeError, match="most is agg.max.*'k' has the collation UTF8_LCASE"):
+            most.spark(collated)
+        last.spark(collated)
+    collated = finite.withColumn("k", F.collate("k", "UTF8_LCASE"))
+    (row,) = last.spark(collated).toArrow().to_pylist()
+    assert (row["last"], row["n"]) == ("b", 3)
+    # The way that the error names.
+    lowered = collated.withColumn("k", F.collate(F.lower("k"), "UTF8_BINARY"))
+    assert keyed.spark(lowered).toArrow().sort_by("k")["n"].to_pylist() == [1, 2, 1]

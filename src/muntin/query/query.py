@@ -289,6 +289,7 @@ class Query:
         *,
         buckets: int | None = None,
         late: bool = False,
+        checkpoint: str | None = None,
         path: str = "auto",
         pieces: int | None = None,
     ) -> DataFrame:
@@ -296,9 +297,11 @@ class Query:
 
         Of a streaming DataFrame: rows are judged by Spark's own watermark, which is recovered from the checkpoint, and
         windows are emitted by the micro-batch after the one that moved it past their end. Keys are hashed into
-        `buckets`, each of which is one stateful call; their number is fixed by the checkpoint. With `late=True` there
-        is one more column, `late`: rows that no window took come as rows that are null but for it. Early results
-        are by what the batches before have seen, or by the time at which a batch began; write them in update mode.
+        `buckets`, each of which is one stateful call; their number is fixed by the checkpoint. Pass the path of the
+        `checkpoint`, which the writer gets, too, and it is read from there, whatever the cores are now. With
+        `late=True` there is one more column, `late`: rows that no window took come as rows that are null but for it.
+        Early results are by what the batches before have seen, or by the time at which a batch began; write them in
+        update mode.
 
         Of any other: the answer of `run`, whatever the partitions. Rows of a key are brought together and sorted by
         Spark, and a task answers all its keys, chunk by chunk, so that memory does not grow with the partition. A key
@@ -316,10 +319,10 @@ class Query:
             from muntin.spark.streaming import require_stream_options, streaming
 
             require_stream_options(path, pieces)
-            return streaming(self, frame, buckets=buckets, late=late)
+            return streaming(self, frame, buckets=buckets, late=late, checkpoint=checkpoint)
         from muntin.spark.batch import batch, require_batch_options
 
-        require_batch_options(buckets, late)
+        require_batch_options(buckets, late, checkpoint)
         return batch(self, frame, path=path, pieces=pieces)
 
 

@@ -12,6 +12,7 @@ from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOper
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.spark import native, survey
+from muntin.spark.collations import require_bytewise
 from muntin.spark.explained import default_parallelism
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
 from muntin.spark.own import send_by_value
@@ -52,6 +53,7 @@ class Resolved:
             raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
         schema = arrow_schema(frame)
         require_columns(query, schema)
+        require_bytewise(query, frame.schema)
         used = dict.fromkeys((*query.key, query.time, *query.columns))
         schema = pa.schema([schema.field(name) for name in used])
         require_sortable_keys(query, schema)
@@ -256,7 +258,7 @@ def _horizon(resolved: Resolved) -> int | None:
     return None if row[0] is None else int(row[0])
 
 
-def require_batch_options(buckets: int | None, late: bool) -> None:
+def require_batch_options(buckets: int | None, late: bool, checkpoint: str | None) -> None:
     """Refuse what only streams have."""
-    if buckets is not None or late:
-        raise UnsupportedOperationError("buckets and late are for streaming DataFrames; this one is finite")
+    if buckets is not None or late or checkpoint is not None:
+        raise UnsupportedOperationError("buckets, late and checkpoint are for streaming DataFrames; this one is finite")

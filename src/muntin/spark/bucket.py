@@ -147,7 +147,8 @@ def require_compatible(saved: dict[str, str], asked: dict[str, str]) -> int:
     added = [name for name in asked if name not in saved and name.startswith("window ")]
     for name in dict.fromkeys((*saved, *asked)):
         if saved.get(name) != asked.get(name) and name not in added:
-            hint = f"; pass buckets={saved[name]}" if name == "buckets" else ""
+            known = f"; pass buckets={saved[name]}, or checkpoint= with its path, so that they are read from there"
+            hint = known if name == "buckets" else ""
             raise SnapshotError(
                 f"the checkpoint is of another query: its {name} is {saved.get(name, 'none')}, this one's is "
                 f"{asked.get(name, 'none')}{hint}. Go on with the query it was made for, or begin with a new checkpoint"

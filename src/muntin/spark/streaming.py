@@ -15,7 +15,9 @@ from muntin.query.timing import Timing
 from muntin.spark import buckets as spread
 from muntin.spark import needs
 from muntin.spark.bucket import COUNTS, RESULT_DDL, Job
+from muntin.spark.checkpoint import saved_buckets
 from muntin.spark.clock import Clock
+from muntin.spark.collations import require_bytewise
 from muntin.spark.explained import default_parallelism, has_watermark
 from muntin.spark.names import inner_schema, with_inner_names
 from muntin.spark.own import send_by_value
@@ -32,7 +34,9 @@ CLOCK_COLUMN = "muntin_time"
 """The time of rows of a query that has no time column."""
 
 
-def streaming(query: Query, frame: DataFrame, *, buckets: int | None, late: bool) -> DataFrame:
+def streaming(
+    query: Query, frame: DataFrame, *, buckets: int | None, late: bool, checkpoint: str | None = None
+) -> DataFrame:
     """Return a streaming DataFrame of the answers to a query over another one."""
     from pyspark.sql import functions as F
 
@@ -46,9 +50,12 @@ def streaming(query: Query, frame: DataFrame, *, buckets: int | None, late: bool
     if query.time is None:
         frame = frame.withColumn(CLOCK_COLUMN, F.current_timestamp())
         query = replace(query, time=CLOCK_COLUMN)
+    if buckets is None and checkpoint is not None:
+        buckets = saved_buckets(session, str(checkpoint))
     count = _count(buckets, session, keyed=bool(query.key))
     schema = arrow_schema(frame)
     require_columns(query, schema)
+    require_bytewise(query, frame.schema)
     if not late:
         used = dict.fromkeys((*query.key, query.time, *query.columns))
         schema = pa.schema([schema.field(name) for name in used])

@@ -1,0 +1,37 @@
+"""What a checkpoint says of the query that it was made for, by Spark's own reader of state."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from muntin.errors import SnapshotError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NOT_BEGUN = "STDS_COMMITTED_BATCH_UNAVAILABLE"
+
+
+def saved_facts(session: SparkSession, path: str) -> dict[str, str] | None:
+    """Return what the query of a checkpoint asked, as text; None where no batch has been committed yet.
+
+    Spark runs a small job for it.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        reader = session.read.format("statestore").option("stateVarName", "muntin_query")
+        rows = reader.load(path).select("value.facts").collect()
+    except PySparkException as error:
+        if error.getCondition() == _NOT_BEGUN:
+            return None
+        reason = str(error).splitlines()[0]
+        raise SnapshotError(f"{path!r} is no checkpoint of a query of muntin that can be read: {reason}") from error
+    return dict(json.loads(rows[0][0])) if rows else None
+
+
+def saved_buckets(session: SparkSession, path: str) -> int | None:
+    """Return the number of buckets of a checkpoint; None where it has not begun."""
+    facts = saved_facts(session, path)
+    return None if facts is None else int(facts["buckets"])

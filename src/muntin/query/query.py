@@ -185,7 +185,7 @@ class Query:
         `{aggregate}_{window}`, with the name of the window or w0, w1, ... With `at` it is the points that are returned:
         any rows with the key and the time, each with what the frames of its key hold at its time. Points are not rows:
         they are in no aggregate. At one of an unknown key frames hold nothing. pandas gives pandas, with its index,
-        polars gives polars, all else an Arrow table.
+        polars gives polars, a finite DataFrame of Spark another one, all else an Arrow table.
 
         For frames only: `window.trailing`, `window.leading` and `window.frame`. O(n log n) to sort rows and points that
         are not, and O(1) combines a row and window, amortised.
@@ -198,6 +198,13 @@ class Query:
         >>> query.over(rows, at={"t": [9, 10, 30], "card": ["a", "a", "b"]})["spent"].to_pylist()
         [3, 8, None]
         """
+        if hasattr(table, "sparkSession"):
+            from muntin.spark import needs
+
+            needs.require_packages()
+            from muntin.spark.over import over as over_spark
+
+            return over_spark(self, table, at)
         from muntin.tables.over import over
 
         return over(self, table, at)

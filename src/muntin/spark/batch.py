@@ -128,7 +128,7 @@ def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | N
     if chosen(resolved, path)[0] == "native":
         return native.native(resolved)
     send_by_value(query)
-    long = _long_keys(resolved, pieces)
+    long = asked_pieces(resolved, pieces)
     rows = _together(resolved, long)
     numbered = [piece for each in long for piece in each.pieces]
     constant = _SAME if len(resolved.windows) == 1 else _SAME[1:]
@@ -198,7 +198,8 @@ def _whole(resolved: Resolved) -> list[str]:
     return reasons + [f"the key {name!r} is a float, and Spark counts both zeros as one" for name in floats]
 
 
-def _long_keys(resolved: Resolved, pieces: int | None) -> list[LongKey]:
+def asked_pieces(resolved: Resolved, pieces: int | None) -> list[LongKey]:
+    """Return the keys that are cut, into `pieces` at most where that is given."""
     if pieces is not None and (isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1):
         raise InvalidArgumentError(f"pieces is {pieces!r}; give how many a long key may be cut into")
     back = survey.lookback(resolved.windows)
@@ -217,7 +218,7 @@ def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
     keys = [column(frame, name) for name in query.key]
     if long:
         frame = frame.withColumn(PIECE, F.explode(survey.pieces_of(frame, query, resolved.ticks, long)))
-        frame = _placed(frame, keys, sum(len(each.pieces) for each in long))
+        frame = placed(frame, keys, sum(len(each.pieces) for each in long))
     else:
         frame = frame.repartition(*keys) if keys else frame.repartition(1)
     order: list[Any] = [*keys, column(frame, str(query.time))]
@@ -225,7 +226,7 @@ def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
     return rows if resolved.asks_for_arrival else rows.drop(ARRIVAL)  # once sorted, few need the number itself
 
 
-def _placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
+def placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
     """Give each piece a partition of its own, and all other keys some more."""
     from pyspark.sql import functions as F
 

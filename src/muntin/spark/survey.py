@@ -43,7 +43,7 @@ def lookback(windows: Sequence[Window]) -> Lookback | None:
 
     >>> from muntin import rows, window
     >>> lookback([window.trailing(60), window.sliding(rows(10), every=5)])
-    Lookback(time=60, rows=10, gap=None)
+    Lookback(time=60, rows=10, gap=None, ahead=0)
     """
     each = [window.lookback for window in windows]
     known = [one for one in each if one is not None]
@@ -187,7 +187,7 @@ def _counted(frame: DataFrame, query: Query, ticks: Column, keys: list[Seen]) ->
     """Return the rows of some keys, counted by stretches of time."""
     from pyspark.sql import functions as F
 
-    number = _numbered(frame, query, [each.key for each in keys])
+    number = numbered(frame, query, [each.key for each in keys])
     part = F.lit(0)
     for i, each in enumerate(keys):
         low, high = each.first, each.last
@@ -204,7 +204,7 @@ def _counted(frame: DataFrame, query: Query, ticks: Column, keys: list[Seen]) ->
     return out
 
 
-def _numbered(frame: DataFrame, query: Query, keys: list[tuple[Any, ...]]) -> Column:
+def numbered(frame: DataFrame, query: Query, keys: list[tuple[Any, ...]]) -> Column:
     """Return the number of a row's key among some; -1 for all others."""
     from pyspark.sql import functions as F
 
@@ -221,7 +221,7 @@ def pieces_of(frame: DataFrame, query: Query, ticks: Column, keys: list[LongKey]
     """Return the numbers of the pieces that a row is in: one or two; of keys that are not cut, -1."""
     from pyspark.sql import functions as F
 
-    number = _numbered(frame, query, [each.key for each in keys])
+    number = numbered(frame, query, [each.key for each in keys])
     found = F.array(F.lit(-1))
     base = 0
     for i, each in enumerate(keys):

@@ -5,7 +5,7 @@ Rows and points are sorted by key and time, once for all windows; a frame is the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from muntin.arrays.results import finished, permuted, to_arrow
 from muntin.arrays.runner import windows_of_rows
+from muntin.columns import require_columns
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.keys.order import by_key_and_time, inverse
 from muntin.keys.table import KeyTable
@@ -30,6 +31,11 @@ def over(query: Query, table: Any, at: Any = None) -> Any:
     """Return the rows of a table, or points, each with what the frames of a query hold there."""
     require_time(query)
     require_frames(query)
+    return over_tables(query, table, at)
+
+
+def over_tables(query: Query, table: Any, at: Any = None) -> Any:
+    """Return rows or points with what frames hold there, of a query that was checked."""
     asked, kind = table if at is None else at, kind_of(table if at is None else at)
     names = column_names(query, kind.names(asked))
     data = kind_of(table).read(table, needed_columns(query))
@@ -40,7 +46,8 @@ def over(query: Query, table: Any, at: Any = None) -> Any:
         order, rows = sorted_rows(query, plan, data, codes, len(keys))
         points = Points(rows.times, rows.ends)
     else:
-        read = _points(plan, query, kind.read(asked, [*query.key, str(query.time)]))
+        types = {**plan.key_types, str(query.time): plan.time_type.logical}
+        read = as_rows_have_it(kind.read(asked, list(types)), types)
         point_codes = keys.numbers([read[name] for name in query.key], read.num_rows)
         _, rows = sorted_rows(query, plan, data, codes, len(keys))
         order, points = _sorted_points(query, plan, read, point_codes, len(keys))
@@ -84,11 +91,10 @@ def column_names(query: Query, taken: list[Any]) -> list[str]:
     return names
 
 
-def _points(plan: Plan, query: Query, points: pa.Table) -> pa.Table:
-    """Return the keys and times of points in the types that those of the rows have."""
-    wanted = {**plan.key_types, str(query.time): plan.time_type.logical}
-    columns = {name: _as_type(points[name], kind, name) for name, kind in wanted.items()}
-    return pa.table(columns)
+def as_rows_have_it(points: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return the keys and times of points in the types that those of the rows have; refuse what does not fit them."""
+    require_columns(types, points.column_names)
+    return pa.table({name: _as_type(points[name], kind, name) for name, kind in types.items()})
 
 
 def _as_type(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:

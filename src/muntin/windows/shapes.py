@@ -81,6 +81,8 @@ class Lookback:
     """As many rows as this before the time."""
     gap: int | None = None
     """Where no row comes for longer than this, no window reaches back at all."""
+    ahead: int = 0
+    """How much of that time lies after a row: its window may end so much later."""
 
 
 @dataclass(frozen=True)

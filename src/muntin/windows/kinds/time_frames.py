@@ -138,7 +138,7 @@ class TimeFrame(Window):
     @property
     def lookback(self) -> Lookback:
         """A window reaches back by its length, from a row that was not final either."""
-        return Lookback(time=self.ahead + self.back)
+        return Lookback(time=self.ahead + self.back, ahead=self.ahead)
 
     # ------------------------------------------------------------ streams
 

@@ -1,0 +1,202 @@
+"""`Query.over` on Spark: rows and points of a key are brought together and sorted, and frames found in one pass.
+
+A key with more than its share of the rows is cut by time. A piece has besides its own rows those that frames of them
+reach before and after it, and answers its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.query.query import Query
+from muntin.spark import survey
+from muntin.spark.batch import Resolved, asked_pieces, placed
+from muntin.spark.names import column, inner, inner_schema, with_inner_names
+from muntin.spark.own import send_by_value
+from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
+from muntin.spark.survey import LongKey
+from muntin.spark.task import ARRIVAL, PIECE
+from muntin.spark.worker import freeze_loaded
+from muntin.tables.answers import cast
+from muntin.tables.over import as_rows_have_it, column_names, over_tables, require_frames
+from muntin.tables.sorted_rows import key_ends
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_OWN = "muntin_own"
+"""Whether a row is the piece's own."""
+_POINT = "muntin_point"
+"""All columns of a point; null for a row."""
+_ROWS = 1 << 19
+
+
+def over(query: Query, frame: DataFrame, at: DataFrame | None = None, *, pieces: int | None = None) -> DataFrame:
+    """Return the rows of a DataFrame, or points, each with what the frames of a query hold there."""
+    if at is not None and not hasattr(at, "sparkSession"):
+        raise InvalidArgumentError(f"the rows are a DataFrame of Spark, and the points a {type(at).__name__}")
+    for each in (frame, at):
+        if each is not None and each.isStreaming:
+            raise UnsupportedOperationError("over is for finite DataFrames, and this one is streaming; use spark")
+    require_frames(query)
+    asked = frame if at is None else at
+    names = column_names(query, asked.columns)
+    resolved = Resolved.of(query, frame)
+    rows = with_inner_names(frame, frame.columns) if at is None else _with_points(resolved, at)
+    long = _long_keys(resolved, pieces)
+    answers = _answers(resolved, arrow_schema(asked), names)
+    send_by_value(query)
+    given = frame.columns if at is None else [*resolved.rows.names, _POINT]
+    schema = pa.schema([field.with_name(name) for field, name in zip(arrow_schema(rows), given, strict=True)])
+    task = OverTask(query, schema, None if at is None else arrow_schema(at), answers)
+    found = _together(replace(resolved, frame=rows), long).mapInArrow(task, spark_schema(inner_schema(answers)))
+    return found.toDF(*answers.names)
+
+
+def _answers(resolved: Resolved, asked: pa.Schema, names: list[str]) -> pa.Schema:
+    kinds = [resolved.answers.field(name).type for name in resolved.query.aggregates]
+    more = dict(zip(names, kinds * len(resolved.windows), strict=True))
+    return pa.schema([*known_to_spark(asked), *(pa.field(name, kind) for name, kind in more.items())])
+
+
+def _with_points(resolved: Resolved, at: DataFrame) -> DataFrame:
+    """Return rows and points in one DataFrame: points have no values, and rows are no points."""
+    from pyspark.sql import functions as F
+
+    schema = arrow_schema(at)
+    shared = [*resolved.query.key, str(resolved.query.time)]
+    as_rows_have_it(schema.empty_table(), {name: resolved.rows.field(name).type for name in shared})
+    kinds = resolved.frame.schema
+    plain = with_inner_names(at, at.columns)
+    point = F.struct(*(column(plain, name) for name in at.columns)).alias(_POINT)
+    columns = [
+        (column(plain, name) if name in shared else F.lit(None)).cast(kinds[inner(name)].dataType).alias(inner(name))
+        for name in resolved.rows.names
+    ]
+    points = plain.select(*columns, point)
+    return resolved.frame.withColumn(_POINT, F.lit(None).cast(points.schema[_POINT].dataType)).unionByName(points)
+
+
+def _long_keys(resolved: Resolved, pieces: int | None) -> list[LongKey]:
+    """Return the keys that are cut; none where frames count rows, whose numbers only the whole key tells."""
+    back = survey.lookback(resolved.windows)
+    return [] if back is None or back.rows else asked_pieces(resolved, pieces)
+
+
+def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
+    """Return rows and points, those of a key in one partition and sorted; of a long key, those of a piece."""
+    from pyspark.sql import functions as F
+
+    frame, query = resolved.frame, resolved.query
+    if resolved.ordered:
+        frame = frame.withColumn(ARRIVAL, F.monotonically_increasing_id())
+    floats = {field.name for field in resolved.rows if pa.types.is_floating(field.type)}
+
+    def keys(of: DataFrame) -> list[Column]:
+        return [column(of, name) + 0.0 if name in floats else column(of, name) for name in query.key]
+
+    own, held = _pieces(replace(resolved, frame=frame), long)
+    frame = frame.withColumn(_OWN, own).withColumn(PIECE, F.explode(held))
+    frame = frame.withColumn(_OWN, frame[_OWN] == frame[PIECE])
+    count = sum(len(each.pieces) for each in long)
+    if count:
+        frame = placed(frame, keys(frame), count)
+    else:
+        frame = frame.repartition(*keys(frame)) if query.key else frame.repartition(1)
+    order = [*keys(frame), column(frame, str(query.time))]
+    rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if resolved.ordered else []))
+    return rows.drop(ARRIVAL, PIECE)
+
+
+def _pieces(resolved: Resolved, long: list[LongKey]) -> tuple[Column, Column]:
+    """Return the piece that a row is in, and all that need it: of keys that are not cut, -1."""
+    from pyspark.sql import functions as F
+
+    reaches = [each.lookback for each in resolved.windows if each.lookback is not None]
+    ahead = max(each.ahead for each in reaches)
+    back = max(each.time - each.ahead for each in reaches)
+    ticks = resolved.ticks
+    number = survey.numbered(resolved.frame, resolved.query, [each.key for each in long])
+    own, held, base = F.lit(-1), F.array(F.lit(-1)), 0
+    for i, each in enumerate(long):
+        place = F.lit(base)
+        for begin in each.begins:
+            place = place + (ticks >= begin).cast("int")
+        needed = []
+        for piece in range(len(each.begins) + 1):
+            here = F.lit(True)
+            if piece > 0:
+                here = here & (ticks >= each.begins[piece - 1] - back)
+            if piece < len(each.begins):
+                here = here & (ticks < each.begins[piece] + ahead)
+            needed.append(F.when(here, F.lit(base + piece)))
+        # A point is asked of its own piece alone; so is a row without a time, which whoever reads it refuses.
+        every = F.array_compact(F.array(*needed))
+        if _POINT in resolved.frame.columns:
+            every = F.when(resolved.frame[_POINT].isNotNull(), F.array(place)).otherwise(every)
+        own = F.when(number == i, place).otherwise(own)
+        held = F.when(number == i, F.when(ticks.isNull(), F.array(F.lit(base))).otherwise(every)).otherwise(held)
+        base += len(each.pieces)
+    return own, held
+
+
+@dataclass(frozen=True)
+class OverTask:
+    """Answers the rows or points of a partition, which come sorted by key and time; Spark calls it with batches."""
+
+    query: Query
+    schema: pa.Schema
+    """The columns of the rows, and the points as structs where there are some."""
+    points: pa.Schema | None
+    """The columns of the points; None where rows are asked about."""
+    answers: pa.Schema
+    chunk: int = _ROWS
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the answers. Memory is that of a chunk of rows, or of the longest key or piece."""
+        waiting: list[pa.Table] = []
+        count = known = 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            # Spark gives times in the session's zone.
+            schema = self.schema.append(pa.field(_OWN, pa.bool_()))
+            waiting.append(pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema))
+            count += batch.num_rows
+            if count < self.chunk or count < 2 * known:
+                continue
+            whole = pa.concat_tables(waiting)
+            begin = self._last_key(whole)
+            yield from self._answered(whole.slice(0, begin))
+            waiting, count = [whole.slice(begin)], whole.num_rows - begin
+            known = count  # it is looked at again: there must be more that is new, lest the time becomes quadratic
+        if waiting:
+            yield from self._answered(pa.concat_tables(waiting))
+        freeze_loaded()
+
+    def _last_key(self, table: pa.Table) -> int:
+        """Return the first row of the last key: there may be more of it."""
+        keys = [table[name] for name in self.query.key]
+        ends = key_ends([pc.add(key, 0.0) if pa.types.is_floating(key.type) else key for key in keys], table.num_rows)
+        return int(ends[-2]) if len(ends) > 1 else 0
+
+    def _answered(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        if not table.num_rows:
+            return
+        own = table[_OWN]
+        table = table.drop_columns([_OWN])
+        if self.points is None:
+            found = over_tables(self.query, table).filter(own)
+        else:
+            is_point = table[_POINT].is_valid()
+            points = table[_POINT].filter(is_point).combine_chunks()
+            asked = pa.Table.from_arrays(points.flatten(), schema=self.points)
+            found = over_tables(self.query, table.filter(pc.invert(is_point)).drop_columns([_POINT]), asked)
+        columns = [cast(found[field.name].combine_chunks(), field.type) for field in self.answers]
+        yield from pa.Table.from_arrays(columns, schema=inner_schema(self.answers)).to_batches(max_chunksize=1 << 16)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from muntin.kernels.folder import cache_info, clear_cache
     from muntin.plotting import plot
     from muntin.query.query import ProcessingTime, Query
+    from muntin.tables.latest import latest
     from muntin.warming import warm
     from muntin.windows import rows
 
@@ -31,6 +32,7 @@ __all__ = [
     "clear_cache",
     "errors",
     "explain",
+    "latest",
     "plot",
     "policies",
     "rows",
@@ -51,6 +53,7 @@ _MEMBERS = {
     "cache_info": "kernels.folder",
     "clear_cache": "kernels.folder",
     "explain": "arrays.slide",
+    "latest": "tables.latest",
     "plot": "plotting",
     "rows": "windows",
     "slide": "arrays.slide",

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
+from muntin.tables.latest import latest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _OWN = ("window", "window_id", "revision", "retracted")
-_BOUNDS = ("start", "end", "from_row", "from_value")
 _MOST_KEYS = 10
 _MOST_BARS = 2000
 """More windows than that are drawn as a line through their ends, since bars could not be distinguished."""
@@ -90,15 +90,10 @@ def _aggregates(result: pa.Table) -> list[str]:
 
 def _latest(result: pa.Table) -> pa.Table:
     """Return the last revision of each window that still stands, with its bounds as columns, by start."""
-    bounds = [field.name for field in result.schema.field("window").type if field.name in _BOUNDS]
-    flat = result
-    for name in bounds:
-        flat = flat.append_column(f"_{name}", pc.struct_field(result["window"], name))
-    flat = flat.append_column("_row", pa.array(np.arange(result.num_rows)))
-    same = [*_keys(result), "window_id", *(f"_{name}" for name in bounds)]
-    rows = flat.group_by(same).aggregate([("_row", "max")])["_row_max"]  # a revision comes after what it revises
-    flat = flat.take(rows)
-    return flat.filter(pc.invert(flat["retracted"])).sort_by([("_start", "ascending"), ("_end", "ascending")])
+    flat = latest(result)
+    for name in ("start", "end"):
+        flat = flat.append_column(f"_{name}", pc.struct_field(flat["window"], name))
+    return flat.sort_by([("_start", "ascending"), ("_end", "ascending")])
 
 
 # ---------------------------------------------------------------- drawing

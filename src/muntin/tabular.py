@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from muntin.columns import require_columns
 from muntin.errors import InvalidArgumentError
+from muntin.types import Array
 
 _REFUSALS = (pa.ArrowException, OverflowError, UnicodeError)
 """What Arrow raises where values make no column: of different types, too large, or of none that it knows."""
@@ -46,6 +47,10 @@ class TableKind(ABC):
     def beside(self, table: Any, columns: pa.Table) -> Any:
         """Return a table with columns more, one value for each of its rows."""
 
+    @abstractmethod
+    def take(self, table: Any, places: Array) -> Any:
+        """Return some of the rows of a table, by their numbers. O(rows)."""
+
 
 class _Arrow(TableKind):
     def names(self, table: Any) -> list[Any]:
@@ -63,6 +68,9 @@ class _Arrow(TableKind):
         for field, column in zip(columns.schema, columns.columns, strict=True):
             out = out.append_column(field, column)
         return out
+
+    def take(self, table: Any, places: Array) -> Any:
+        return as_table(table).take(pa.array(places))
 
 
 class _Pandas(TableKind):
@@ -82,6 +90,9 @@ class _Pandas(TableKind):
         found.index = table.index
         return table.assign(**{name: found[name] for name in found.columns})
 
+    def take(self, table: Any, places: Array) -> Any:
+        return table.iloc[places]
+
 
 class _Polars(TableKind):
     def names(self, table: Any) -> list[Any]:
@@ -97,6 +108,9 @@ class _Polars(TableKind):
 
     def beside(self, table: Any, columns: pa.Table) -> Any:
         return table.hstack(self.write(columns))
+
+    def take(self, table: Any, places: Array) -> Any:
+        return table[places]
 
 
 def kind_of(table: Any) -> TableKind:

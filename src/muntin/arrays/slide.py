@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 import pyarrow as pa
 
@@ -24,6 +24,41 @@ from muntin.types import Array, logical_array
 from muntin.windows.frames import closed_word
 
 _ONE = "value"
+
+
+class _Options(TypedDict, total=False):
+    """What `slide` takes besides, for its overloads; with `return_windows` a tuple comes out."""
+
+    slide: Any
+    times: Any
+    by: Any
+    closed: str
+    min_rows: int
+    partial: bool
+    aggregator: str
+    threads: int
+    offset: Any
+
+
+@overload
+def slide(values: Array | list[Any], aggregation: Aggregation, *, range: Any, **options: Unpack[_Options]) -> Array: ...
+
+
+@overload
+def slide(
+    values: Array | list[Any], aggregation: Mapping[str, Aggregation], *, range: Any, **options: Unpack[_Options]
+) -> dict[str, Array]: ...
+
+
+@overload
+def slide(
+    values: Any,
+    aggregation: Aggregation | Mapping[str, Aggregation],
+    *,
+    range: Any,
+    return_windows: bool = ...,
+    **options: Unpack[_Options],
+) -> Any: ...
 
 
 def slide(

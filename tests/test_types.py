@@ -1,0 +1,105 @@
+"""What type checkers and editors see: real signatures of aggregations, and the code of the tutorials."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muntin import agg
+
+ROOT = Path(__file__).parent.parent
+STUB = ROOT / "src" / "muntin" / "aggregations" / "__init__.pyi"
+TUTORIALS = ("docs/arrays.md", "docs/tutorial-spark.md", "docs/tutorial-stream.md")
+"""Those without definitions of one's own: no checker knows what a class decorator returns."""
+BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+WRONG = """
+import muntin
+from muntin import Query, agg, window
+
+agg.max()
+agg.max("v", q=1)
+agg.quantile("v")
+agg.ewm_mean("v", half_life="1h", where=5)
+agg.avg
+window.rolling
+muntin.Qurey
+Query(window.tumbling(5), {"n": agg.count()}, tim="t")
+Query(window.tumbling(5), {"n": 5})
+muntin.slide([1, 2], agg.max("v"), range=2, step=1)
+muntin.slide([1, 2], agg.max("v"), range=2).keys()
+muntin.slide([1, 2], {"high": agg.max("v")}, range=2).tolist()
+"""
+RIGHT = """
+import numpy as np
+import muntin
+from muntin import Query, agg, rows, window
+
+muntin.slide(np.zeros(3), agg.max("v"), range=2, times=np.arange(3)).tolist()
+muntin.slide([1, 2], {"high": agg.max("v")}, range=2, closed="left")["high"].tolist()
+muntin.slide({"v": [1]}, agg.max("v"), range=2, return_windows=True)
+Query(windows=window.tumbling("1 minute"), aggregates={"n": agg.count()}, key="k")
+Query([window.trailing(rows(3)), window.session("5min")], {"n": agg.quantile("v", 0.9, where="ok")}, key=["k"])
+Query({"hour": window.trailing("1h", closed="left")}, {"n": agg.ewm_mean("v", half_life="1h")}).run({}).num_rows
+agg.by_type("middle", integer=agg.min, any=agg.mean)("v")
+"""
+
+
+def signatures() -> dict[str, dict[str, Any]]:
+    """Return what the stub says that each aggregation takes: names and defaults."""
+    tree = ast.parse(STUB.read_text())
+    classes = {each.name: each.body[0] for each in tree.body if isinstance(each, ast.ClassDef)}
+    found = {}
+    for each in tree.body:
+        if isinstance(each, ast.AnnAssign):
+            assert isinstance(each.target, ast.Name)
+            assert isinstance(each.annotation, ast.Name)
+            call = classes[each.annotation.id]
+            assert isinstance(call, ast.FunctionDef)
+            names = [argument.arg for argument in call.args.args[1:]]
+            defaults = [ast.literal_eval(default) for default in call.args.defaults]
+            missing = [inspect.Parameter.empty] * (len(names) - len(defaults))
+            found[each.target.id] = dict(zip(names, [*missing, *defaults], strict=True))
+            assert [argument.arg for argument in call.args.kwonlyargs] == ["skip_nan", "where"]
+    return found
+
+
+def test_the_stub_says_what_the_definitions_take() -> None:
+    said = signatures()
+    factories = {name for name in agg.__all__ if isinstance(getattr(agg, name), agg.Factory)}
+    assert set(said) == factories
+    for name, takes in said.items():
+        first = getattr(agg, name).first
+        asked = dict.fromkeys(first.columns, inspect.Parameter.empty) | first.parameters
+        assert list(takes.items()) == list(asked.items()), name
+
+
+@pytest.mark.slow
+def test_tutorials_pass_the_type_checker_and_mistakes_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run for all. Pages show the same name in several forms, and functions as a reader would write them."""
+    from mypy import api
+
+    monkeypatch.setenv("MYPYPATH", str(ROOT / "src"))
+    for page in TUTORIALS:
+        blocks = (block for block in BLOCK.findall((ROOT / page).read_text()) if not block.startswith("# raises"))
+        (tmp_path / f"{Path(page).stem.replace('-', '_').lower()}.py").write_text("\n".join(blocks))
+    (tmp_path / "mistakes.py").write_text(WRONG)
+    (tmp_path / "right.py").write_text(RIGHT)
+    options = [
+        "--config-file",
+        "",
+        "--ignore-missing-imports",
+        "--no-error-summary",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+    ]
+    options += ["--disable-error-code", "no-redef", "--follow-imports", "silent"]
+    out, _, _ = api.run([*options, *map(str, tmp_path.glob("*.py"))])
+    lines = [line.removeprefix(f"{tmp_path}/") for line in out.splitlines() if ": error:" in line]
+    mistakes = {int(line.split(":")[1]) for line in lines if line.startswith("mistakes.py")}
+    assert "\n".join(line for line in lines if not line.startswith("mistakes.py")) == ""
+    assert mistakes == set(range(5, 17))

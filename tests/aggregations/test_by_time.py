@@ -274,3 +274,15 @@ def test_what_is_refused() -> None:
 
             def combine(a, b):
                 return a
+
+
+def test_ewm_mean_is_that_of_pandas() -> None:
+    import pandas
+
+    chance = np.random.default_rng(6)
+    times = np.cumsum(chance.integers(1, 100, 200)).astype("M8[s]")
+    values = chance.normal(size=200)
+    theirs = pandas.Series(values).ewm(halflife="5min", times=pandas.Series(times)).mean()
+    with uncompiled():
+        ours = muntin.slide(values, agg.ewm_mean("v", half_life="5min"), range="100d", times=times)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)

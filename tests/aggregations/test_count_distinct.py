@@ -137,3 +137,13 @@ def test_what_is_refused() -> None:
         forced = muntin.slide([1, 2, 1], agg.count_distinct("v"), range=2, aggregator="two_stacks")
     assert forced.tolist() == [1, 2, 2]
     assert "in NumPy, by distinct_counts" in muntin.explain([1, 2], agg.count_distinct("v"), range=2)
+
+
+def test_frames_are_those_of_duckdb() -> None:
+    import duckdb
+
+    values = np.random.default_rng(4).choice([0.0, -0.0, NAN, 1.0, 2.0, 3.0, 4.0], 300)
+    data = pa.table({"t": range(300), "v": values})
+    frame = "order by t rows between 6 preceding and current row"
+    theirs = duckdb.connect().from_arrow(data).query("data", f"select count(distinct v) over ({frame}) from data")
+    assert muntin.slide(values, agg.count_distinct("v"), range=7).tolist() == [n for (n,) in theirs.fetchall()]

@@ -142,7 +142,8 @@ def test_the_strategy_is_the_one_that_runs() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy(strategy: str) -> None:
-    first = window.tumbling(rows(10) if strategy == "counted" else 10)
+    others = {"counted": window.tumbling(rows(10)), "tiles": window.trailing(10, hop=2)}
+    first = others.get(strategy, window.tumbling(10))
     query = Query([first, window.trailing(rows(3))], SUM, time="t", ordered=True)
     plan = query.explain(SCHEMA, strategy)
     assert plan.windows[0].strategy == strategy
@@ -390,7 +391,8 @@ window 2
   definition  window.trailing(rows(100))
   class       context free, measured in rows
   strategy    tuples; not slices: window.trailing(rows(100)) is not by time; not counted:
-              window.trailing(rows(100)) is neither tumbling nor sliding by rows
+              window.trailing(rows(100)) is neither tumbling nor sliding by rows; not tiles:
+              window.trailing(rows(100)) does not begin at multiples of a hop
   rows        they are kept (out of order, by rows): a late row moves the last row of every later slice
               on into the next
   edges       where the rows put them

@@ -11,12 +11,13 @@ from muntin.streams.mergers import merger_names
 from muntin.streams.row_slices.counted import Counted
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
+from muntin.streams.tiles import Tiles
 from muntin.windows.base import Window
 from muntin.windows.shapes import SINGLE_ROWS
 
-STRATEGIES: dict[str, type[Strategy]] = {"slices": Slices, "counted": Counted, "tuples": Tuples}
+STRATEGIES: dict[str, type[Strategy]] = {"slices": Slices, "counted": Counted, "tiles": Tiles, "tuples": Tuples}
 """What can be forced, by name. `register` adds to it."""
-CHOSEN_FROM = ("slices", "counted", "tuples")
+CHOSEN_FROM = ("slices", "counted", "tiles", "tuples")
 """What is chosen from when nothing is forced, the better ones first. The last one answers everything."""
 
 

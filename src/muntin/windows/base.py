@@ -16,7 +16,7 @@ from muntin.errors import InvalidArgumentError
 from muntin.types import Array, ColumnType
 from muntin.windows.buffered import BufferedWindows, Terms
 from muntin.windows.found import Cut, Found, Points, SortedRows
-from muntin.windows.shapes import Density, Lookback, RowShape, TimeShape
+from muntin.windows.shapes import Density, Lookback, RowShape, Tiling, TimeShape
 
 TIME_BOUNDS = ("start", "end")
 """The fields of all windows."""
@@ -165,6 +165,11 @@ class Window(ABC):
     @property
     def row_shape(self) -> RowShape | None:
         """Its shape for slices by rows; None where these cannot answer it."""
+        return None
+
+    @property
+    def tiling(self) -> Tiling | None:
+        """Its tiles, where it is a frame that begins at multiples; None where rows must be told apart."""
         return None
 
     def buffered(self, terms: Terms) -> BufferedWindows:

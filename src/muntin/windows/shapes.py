@@ -73,6 +73,15 @@ SINGLE_ROWS = RowShape(1, 1)
 
 
 @dataclass(frozen=True)
+class Tiling:
+    """Frames that begin at a multiple of `hop`, less than `back` before their row, and end `delay` before it."""
+
+    hop: int
+    back: int
+    delay: int
+
+
+@dataclass(frozen=True)
 class Lookback:
     """How far back from a time the windows that are open then may reach."""
 

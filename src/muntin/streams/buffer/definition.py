@@ -96,8 +96,8 @@ class BufferedDefinition:
     def _described(self, windows: Windows, rows: HeldRows, which: Array, is_due: Array) -> EmittedWindows:
         """Return windows as the ledger has them; the hashes of their rows' numbers add up to their content."""
         found = windows.found
-        numbers = rows.numbers if found.members is None else rows.numbers[found.members]
-        total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(mix(numbers.astype(np.uint64)), dtype=np.uint64)))
+        content = self._content(rows) if found.members is None else self._content(rows)[found.members]
+        total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(content, dtype=np.uint64)))
         nothing = np.zeros(len(found.first), np.int64)
         low, high = found.rows or found.values or (nothing, nothing)
         at = {"at": found.at[which]} if self.kind.definition.tells_at and found.at is not None else {}
@@ -112,6 +112,11 @@ class BufferedDefinition:
             early=~is_due,
             **at,
         )
+
+    def _content(self, rows: HeldRows) -> Array:
+        """Return a hash of each row."""
+        content: Array = mix(rows.numbers.astype(np.uint64))
+        return content
 
     def _revise(self, now: EmittedWindows, active: Array, may_emit: Array) -> Changes:
         """Compare the windows of the active keys with the ledger, and bring that up to date."""

@@ -38,12 +38,16 @@ class Tuples(Strategy):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._rows = HeldRows.none(plan.types)
-        self._parts = [BufferedDefinition(i, each.buffered(plan.terms), plan) for i, each in plan.windows.items()]
+        self._parts = [self._part(i, each, plan) for i, each in plan.windows.items()]
         self._watermark = BEFORE_TIME
         self._fresh = 0  # the number of the first row since windows were last looked at
         self._arrived = 0
         self._complete_from = BEFORE_TIME  # every row from this time on is held
         self._wake = np.zeros(0, np.int64)  # for each key the watermark at which something is to be done
+
+    def _part(self, window_id: int, definition: Window, plan: Plan) -> BufferedDefinition:
+        """Return what answers one definition."""
+        return BufferedDefinition(window_id, definition.buffered(plan.terms), plan)
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:  # noqa: ARG003  # as others are asked
@@ -133,7 +137,7 @@ class Tuples(Strategy):
 
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
         """Answer one more definition, from the rows that are kept. O(n log n) for n rows."""
-        part = BufferedDefinition(window_id, definition.buffered(plan.terms), plan)
+        part = self._part(window_id, definition, plan)
         part.begin(self._rows, self._watermark)
         self._parts = [*self._parts, part]
         self.plan = plan

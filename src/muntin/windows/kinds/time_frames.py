@@ -30,7 +30,7 @@ from muntin.windows.buffered import (
 from muntin.windows.found import Cut, Found, Points, SortedRows, finding
 from muntin.windows.frames import half_open
 from muntin.windows.held_rows import HeldRows
-from muntin.windows.shapes import Lookback
+from muntin.windows.shapes import Lookback, Tiling
 
 
 class TimeFrame(Window):
@@ -141,6 +141,11 @@ class TimeFrame(Window):
         return Lookback(time=self.ahead + self.back, ahead=self.ahead)
 
     # ------------------------------------------------------------ streams
+
+    @property
+    def tiling(self) -> Tiling | None:
+        """Its tiles, where it has a hop."""
+        return Tiling(self.tile, self.back, -self.high) if self.tile else None
 
     def buffered(self, terms: Terms) -> BufferedWindows:
         """Return what answers it from rows that are kept."""

@@ -1,0 +1,234 @@
+"""Tiles: trailing frames that begin at multiples of a hop, answered from states and not from rows.
+
+A row is lifted when it comes. Rows that no frame to come can end among, and none can begin between, are one tile from
+then on: the finer the hops of the frames that may still begin there, the shorter. So tiles of all windows are shared,
+and what is old is as coarse as the longest window allows.
+
+    time     ......|............|............|......|......|......|..|..|.....  now
+    tiles    those of the longest window alone      those of two    each  rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregations.binding import Binding
+from muntin.aggregators.choose import Chosen
+from muntin.arrays.results import to_arrow
+from muntin.columns import Column
+from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.errors import AggregationOverflowError, UnsupportedOperationError
+from muntin.kernels.mixing import mix
+from muntin.kernels.vocabulary import (
+    Columns,
+    Ints,
+    Outputs,
+    Slots,
+    combine,
+    emit,
+    emit_empty,
+    hold,
+    kernel,
+    lift,
+    load,
+    store,
+)
+from muntin.query.plan import Plan
+from muntin.streams.buffer.definition import BufferedDefinition
+from muntin.streams.buffer.tuples import Tuples
+from muntin.streams.decisions import NOTHING
+from muntin.streams.emitted import EmittedWindows
+from muntin.streams.strategy import Batch
+from muntin.tables.answers import Answers
+from muntin.types import ANY, Array
+from muntin.windows.base import Window
+from muntin.windows.buffered import BufferedWindows, Windows, less
+from muntin.windows.held_rows import HeldRows
+
+_STATE, _CONTENT = "state", "content"
+_FEW = 16
+"""Rows more than after the last time, before tiles are made again."""
+
+
+@kernel
+def lift_rows(columns: Columns, times: Ints, states: Slots) -> None:
+    """Lift each row into a state of its own."""
+    for row in range(len(times)):
+        store(states, row, lift(columns, times, row))
+
+
+@kernel
+def fold_tiles(states: Slots, firsts: Ints, lasts: Ints, tiles: Slots) -> None:
+    """Fold the states [first, last), which are not none, into one tile each."""
+    for i in range(len(firsts)):
+        state = hold(load(states, firsts[i]))
+        for at in range(firsts[i] + 1, lasts[i]):
+            state = combine(state, load(states, at))
+        store(tiles, i, state)
+
+
+@kernel
+def answer_frames(states: Slots, front: Slots, firsts: Ints, lasts: Ints, outputs: Outputs) -> None:
+    """Answer frames, whose bounds ascend: a front of suffixes, which is turned over when it is used up, and a back."""
+    back = hold(load(states, 0))
+    middle = 0  # the front holds the states before this, each with all after it
+    end = 0
+    for i in range(len(firsts)):
+        first = firsts[i]
+        last = lasts[i]
+        if first == last:
+            emit_empty(outputs, i)
+        elif first >= middle:
+            store(front, last - 1, load(states, last - 1))
+            for at in range(last - 2, first - 1, -1):
+                store(front, at, combine(load(states, at), load(front, at + 1)))
+            middle = last
+            end = last
+            emit(outputs, i, load(front, first))
+        else:
+            while end < last:
+                back = hold(load(states, end)) if end == middle else combine(back, load(states, end))
+                end += 1
+            if end > middle:
+                emit(outputs, i, combine(load(front, first), back))
+            else:
+                emit(outputs, i, load(front, first))
+
+
+_KERNELS = (lift_rows, fold_tiles, answer_frames)
+
+
+class Tiles(Tuples):
+    """Rows as states, of which old ones are merged. For trailing frames with a hop, of commutative aggregations.
+
+    A key takes as many states as its windows have hops, those of the shorter ones counted once, and one for each row
+    within the lateness and the greatest delay. A push takes O(n) time and combines for the n states of the
+    keys that it touches.
+    """
+
+    keeps = NOTHING
+
+    def __init__(self, plan: Plan) -> None:
+        self.binding = plan.bind(plan.aggregates, gaps=True)
+        super().__init__(plan)
+        content = Column(np.zeros(0, np.uint64), None, ANY)
+        nothing = np.zeros(0, np.int64)
+        states = Column(self.binding.slots(0), None, ANY)
+        self._rows = HeldRows(nothing, nothing, nothing, {_STATE: states, _CONTENT: content})
+        self._few = _FEW  # how many rows there may be before tiles are made
+
+    def _part(self, window_id: int, definition: Window, plan: Plan) -> BufferedDefinition:
+        return TiledDefinition(window_id, definition.buffered(plan.terms), plan, self.binding)
+
+    @classmethod
+    def can(cls, plan: Plan) -> str | None:
+        """Return why tiles cannot answer a plan, or None if they can."""
+        for each in plan.windows.values():
+            if each.tiling is None:
+                return f"{each!r} does not begin at multiples of a hop"
+        for name, aggregation in plan.aggregates.items():
+            if not aggregation.commutative or aggregation.kind == "holistic":
+                return f"{name!r} is {aggregation!r}, of which a tile has no state that takes rows in any order"
+        if not plan.bind(plan.aggregates, gaps=True).fixed:
+            return "a state has no fixed size"
+        return None
+
+    def merged_by(self) -> Iterator[Chosen]:
+        """Yield the folding of tiles, for all aggregates."""
+        yield Chosen(tuple(self.plan.aggregates), "two_stacks", "the frames of a push ascend: O(1) combines a state")
+
+    def take(self, batch: Batch, watermark: int) -> Array:
+        """Take rows, judged by the watermark before them; return which of them some window took."""
+        count = len(batch.times)
+        states = self.binding.slots(count)
+        times = np.ascontiguousarray(batch.times)
+        with _in_words(self.binding):
+            _kernels(self.binding).lift_rows(self.binding.inputs(batch.columns, count), times, states)
+        content = mix((batch.arrived + np.arange(count)).astype(np.uint64))
+        columns = {_STATE: Column(states, None, ANY), _CONTENT: Column(content, None, ANY)}
+        return super().take(Batch(batch.keys, batch.times, columns, batch.arrived), watermark)
+
+    def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
+        """Return the windows that are due at this watermark, or have changed since they were emitted."""
+        answers = super().emit(watermark, horizon, early=early)
+        if len(self._rows) > self._few and BEFORE_TIME < watermark < END_OF_TIME:
+            self._rows = self._tiled(self._rows, watermark)
+            self._few = len(self._rows) + max(_FEW, len(self._rows) // 8)
+        return answers
+
+    def _tiled(self, rows: HeldRows, watermark: int) -> HeldRows:
+        """Return the rows with all merged that every frame to come holds together, or not at all."""
+        begins = np.append(True, np.diff(rows.keys) != 0)
+        settled = np.ones(len(rows), np.bool_)
+        for part in self._parts:
+            tiling = part.kind.definition.tiling
+            open_from = less(watermark, part.kind.slack)  # of rows up to here frames are final
+            settled &= (rows.times <= less(open_from, tiling.delay)) & part.takes_part(rows)
+            cells = np.where(rows.times > less(open_from, tiling.back), rows.times // tiling.hop, BEFORE_TIME)
+            begins[1:] |= cells[1:] != cells[:-1]
+        begins |= ~settled
+        begins[1:] |= ~settled[:-1]
+        first = np.flatnonzero(begins)
+        if len(first) == len(rows):
+            return rows
+        tiles = self.binding.slots(len(first))
+        with _in_words(self.binding):
+            _kernels(self.binding).fold_tiles(_states(rows), first, np.append(first[1:], len(rows)), tiles)
+        content = np.add.reduceat(rows.columns[_CONTENT].values, first)
+        columns = {_STATE: Column(tiles, None, ANY), _CONTENT: Column(content, None, ANY)}
+        return HeldRows(rows.keys[first], rows.times[first], rows.numbers[first], columns)
+
+    def add(self, window_id: int, definition: Window, plan: Plan) -> int:
+        """Refuse one more definition: tiles may be longer than it allows."""
+        raise UnsupportedOperationError(f"tiles cannot take {definition!r} on while rows come")
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the state by one that `save` returned, of a strategy with the same plan."""
+        super().load(state)
+        self._few = _FEW
+
+
+class TiledDefinition(BufferedDefinition):
+    """One definition over states."""
+
+    def __init__(self, window_id: int, kind: BufferedWindows, plan: Plan, binding: Binding) -> None:
+        super().__init__(window_id, kind, plan)
+        self.binding = binding
+
+    def _content(self, rows: HeldRows) -> Array:
+        return rows.columns[_CONTENT].values
+
+    def _aggregated(self, windows: Windows, rows: HeldRows, which: Array, emitted: EmittedWindows) -> Answers:
+        outputs = self.binding.outputs(len(which))
+        found = windows.found
+        first, last = found.first[which], found.last[which]
+        with _in_words(self.binding):
+            _kernels(self.binding).answer_frames(_states(rows), self.binding.slots(len(rows)), first, last, outputs)
+        triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
+        raw = {name: (values, valid, result) for name, result, (values, valid) in triples}
+        aggregates: dict[str, pa.Array] = {name: to_arrow(each, found.end[which]) for name, each in raw.items()}
+        return self._answers(emitted, aggregates)
+
+
+@contextmanager
+def _in_words(binding: Binding) -> Iterator[None]:
+    """Turn an integer that has become too large into an error that names the aggregations."""
+    try:
+        yield
+    except OverflowError as error:
+        raise AggregationOverflowError(f"{', '.join(map(str, binding.aggregations))}: {error}") from error
+
+
+def _kernels(binding: Binding) -> Any:
+    return binding.kernels(_KERNELS, *(each.__name__ for each in _KERNELS))
+
+
+def _states(rows: HeldRows) -> Array:
+    """Return the states of rows as kernels take them, which are compiled once for arrays that can be written."""
+    states = rows.columns[_STATE].values
+    return states if states.flags.writeable else states.copy()

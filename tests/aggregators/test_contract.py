@@ -46,7 +46,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_empty_window(case: Case) -> None:
-    counts = ("count", "count_rows", "count_values", "max_count", "min_count", "hyperloglog")
+    counts = ("count", "count_distinct", "count_rows", "count_values", "max_count", "min_count", "hyperloglog")
     window = aggregators.TwoStacks(case.aggregation)
     assert window.query() == (0 if case.aggregation.name in counts else None)
     assert len(window) == 0

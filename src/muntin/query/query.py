@@ -271,11 +271,15 @@ class Query:
         self,
         snapshot: bytes | None = None,
         *,
+        history: Any = None,
         strategy: str = "auto",
         merge: str = "auto",
         clock: Callable[[], int] | None = None,
     ) -> Stream:
         """Return a stream that answers this query as rows come; with a snapshot, one that goes on from there.
+
+        With a `history`, a table of rows in any order, it begins as if these had been pushed before: windows that were
+        due by then are not emitted, and the others hold them. O(n log n) for n rows.
 
         `strategy` forces how rows are kept, for all windows that it can answer (see `explain`); `merge` forces what
         merges slices into windows. `clock` gives the time in nanoseconds, or, where the times of rows are integers, in
@@ -285,10 +289,13 @@ class Query:
         >>> stream = Query(window.session(5), {"n": agg.count()}, time="t").stream()
         >>> stream.push({"t": [1, 2, 9]})["n"].to_pylist()
         [2]
+        >>> stream = Query(window.tumbling(5), {"n": agg.count()}, time="t").stream(history={"t": [1, 2, 6]})
+        >>> stream.push({"t": [7, 12]})["n"].to_pylist()
+        [2]
         """
         from muntin.streams.stream import Stream
 
-        return Stream(self, snapshot, strategy=strategy, merge=merge, clock=clock)
+        return Stream(self, snapshot, history=history, strategy=strategy, merge=merge, clock=clock)
 
     def spark(
         self,

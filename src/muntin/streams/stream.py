@@ -49,6 +49,7 @@ class Stream:
         query: Query,
         snapshot: bytes | None = None,
         *,
+        history: Any = None,
         strategy: str = "auto",
         merge: str = "auto",
         clock: Callable[[], int] | None = None,
@@ -61,8 +62,12 @@ class Stream:
             clock=system_time.time_ns if clock is None else clock,
             windows=dict(enumerate(query.windows)),
         )
+        if snapshot is not None and history is not None:
+            raise InvalidArgumentError("a stream begins with a snapshot or a history, not with both: leave one out")
         if snapshot is not None:
             snapshots.load(self._state, Snapshot.decode(snapshot))
+        if history is not None:
+            self.push(history)  # what was due by then is not emitted
 
     # ------------------------------------------------------------ rows in, windows out
 

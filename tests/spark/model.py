@@ -162,8 +162,12 @@ class Machine(streams.Stream):
 
     def batch(self, rows: list[dict[str, Any]]) -> list[oracle.Result]:
         """Run one micro-batch; the watermark moves after it."""
-        processor = Processor(self.job)
-        processor.init(Handle(self.store))
+        states = (
+            Value(self.store, "muntin_header"),
+            Chunks(self.store, "muntin_chunks"),
+            Value(self.store, "muntin_query"),
+        )
+        processor = Processor(self.job, Handle(self.store), *states)
         results = list(self.answers(processor, self.pack(rows)))
         self.watermark = max(self.watermark, self.seen - self.delay)
         return [each for table in results for each in self.results(table)]
@@ -191,11 +195,11 @@ class Machine(streams.Stream):
         )
         for bucket, rows in packed.items():
             self.store.bucket = bucket
-            yield from self.unpacked(processor.handleInputRows((bucket,), iter(rows[::-1]), now))
+            yield from self.unpacked(processor.rows(bucket, iter(rows[::-1]), now))
         for bucket, timers in list(self.store.timers.items()):
             self.store.bucket = bucket
             for at in sorted(timer for timer in timers if timer <= self.watermark):
-                yield from self.unpacked(processor.handleExpiredTimer((bucket,), now, None))
+                yield from self.unpacked(processor.expired(now))
                 self.store.timers[bucket].discard(at)
 
     def unpacked(self, results: Iterator[Any]) -> Iterator[pa.Table]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from spark.model import Handle, Store
+from spark.model import Chunks, Store, Value
 
 from muntin import Query, agg, window
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
@@ -166,7 +166,7 @@ def test_a_null_time_is_refused() -> None:
 def test_only_what_has_changed_is_written() -> None:
     """Rows that come in the middle of a large array move those after them; most chunks stay."""
     store = Store()
-    state = BucketState(Handle(store))
+    state = BucketState(Value(store, "muntin_header"), Chunks(store, "muntin_chunks"))
     values = np.random.default_rng(7).normal(size=500_000)
 
     def snapshot(array: Any) -> Snapshot:

@@ -127,6 +127,8 @@ def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | N
     resolved = Resolved.of(query, frame)
     if chosen(resolved, path)[0] == "native":
         return native.native(resolved)
+    from muntin.spark.shipped import Shipped
+
     send_by_value(query)
     long = asked_pieces(resolved, pieces)
     rows = _together(resolved, long)
@@ -134,7 +136,7 @@ def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | N
     constant = _SAME if len(resolved.windows) == 1 else _SAME[1:]
     answers = pa.schema([field for field in resolved.answers if field.name not in constant])
     task = Task(query, resolved.rows, answers, resolved.asks_for_arrival, dict(enumerate(numbered)), _horizon(resolved))
-    found = rows.mapInArrow(task, spark_schema(inner_schema(answers)))
+    found = rows.mapInArrow(Shipped(task), spark_schema(inner_schema(answers)))
     return _with_constants(found, resolved.answers, constant)
 
 

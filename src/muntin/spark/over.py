@@ -51,11 +51,14 @@ def over(query: Query, frame: DataFrame, at: DataFrame | None = None, *, pieces:
     rows = with_inner_names(frame, frame.columns) if at is None else _with_points(resolved, at)
     long = _long_keys(resolved, pieces)
     answers = _answers(resolved, arrow_schema(asked), names)
+    from muntin.spark.shipped import Shipped
+
     send_by_value(query)
     given = frame.columns if at is None else [*resolved.rows.names, _POINT]
     schema = pa.schema([field.with_name(name) for field, name in zip(arrow_schema(rows), given, strict=True)])
     task = OverTask(query, schema, None if at is None else arrow_schema(at), answers)
-    found = _together(replace(resolved, frame=rows), long).mapInArrow(task, spark_schema(inner_schema(answers)))
+    together = _together(replace(resolved, frame=rows), long)
+    found = together.mapInArrow(Shipped(task), spark_schema(inner_schema(answers)))
     return found.toDF(*answers.names)
 
 

@@ -1,4 +1,4 @@
-"""The stateful call: Spark hands over one bucket after the other. Imported where pyspark is, only."""
+"""The stateful call, where muntin is: one bucket after the other. Imported where pyspark is, only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from muntin.spark.bucket import COUNTS, Bucket, Job, require_compatible
 from muntin.spark.buckets import CLERK
@@ -15,29 +14,26 @@ from muntin.spark.state import BucketState
 from muntin.spark.worker import freeze_loaded
 
 
-class Processor(StatefulProcessor):
-    """Answers a query bucket by bucket."""
+class Processor:
+    """Answers a query bucket by bucket, with the state that Spark has opened."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, handle: Any, header: Any, chunks: Any, facts: Any) -> None:
         self.job = job
-
-    def init(self, handle: Any) -> None:
-        """Get hold of the state."""
         self.handle = handle
-        self.state = BucketState(handle)
-        self.facts = handle.getValueState("muntin_query", "facts string")
+        self.state = BucketState(header, chunks)
+        self.facts = facts
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def rows(self, bucket: int, rows: Iterator[Any], now: Any) -> Iterator[Row]:
         """Answer a bucket that has rows."""
         packed = sorted(((row.task, row.part, row.data, row.sliced) for row in rows), key=lambda each: each[:2])
-        if key[0] == CLERK:
+        if bucket == CLERK:
             self._check()
             return
-        yield from self._run([each[2:] for each in packed if each[2] is not None], timerValues)
+        yield from self._run([each[2:] for each in packed if each[2] is not None], now)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def expired(self, now: Any) -> Iterator[Row]:
         """Answer a bucket that has none, once the watermark has moved on."""
-        yield from self._run([], timerValues)
+        yield from self._run([], now)
 
     def _run(self, packed: list[tuple[bytes, bool]], now: Any) -> Iterator[Row]:
         bucket = Bucket(self.job, self.handle, self.state)

@@ -10,8 +10,6 @@ from typing import Any
 from muntin.snapshots import Snapshot
 from muntin.spark import chunks
 
-HEADER_DDL = "stamp string, timer long, header binary, names binary, small binary"
-CHUNK_KEY_DDL, CHUNK_DDL = "name binary", "data binary"
 _NAME = 16
 
 
@@ -30,11 +28,11 @@ class Header:
 
 
 class BucketState:
-    """The state of whichever bucket is at hand: Spark's handle knows which."""
+    """The state of whichever bucket is at hand: Spark knows which. `header` is a value, `chunks` a map of Spark's."""
 
-    def __init__(self, handle: Any) -> None:
-        self._header = handle.getValueState("muntin_header", HEADER_DDL)
-        self._chunks = handle.getMapState("muntin_chunks", CHUNK_KEY_DDL, CHUNK_DDL)
+    def __init__(self, header: Any, chunks: Any) -> None:
+        self._header = header
+        self._chunks = chunks
 
     def header(self) -> Header | None:
         """Return the header; None where there is no state."""

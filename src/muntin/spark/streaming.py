@@ -40,7 +40,7 @@ def streaming(
     """Return a streaming DataFrame of the answers to a query over another one."""
     from pyspark.sql import functions as F
 
-    from muntin.spark.processor import Processor
+    from muntin.spark.shipped import FOR_STREAMS, Shipped, Stateful
 
     session = frame.sparkSession
     needs.apply_settings(session)
@@ -78,7 +78,8 @@ def streaming(
         wakes=isinstance(query.emit_early, ProcessingTime),
     )
     rows = with_inner_names(frame, schema.names)
-    packed = rows.mapInArrow(packer, PACKED_DDL).withWatermark("clock", clock.delay(query.watermark, time))
+    packed = rows.mapInArrow(Shipped(packer, FOR_STREAMS), PACKED_DDL)
+    packed = packed.withWatermark("clock", clock.delay(query.watermark, time))
     # The rows that carry the watermark have done so; Spark would drop some of them, and count those as late.
     grouped = (
         packed.where(F.col("clock").isNull())
@@ -86,10 +87,10 @@ def streaming(
         .groupBy("bucket")
     )
     mode = "Update"
-    results = grouped.transformWithState(Processor(job), RESULT_DDL, mode, "EventTime")
+    results = grouped.transformWithState(Stateful(job), RESULT_DDL, mode, "EventTime")
     counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
     packed_answers = counted.select("answers", "late_rows")
-    found = packed_answers.mapInArrow(Unpacker(answers, late), spark_schema(inner_schema(answers)))
+    found = packed_answers.mapInArrow(Shipped(Unpacker(answers, late)), spark_schema(inner_schema(answers)))
     return found.toDF(*answers.names)
 
 

@@ -26,10 +26,12 @@ def warm(session: SparkSession, query: Query, schema: Any = None, *, tasks: int 
     machine, then next to nothing.
     """
     needs.require_packages()
+    from muntin.spark.shipped import Shipped
+
     send_by_value(query)
     known = arrow_schema(schema) if hasattr(schema, "sparkSession") else schema
     count = default_parallelism(session) if tasks is None else tasks
-    found = session.range(count, numPartitions=count).mapInArrow(_Warm(query, known), "machine string")
+    found = session.range(count, numPartitions=count).mapInArrow(Shipped(_Warm(query, known)), "machine string")
     return sorted({row["machine"] for row in found.collect()})
 
 

@@ -34,6 +34,7 @@ EXPERIMENTS = (
     "slide_extremes",
     "slide_moments",
     "slide_by_time",
+    "over",
     "own_aggregation",
     "fused",
     "threads",

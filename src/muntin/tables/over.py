@@ -132,8 +132,9 @@ def _columns(
     for each in plan.windows.values():
         first, last = _bounds(each, rows, points, of_rows=of_rows)
         raw = windows_of_rows(rows.columns, rows.times, rows.time_type, first, last, plan.aggregates)
+        ends = each.ends_at(points.times)
         for name, result in raw.items():
-            array = to_arrow(permuted(finished(result, each.ends_at(points.times)), places))
+            array = to_arrow(permuted(finished(result, ends), places))
             kind = plan.answer_schema.field(name).type
             yield array if pa.types.is_null(kind) else cast(array, kind)
 

@@ -16,6 +16,7 @@ from muntin.errors import UnsupportedOperationError
 from muntin.kernels.cache import uncompiled
 
 
+@pytest.mark.connect
 def test_frames_in_any_order(session: Any) -> None:
     emitted, final = answers()
     for partitions in (1, 3):

@@ -53,6 +53,7 @@ def test_rows(windows: Any, session: Any) -> None:
     assert listed(answer.toArrow()) == listed(truth)
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("windows", [FRAMES, BY_ROWS], ids=["by time", "by rows"])
 def test_points(windows: Any, session: Any) -> None:
     table, asked, query = events(), points(), Query(windows, AGGREGATES, key="card")
@@ -76,6 +77,7 @@ def test_long_keys_are_cut(session: Any) -> None:
         assert listed(answer.toArrow()) == listed(query.over(table, at))
 
 
+@pytest.mark.connect
 def test_without_a_key(session: Any) -> None:
     table, query = events(200).drop_columns(["card"]), Query(window.trailing("5 seconds"), AGGREGATES)
     assert listed(over(query, frame_of(session, table), pieces=4).toArrow()) == listed(query.over(table))

@@ -122,6 +122,8 @@ def _time(value: Any) -> str:
 
 
 def _span(window: dict[str, Any]) -> str:
+    if window["start"] is None:  # a frame by rows that holds none
+        return f"no rows at {_time(window.get('at'))}"
     start, end = _time(window["start"]), _time(window["end"])
     if start[:11] == end[:11] and len(start) > 11:
         end = end[11:]

@@ -647,7 +647,9 @@ class Stream:
         return True
 
     def _has_frame(self, definition: Any, row: Row, before: dict[Any, Found], after: dict[Any, Found]) -> bool:
-        """Say whether the frame of a row is not settled, so that it has its own answer."""
+        """Say whether a row has its own answer: its frame is not settled, or the row is not behind the watermark."""
+        if row.time >= self.watermark:
+            return True
         place, own = next((place, found) for place, found in after.items() if found.row == row)
         if isinstance(definition, ROW_FRAMES):  # numbers stay where they are: what counts is who had this one
             own = before.get(place, own)

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from muntin.arrays.results import finished, permuted, to_arrow
 from muntin.arrays.runner import windows_of_rows
-from muntin.columns import require_columns
+from muntin.columns import require_columns, row_count
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
+from muntin.kernels.tiers import working_on
 from muntin.keys.order import by_key_and_time, inverse
 from muntin.keys.table import KeyTable
 from muntin.query.plan import Plan, resolve
@@ -31,7 +32,8 @@ def over(query: Query, table: Any, at: Any = None) -> Any:
     """Return the rows of a table, or points, each with what the frames of a query hold there."""
     require_time(query)
     require_frames(query)
-    return over_tables(query, table, at)
+    with working_on(max(row_count(each) if hasattr(each, "__len__") else 1 for each in (table, at))):
+        return over_tables(query, table, at)
 
 
 def over_tables(query: Query, table: Any, at: Any = None) -> Any:

@@ -17,10 +17,10 @@ def test_after_warming_nothing_is_compiled(tmp_path: Path) -> None:
         "import sys, numpy as np, muntin\n"
         "from muntin import agg\n"
         "first = muntin.warm(agg.min('v'))\n"
-        "files = sorted(p.name for p in first.folder.rglob('*.nbc'))\n"
+        "files = sorted(p.name for p in first.folder.rglob('*.code'))\n"
         "muntin.slide(np.ones(9), agg.min('v'), range=4)\n"
         "muntin.slide(np.ones(9), agg.min('v'), range=4, times=np.arange(9))\n"
-        "print(files == sorted(p.name for p in first.folder.rglob('*.nbc')), len(files) > 0)\n"
+        "print(files == sorted(p.name for p in first.folder.rglob('*.code')), len(files) > 0)\n"
     )
     environment = {**os.environ, "MUNTIN_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=False)

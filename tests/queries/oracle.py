@@ -41,9 +41,9 @@ Windows
      emitted again if it was emitted, and keeps its from_row. Settled ones stay as they were. The numbers of rows that
      only settled windows hold never change: a row before the first row of the first window that is not settled is
      late.
-  9. An emitted window is emitted again if other rows are in it than were, whether or not the answer differs; once for
-     each call, however many rows came. A window that is no more, or no longer due, is retracted; that too is a
-     revision, and so is its return.
+  9. An emitted window is emitted again if other rows are in it than were, or its row has another time, whether or not
+     the answer differs; once for each call, however many rows came. A window that is no more, or no longer due, is
+     retracted; that too is a revision, and so is its return.
  10. At the end (`run`, `close`) windows are emitted that never became due, but for windows by rows that are not full;
      with `partial` these too, and their to_row is that of the rows there are. Frames, by rows as by time, and the last
      n rows every d, are full from the first row on. A frame that holds no row is emitted like any other.
@@ -712,7 +712,7 @@ class Stream:
             last = part.emitted.get(name)
             if last is None:
                 part.emitted[name] = Emitted(each)
-            elif last.retracted or last.found.members != each.members:
+            elif last.retracted or (last.found.members, last.found.at) != (each.members, each.at):
                 part.emitted[name] = Emitted(each, last.revision + 1)
             else:
                 last.early = last.early and each.due > watermark

@@ -100,10 +100,14 @@ class BufferedDefinition:
         total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(content, dtype=np.uint64)))
         nothing = np.zeros(len(found.first), np.int64)
         low, high = found.rows or found.values or (nothing, nothing)
-        at = {"at": found.at[which]} if self.kind.definition.tells_at and found.at is not None else {}
+        held = total[found.last[which]] - total[found.first[which]]
+        at = {}
+        if self.kind.definition.tells_at and found.at is not None:
+            at = {"at": found.at[which]}
+            held = held + mix(at["at"].astype(np.uint64))  # a frame by rows may hold the same ones for another row
         return EmittedWindows.of(
             (windows.key[which], *(name[which] for name in windows.name)),
-            total[found.last[which]] - total[found.first[which]],
+            held,
             start=found.start[which],
             end=found.end[which],
             low=low[which].astype(self._number),

@@ -14,18 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from waiting import PATIENCE, until
 
 import muntin
 from muntin import Query, agg, slide, window
 from muntin.errors import DefinitionError
-from muntin.kernels import background as backgrounds
 from muntin.kernels import cache, tiers
 from muntin.kernels.background import Background, Job
 from muntin.kernels.compiler import Reply, Request
+from muntin.kernels.folder import WRITING
 from muntin.kernels.generate import standalone
 from muntin.kernels.tiers import Entry, working_on
+from muntin.streams.driven import DrivenStream
+from muntin.tables.sorted_rows import SortedStream
 
 pytestmark = [pytest.mark.compiled, pytest.mark.slow]  # starts processes
 
@@ -101,17 +105,11 @@ def test_whoever_waits_gets_machine_code(entry: Entry, compiler: Background) -> 
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_call_waits_no_longer_than_it_would_take() -> None:
-    class Slow(Background):
-        def submit(self, path: Path, kernel: str, signature: Any, estimate: float) -> Job:
-            return Job(Request(0, path, kernel, signature), 10.0)
-
-    made = Entry.__new__(Entry)
-    job = Slow().submit(Path(), "", (), 0.0)
-    made._row = 1e-3
+def test_a_call_waits_no_longer_than_it_would_take(entry: Entry) -> None:
+    entry._row = 1e-3
     for rows, waits in ((1, False), (9_000, False), (11_000, True)):
         with working_on(rows):
-            assert made._worth(job.remaining()) is waits
+            assert entry._worth(10.0) is waits
 
 
 def test_rows_are_those_of_the_outermost_call() -> None:
@@ -239,10 +237,7 @@ def test_a_kernel_that_the_compiler_refuses_later(entry: Entry, monkeypatch: pyt
         entry(VALUES)
 
 
-BROKEN: dict[str, Callable[[], str]] = {
-    "not there": lambda: "/no/such/python",
-    "fails": lambda: "/bin/false",
-}
+BROKEN = {"not there": "/no/such/python", "fails": "/bin/false"}
 
 
 @pytest.mark.usefixtures("impatient")
@@ -250,7 +245,7 @@ BROKEN: dict[str, Callable[[], str]] = {
 def test_a_compiler_that_fails_only_costs_speed(
     how: str, entry: Entry, compiler: Background, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sys, "executable", BROKEN[how]())
+    monkeypatch.setattr(sys, "executable", BROKEN[how])
     with caplog.at_level(logging.WARNING, "muntin"):
         assert entry(VALUES) == 10.0
         until(the_job(entry).over.is_set)
@@ -328,7 +323,7 @@ def test_a_process_that_ends_early_leaves_nothing(tmp_path: Path, end: str) -> N
     program.communicate(timeout=PATIENCE)
     assert answer == "3.0"
     until(lambda: not lives(int(compiler)))
-    assert not list(tmp_path.rglob("*.code.tmp"))
+    assert not list(tmp_path.rglob(f"{WRITING}*"))
 
 
 def test_a_fork_compiles_by_itself(tmp_path: Path) -> None:
@@ -346,14 +341,65 @@ print(os.waitpid(child, 0)[1], float(muntin.slide(np.array([1.0, 6.0]), muntin.a
     assert out.splitlines()[1] == "0 7.0"
 
 
-def test_spawned_processes_compile_the_same_once(tmp_path: Path) -> None:
-    wait = "\nwith __import__('muntin').kernels.tiers.waiting(): muntin.slide(np.ones(2), muntin.agg.sum('v'), range=2)"
-    programs = [start(tmp_path, wait) for _ in range(2)]
-    for program in programs:
-        program.communicate(timeout=PATIENCE)
-        assert program.returncode == 0
-    files = [file.name for file in tmp_path.rglob("*.code")]
-    assert len(files) == len(set(files)) >= 1
+def test_a_spawned_process_compiles_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "child.py").write_text(
+        "import numpy as np, muntin\n"
+        "from muntin.kernels.tiers import waiting\n"
+        "def work(_):\n"
+        "    with waiting():\n"
+        "        return float(muntin.slide(np.array([1.0, 4.0]), muntin.agg.sum('v'), range=2)[-1])\n"
+    )
+    spawn = f"""
+sys.path.insert(0, {str(tmp_path)!r})
+import multiprocessing, child
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(child.work, [0]))
+"""
+    program = start(tmp_path / "cache", spawn)
+    out, _ = program.communicate(timeout=PATIENCE)
+    assert out.splitlines()[1:] == ["[5.0]"]
+
+
+# ---------------------------------------------------------------- whoever has many rows says so
+
+MANY = 300
+
+
+def table() -> pa.Table:
+    number = np.arange(MANY)
+    return pa.table({"t": number // 2, "k": number % 2, "v": number * 1.0})
+
+
+def sorted_stream(rows: pa.Table) -> None:
+    stream = SortedStream(QUERY)
+    stream.push(rows.take(pc.sort_indices(rows, [("k", "ascending"), ("t", "ascending")])))
+    stream.close()
+
+
+FRAME = Query(window.trailing(9), {"high": agg.max("v")}, key="k", time="t")
+DOORS: dict[str, Callable[[pa.Table], Any]] = {
+    "slide": lambda rows: slide(rows, agg.max("v"), range=9),
+    "run": QUERY.run,
+    "over": FRAME.over,
+    "stream": lambda rows: QUERY.stream().push(rows),
+    "aggregator": lambda rows: muntin.aggregators.Fiba(agg.max("v")).bulk_insert(rows["t"], rows["v"]),
+    "Spark's stream": lambda rows: DrivenStream(QUERY, rows.schema).take(rows),
+    "Spark's batch": sorted_stream,
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_tells_how_many_rows_there_are(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+
+    def plain(self: Entry, *arguments: Any) -> Any:
+        told.append(tiers._work.rows)
+        return self._run_plain(arguments)
+
+    monkeypatch.setattr(Entry, "__call__", plain)
+    DOORS[door](table())
+    assert max(told) == MANY
 
 
 def test_no_thread_stays(entry: Entry, compiler: Background) -> None:
@@ -384,4 +430,3 @@ def test_a_grown_compiler_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     with (tmp_path / "replies").open("wb") as replies:
         child.serve(waiting, replies)
     assert not waiting.empty(), "the next process does that"
-    assert backgrounds._TRIES > 1

@@ -18,6 +18,8 @@ import types
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from muntin.kernels.folder import machine_lock, writing
+
 IDLE = 30.0
 """Seconds without a request after which the process ends."""
 LARGEST = 800 << 20
@@ -86,14 +88,14 @@ def _watch(parent: int) -> None:
 
 
 def _end() -> None:
-    os._exit(0)  # in the middle of a kernel: files appear by rename, so that none is half-written
+    with writing:
+        os._exit(0)  # in the middle of a kernel, but of no file
 
 
 def _compile(request: Request, modules: dict[Path, types.ModuleType]) -> Reply:
     from numba.core.errors import NumbaError
 
     from muntin.kernels import intrinsics  # noqa: F401  # teaches numba the runtime functions
-    from muntin.kernels.folder import machine_lock
     from muntin.kernels.machine_code import MachineCode
 
     begun = time.perf_counter()

@@ -15,6 +15,7 @@ import platform
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,10 @@ except ImportError:  # pragma: no cover  # not a POSIX system: no lock, the same
 
 WRITING = ".writing-"
 """How the name of a file begins that is not written to its end."""
+writing = threading.Lock()
+"""Held while a file is written: a process that ends by itself waits for it, and leaves no half of one behind."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=writing.acquire, after_in_parent=writing.release, after_in_child=writing.release)
 _ABANDONED = 3600.0
 """The age in seconds at which such a file belongs to a process that has died."""
 
@@ -107,15 +112,16 @@ def is_writable(folder: Path) -> bool:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that others see all of it or nothing."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
+    with writing:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(temporary).replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+            raise
 
 
 def sweep(folder: Path) -> None:

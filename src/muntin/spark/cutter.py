@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from muntin.columns import select
 from muntin.durations import BEFORE_TIME
+from muntin.kernels.tiers import working_on
 from muntin.query.plan import resolve
 from muntin.query.query import Query
 from muntin.spark.buckets import Keyed
@@ -52,7 +53,8 @@ class Cutter:
             return None
         times = time_column(table, str(self.query.time)).values.astype(np.int64, copy=False)
         batch = Batch(keyed.numbers, times, select(table, self.query.columns))
-        self.slices.take(batch, BEFORE_TIME)
+        with working_on(table.num_rows):
+            self.slices.take(batch, BEFORE_TIME)
         partials = self.slices.give_partials()
         if len(partials.keys) * _FEW > table.num_rows:
             self._waits = _AGAIN

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from muntin.kernels.tiers import working_on
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot
 from muntin.streams import snapshots
@@ -62,7 +63,8 @@ class DrivenStream:
 
     def take(self, data: pa.Table) -> None:
         """Take rows, judged by the watermark; those that no window takes are kept for `take_late`."""
-        self._state.take(data)
+        with working_on(data.num_rows):
+            self._state.take(data)
 
     @property
     def slices(self) -> list[Slices] | None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.columns import select
+from muntin.kernels.tiers import working_on
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.tables import cuts
@@ -133,6 +134,10 @@ class SortedStream:
         return self._resolved
 
     def _answered(self, table: pa.Table, rows: SortedRows, until: Cut | None) -> pa.Table:
+        with working_on(len(rows.times)):
+            return self._answers(table, rows, until)
+
+    def _answers(self, table: pa.Table, rows: SortedRows, until: Cut | None) -> pa.Table:
         plan = self._plan(table.schema)
         tables = AnswerTables(plan)
         parts = []

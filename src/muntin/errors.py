@@ -25,6 +25,10 @@ class InvalidArgumentError(MuntinError, ValueError):
     """An argument has a value that means nothing: a negative range, an unknown aggregator."""
 
 
+class TooManyWindowsError(InvalidArgumentError):
+    """One call would find more windows than are allowed: a row is far off, or a step very short. Nothing changed."""
+
+
 class OutOfOrderError(MuntinError, ValueError):
     """A time came that is before one already seen, where order was promised."""
 

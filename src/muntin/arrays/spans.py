@@ -11,14 +11,14 @@ import numpy as np
 
 from muntin.columns import NAT, Column
 from muntin.durations import END_OF_TIME, in_unit_of
-from muntin.errors import InvalidArgumentError, OutOfOrderError
+from muntin.errors import InvalidArgumentError, OutOfOrderError, TooManyWindowsError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.types import Array, ColumnType, logical_array
+from muntin.windows import limits
 from muntin.windows.kernels import count_disorder, framed_windows
 
 _LEAST = -(2**63)
-_MOST_WINDOWS = 2**31
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,11 @@ def _hopping(stamps: Array, length: int, step: int, offset: int, kind: ColumnTyp
     if not partial:
         low, high = -((offset - oldest) // step), (youngest + 1 - length - offset) // step
     count = max(0, high - low + 1)
-    if count > _MOST_WINDOWS:
-        raise InvalidArgumentError(f"{count} windows lie between the first and the last time; choose a longer slide")
+    if limits.may_be_many(count - len(stamps)):
+        raise TooManyWindowsError(
+            f"{count:,} windows lie between the first and the last time, {oldest} and {youngest}, and at most "
+            f"{limits.MOST_WINDOWS:,} are allowed; choose a longer slide, or leave out the row that is so far off"
+        )
     if low * step + offset < _LEAST or high * step + offset + length >= 2**63:
         raise InvalidArgumentError("a window reaches beyond the times that int64 can hold")
     starts = np.arange(count, dtype=np.int64) * step + (low * step + offset)

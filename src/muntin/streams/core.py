@@ -44,13 +44,14 @@ class StreamCore:
         self.types = types
         self.forced = forced
         self.plan = resolve(query, types, windows)
-        self._reach = reach_of(self.plan.windows.values())
+        self._reach, self._particular = reach_of(self.plan.windows.values()), _particular(self.plan)
         self.progress = Progress(Timing.of(query, types.time), clock)
         self.tables = AnswerTables(self.plan)
         self.keys = KeyTable(list(types.keys.values()))
         self.strategies: list[Strategy] = strategies_for(self.plan, forced)
         self._reader, self.row_reader = TableReader(types, query.time), RowReader(types, query)
         self._crowd = _FEW_KEYS
+        self._undo: list[RestorePoint] | None = None
 
     # ------------------------------------------------------------ rows in, windows out
 
@@ -58,6 +59,8 @@ class StreamCore:
         """Return rows as strategies take them; refuse what does not fit. `arrived` rows came before."""
         reader: Any = self.row_reader if isinstance(data, Row) else self._reader
         columns = reader.columns(data)
+        for each in self._particular:
+            each.require_values(columns)
         name = self.query.time
         if name is None:
             times = np.full(data.num_rows, self.progress.time_of_rows(), np.int64)
@@ -70,6 +73,7 @@ class StreamCore:
     def take(self, batch: Batch) -> Array:
         """Give rows to all strategies; return which of them some window took."""
         watermark = self.progress.watermark
+        self.be_careful(batch.latest)
         masks = [each.take(batch, watermark) for each in self.strategies]
         taken = masks[0] if masks else np.zeros(len(batch.times), np.bool_)
         for mask in masks[1:]:
@@ -154,6 +158,7 @@ class StreamCore:
 
     def _follow(self, plan: Plan) -> None:
         self.plan, self._reach, self.tables = plan, reach_of(plan.windows.values()), AnswerTables(plan)
+        self._particular = _particular(plan)
 
     # ------------------------------------------------------------ state
 
@@ -163,6 +168,7 @@ class StreamCore:
         may_fail = any(each.may_fail for each in self.strategies)
         parts = [each.restore_point() for each in self.strategies] if may_fail else []
         parts += [self.keys.restore_point(), self.progress.restore_point()]
+        self._undo = None if may_fail else parts
         mine = vars(self).copy()
 
         def restore() -> None:
@@ -171,6 +177,17 @@ class StreamCore:
                 each()
 
         return restore
+
+    def be_careful(self, latest: int) -> None:
+        """Have strategies restored, too, where a time to come may open so many windows that they are refused.
+
+        To be called before any of them takes a row or moves on. O(1), and where times jump that far, O(state).
+        """
+        if self._undo is not None:
+            span, keys = latest - self.progress.watermark, max(1, len(self.keys))
+            if any(each.may_open_many(span, keys) for each in self.strategies):
+                self._undo += [Strategy.restore_point(each) for each in self.strategies]
+                self._undo = None
 
     def groups(self) -> list[dict[str, Any]]:
         """Return which strategy answers which windows, as `regroup` takes it."""
@@ -183,6 +200,11 @@ class StreamCore:
             STRATEGIES[each["name"]](replace(plan, windows={i: plan.windows[i] for i in each["windows"]}))
             for each in groups
         ]
+
+
+def _particular(plan: Plan) -> list[Window]:
+    """Return the windows that refuse some values."""
+    return [each for each in plan.windows.values() if type(each).require_values is not Window.require_values]
 
 
 def _with(plan: Plan, window_id: int, window: Window) -> Plan:

@@ -16,6 +16,7 @@ from muntin.restoring import RestorePoint
 from muntin.streams.core import StreamCore
 from muntin.streams.plan import Forced
 from muntin.streams.row_reading import Row
+from muntin.streams.strategy import Batch
 from muntin.types import Array
 from muntin.windows.base import Window
 
@@ -85,8 +86,8 @@ class StreamState:
 
     # ------------------------------------------------------------ rows
 
-    def take(self, data: pa.Table | Row) -> int:
-        """Take rows, judged by the watermark; count and keep the late ones. Return the latest time."""
+    def take(self, data: pa.Table | Row) -> Batch:
+        """Take rows, judged by the watermark; count and keep the late ones. Return them as they were read."""
         core = self.resolved
         batch = core.read(data, self.counts["rows"])
         watermark = core.progress.watermark
@@ -96,7 +97,7 @@ class StreamState:
         self.count(data.num_rows, behind, dropped)
         if dropped or self.late.schema is None:
             self.late = self.late.with_rows(data.table() if isinstance(data, Row) else data, ~taken)
-        return batch.latest
+        return batch
 
     def count(self, rows: int, late: int, dropped: int) -> None:
         """Count rows: those that came, those behind the watermark, those that no window took."""

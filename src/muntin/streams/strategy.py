@@ -88,6 +88,13 @@ class Strategy(ABC):
         """Whether taking rows or answering windows can raise an error, as a user's own functions may."""
         return True
 
+    def may_open_many(self, span: int, keys: int) -> bool:
+        """Say whether more windows may be due than a call may find when the watermark moves by a span. O(1).
+
+        Only what does not fail otherwise is asked.
+        """
+        return False
+
     def restore_point(self) -> RestorePoint:
         """Return a callback that restores the current state."""
         state = self.save()

@@ -6,10 +6,12 @@ import time as system_time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from muntin import _html
-from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.durations import END_OF_TIME
+from muntin.errors import InvalidArgumentError, TooManyWindowsError, UnsupportedOperationError
 from muntin.kernels.tiers import working_on
 from muntin.plans.explain import Subject, explain, explain_running
 from muntin.plans.query_plan import QueryPlan
@@ -109,10 +111,14 @@ class Stream:
         with working_on(data.num_rows), all_or_nothing(state):
             core = state.core or state.resolve(data.schema)
             answers = _follow_clock(core)
-            latest = state.take(data)
+            batch = state.take(data)
             if data.num_rows:
-                core.progress.see(latest)
-            out = core.table(answers + _emit(core))
+                core.progress.see(batch.latest)
+            try:
+                out = core.table(answers + _emit(core))
+            except TooManyWindowsError as error:
+                row = f"row {int(np.argmax(batch.times))} of this push, whose time is {batch.latest}"
+                raise TooManyWindowsError(f"{error} (the latest row is {row})") from None
         core.release_keys()
         return out
 
@@ -137,6 +143,7 @@ class Stream:
         reached = read_watermark(watermark, core.types.time)
         with all_or_nothing(state):
             answers = _follow_clock(core)
+            core.be_careful(reached)
             core.progress.set_watermark(reached, reached)
             out = core.table(answers + _emit(core))
         core.release_keys()
@@ -164,6 +171,7 @@ class Stream:
             state.closed = True
             return self._nothing()
         with all_or_nothing(state):
+            core.be_careful(END_OF_TIME)
             out = core.table(core.close())
         state.closed = True
         return out
@@ -314,7 +322,10 @@ class Stream:
 
 def _follow_clock(core: StreamCore) -> list[Answers]:
     """Move the watermark of an idle stream with the clock; return the windows that are due by that."""
-    return _emit(core) if core.progress.follow_clock() else []
+    if not core.progress.follow_clock():
+        return []
+    core.be_careful(END_OF_TIME)
+    return _emit(core)
 
 
 def _emit(core: StreamCore) -> list[Answers]:

@@ -62,13 +62,15 @@ def sorted_rows(query: Query, plan: Plan, data: pa.Table, codes: Array, keys: in
     if query.ordered:
         require_order(time.values.astype(np.int64), name, after=-(2**63))
     require_room(time, name, reach_of(plan.windows.values()))
-    order, ends = by_key_and_time(codes, keys, time.values)
     columns = select(data, query.columns)
+    for each in plan.windows.values():
+        each.require_values(columns)
+    order, ends = by_key_and_time(codes, keys, time.values)
     rows = SortedRows(
         times=(time.values if order is None else time.values[order]).astype(np.int64),
         ends=ends,
         arrival=np.arange(data.num_rows) if order is None else order,
-        columns=columns if order is None else {each: column.take(order) for each, column in columns.items()},
+        columns=columns if order is None else {name: column.take(order) for name, column in columns.items()},
         time_type=time.type,
         partial=query.partial,
         emit_empty=query.emit_empty,

@@ -125,7 +125,10 @@ class SortedStream:
             emit_empty=query.emit_empty,
             horizon=self.horizon,
         )
-        require_room(time, str(query.time), reach_of(self._plan(table.schema).windows.values()))
+        windows = self._plan(table.schema).windows.values()
+        require_room(time, str(query.time), reach_of(windows))
+        for each in windows:
+            each.require_values(rows.columns)
         return table, rows
 
     def _plan(self, schema: pa.Schema) -> Plan:

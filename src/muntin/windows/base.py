@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
+from muntin.columns import Column
 from muntin.errors import InvalidArgumentError
 from muntin.types import Array, ColumnType
 from muntin.windows.buffered import BufferedWindows, Terms
@@ -115,6 +116,9 @@ class Window(ABC):
         )
 
     # ------------------------------------------------------------ finite tables
+
+    def require_values(self, columns: Mapping[str, Column]) -> None:
+        """Refuse values of its columns of which it can tell no window, by column, value and row. O(n)."""
 
     def find(self, rows: SortedRows) -> Found:
         """Return all windows among the rows of a sorted table."""

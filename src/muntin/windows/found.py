@@ -57,6 +57,13 @@ class SortedRows:
         """The number of each row's key."""
         return np.repeat(np.arange(len(self.ends)), self.ends - self.begins)
 
+    @property
+    def is_first(self) -> Array:
+        """Which rows are the first of their key."""
+        first = np.zeros(len(self.times), np.bool_)
+        first[self.begins[self.begins < self.ends]] = True
+        return first
+
     def between(self, key: Array, start: Array, end: Array) -> tuple[Array, Array]:
         """Return the first row of each window [start, end) of a key, and the row after its last. Keys ascend."""
         first, last = np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)

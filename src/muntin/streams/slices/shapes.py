@@ -13,6 +13,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.streams.slices import known_edges
 from muntin.types import Array
 from muntin.windows.base import Window
+from muntin.windows.limits import may_be_many
 from muntin.windows.shapes import KNOWN, SLIDING, Gap, KnownEdges, Periodic
 
 _OVERFLOWS = BEFORE_TIME // 2
@@ -92,6 +93,36 @@ class Shapes:
     def most_slices(self) -> int:
         """Return how many slices the longest window by time can have, as far as edges tell."""
         return int((self.lengths.max(initial=0) / self.steps).sum())
+
+    @cached_property
+    def _rate(self) -> float:
+        """How many windows by time end in a unit of time, of all definitions whose edges are periodic."""
+        return float((1.0 / self.everys[self.kinds != KNOWN]).sum())
+
+    def may_open_many(self, span: int, keys: int) -> bool:
+        """Say whether more windows of so many keys may end within a span than a call may find. O(1)."""
+        return may_be_many(span * self._rate * keys)
+
+    def count_due(self, lows: Array, is_first: Array, after: int, until: int) -> dict[int, float]:
+        """Return how many windows of each periodic definition end in (after, until]. O(slices).
+
+        Slices begin at `lows`, those of a key together and in order; `is_first` tells the first of each key. Counted in
+        floats, so that nothing overflows.
+        """
+        counts = {}
+        low = lows.astype(np.float64)
+        for window_id, kind, length, every, offset in zip(
+            self.ids.tolist(), self.kinds, self.lengths.tolist(), self.everys.tolist(), self.offsets, strict=False
+        ):
+            if kind != KNOWN:
+                reach = low + length - (0 if kind == SLIDING else (low - offset) % length)
+                first, last = (
+                    np.floor((time - offset - length) / every)
+                    for time in (np.maximum(low, after), np.minimum(reach, until))
+                )
+                known = np.where(is_first, -np.inf, np.concatenate(([0.0], last[:-1]))[: len(last)])
+                counts[window_id] = float(np.maximum(last - np.maximum(first, known), 0).sum())
+        return counts
 
     def last_ends(self, times: Array) -> Array:
         """Return for each time the end of the last window by time that holds it. There is at least one definition."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
+from muntin.windows.limits import may_be_many, too_many
 from muntin.windows.shapes import Periodic
 
 MANY_SLICES = 64
@@ -202,7 +204,7 @@ class Slices(Replayed):
         if self.sets[0].watched:
             limit = watermark if len(self.shapes.gaps) else watermark - 1
             chosen = np.unique(batch.keys[batch.times <= limit])
-            self._before = chosen, self.sets[0].find(chosen, self._final_until, watermark)
+            self._before = chosen, self._find(chosen, self._final_until, watermark)
 
     def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
         """Answer the windows that end by the watermark. O(slices) combines a window, O(log n) with a tree."""
@@ -218,9 +220,31 @@ class Slices(Replayed):
         self._let_go(chosen)
         return answers
 
+    def _find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
+        """Return the windows of some keys that end in (after, until]; refuse more than a call may find."""
+        lead = self.sets[0]
+        if self.shapes.may_open_many(until - after[0], len(chosen)):
+            _, sizes, slots = lead.slots()
+            is_first = np.zeros(len(slots), np.bool_)
+            is_first[np.cumsum(sizes) - sizes] = True
+            for window_id, due in self.shapes.count_due(lead.slices.low[slots], is_first, after[0], until).items():
+                if may_be_many(due - len(slots)):
+                    raise too_many(self.plan.windows[window_id], due, _between(after[0], until))
+        return lead.find(chosen, after, until)
+
+    def may_open_many(self, span: int, keys: int) -> bool:
+        """Say whether more windows may be due than a call may find when the watermark moves by a span. O(1)."""
+        return self.shapes.may_open_many(span + self._slack, keys)
+
+    @cached_property
+    def _slack(self) -> int:
+        """How far from the watermark windows may end that are looked at."""
+        ahead = int(self.shapes.lengths.max(initial=0)) if self.plan.early else 0
+        return self.plan.lateness + ahead
+
     def _emit_due(self, chosen: Array, watermark: int) -> list[Answers]:
         """Return the windows that have ended by this watermark and not by the last: each for the first time."""
-        due = self.sets[0].find(chosen, (self.watermark, self.watermark), watermark)
+        due = self._find(chosen, (self.watermark, self.watermark), watermark)
         return self._answers(due, np.zeros(len(due.keys), np.int64))
 
     def _emit_revised(self) -> list[Answers]:
@@ -229,14 +253,14 @@ class Slices(Replayed):
             return []
         chosen, before = self._before
         self._before = None
-        after = self.sets[0].find(chosen, self._final_until, self.watermark)
+        after = self._find(chosen, self._final_until, self.watermark)
         changes = EmittedWindows.of(before.names, before.rows).changes(EmittedWindows.of(after.names, after.rows))
         return self._revise(after, changes.numbered_by(self.emitted))
 
     def _emit_early(self, chosen: Array, watermark: int, early: bool) -> list[Answers]:
         """Return what has changed: with early results the ledger has every emitted window, until it is final."""
         self._before = None
-        found = self.sets[0].find(chosen, self._final_until, END_OF_TIME)
+        found = self._find(chosen, self._final_until, END_OF_TIME)
         now = EmittedWindows.of(found.names, found.rows)
         return self._revise(found, self.emitted.changes(now, may_emit=early | (found.end <= watermark)))
 
@@ -337,6 +361,7 @@ class Slices(Replayed):
     def _reshape(self, plan: Plan, since: int) -> None:
         before = self.shapes
         self.plan = plan
+        self.__dict__.pop("_slack", None)
         self.shapes = before.changed_to(plan.windows, since, self.watermark)
         place = {int(window_id): i for i, window_id in enumerate(self.shapes.ids)}
         places = ints(place.get(int(window_id), -1) for window_id in before.ids)
@@ -392,6 +417,12 @@ class Slices(Replayed):
             each.check()
             same = all(np.array_equal(one, other) for one, other in zip(each.slots(), lead, strict=True))
             require(same, "the sets have their slices in different slots")
+
+
+def _between(after: int, until: int) -> str:
+    """Say where windows end."""
+    since = "" if after == BEFORE_TIME else f" after {after}"
+    return f"they end{since} by {until}" if until < END_OF_TIME else f"they end{since or ' at any time'}"
 
 
 def _put_back(array: Array, order: Array) -> Array:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
+import numpy as np
+
+from muntin.types import Array
 from muntin.windows.found import Found, SortedRows, filled, finding
 from muntin.windows.kinds.periodic import PeriodicWindow
 from muntin.windows.lengths import any_sign, positive, shown_offset, steps_fit
+from muntin.windows.limits import may_be_many, require_few
 from muntin.windows.shapes import CUMULATIVE
 from muntin.windows.words import word
 
@@ -41,8 +45,17 @@ class Cumulative(PeriodicWindow):
     def with_rows(self, rows: SortedRows) -> Found:
         """Return the windows that hold a row. O(n + windows)."""
         shape = (self.range, self.every, self.offset)
+        if may_be_many(len(rows.times) * (self.range // self.every)):
+            require_few(self, self._opened(rows), rows.times, rows.arrival)
         first, last, start, end = filled(finding().growing_windows, (rows.times, rows.ends, *shape), 4)
         return Found(first, last, start, end)
+
+    def _opened(self, rows: SortedRows) -> Array:
+        """Return for each row how many windows hold it and no row before: all of a period, of its first row."""
+        period = (rows.times - self.offset) // self.range
+        is_new = rows.is_first
+        is_new[1:] |= period[1:] != period[:-1]
+        return np.where(is_new, (self.range - (rows.times - self.offset) % self.range - 1) // self.every + 1, 0)
 
     def __repr__(self) -> str:
         """Show it as it is written."""

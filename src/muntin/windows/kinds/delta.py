@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from muntin.columns import Column
 from muntin.durations import END_OF_TIME
 from muntin.errors import ColumnTypeError, InvalidArgumentError
 from muntin.types import INT64, NULL, Array, ColumnType
@@ -17,8 +18,12 @@ from muntin.windows.base import VALUE_BOUNDS, Context, Measure, Window
 from muntin.windows.buffered import BufferedWindows, Moment, Terms, Windows, keys_of, less, zeros
 from muntin.windows.found import Found, SortedRows, filled, finding
 from muntin.windows.held_rows import HeldRows
+from muntin.windows.limits import may_be_many, opened, require_few
 from muntin.windows.shapes import Density
 from muntin.windows.words import word
+
+_EXACT = 2.0**53
+"""As many windows from zero on as floats can number one by one."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,13 +84,41 @@ class Delta(Window):
 
     def numbers(self, rows: SortedRows | HeldRows) -> tuple[Array, Array]:
         """Return the values of the column, and the rows that have one."""
-        column = rows.columns[self.column]
+        return self._numbers(rows.columns[self.column])
+
+    def _numbers(self, column: Column) -> tuple[Array, Array]:
         if column.type != NULL and column.type.family not in ("integer", "floating"):
             raise ColumnTypeError(f"column {self.column!r} is to advance, so it must hold numbers, not {column.type}")
         held = np.ones(len(column.values), np.bool_) if column.valid is None else column.valid
         if column.values.dtype.kind == "f":
             held = held & ~np.isnan(column.values)
         return column.values, np.flatnonzero(held)
+
+    def require_values(self, columns: Mapping[str, Column]) -> None:
+        """Refuse values so far out that windows there cannot be told apart, or reach beyond what int64 holds. O(n)."""
+        values, held = self._numbers(columns[self.column])
+        values = values[held]
+        if not len(values):
+            return
+        if self._is_exact(values):
+            reach = self.range + self.every + abs(self.offset)
+            low, high = (int(each) for each in (values.min(), values.max()))
+            if low - reach >= -(2**63) and high + reach < 2**63:
+                return
+            far = np.array([not -(2**63) <= each - reach <= each + reach < 2**63 for each in values.tolist()])
+        else:
+            far = ~(np.abs(values.astype(np.float64) - self.offset) + self.range < self.every * _EXACT)
+            if not far.any():
+                return
+        row = int(np.argmax(far))
+        raise InvalidArgumentError(
+            f"the column {self.column!r} holds {values[row]} in row {held[row]}, so far out that {self!r} cannot tell "
+            "windows there apart; leave the row out, or make the value null"
+        )
+
+    def _is_exact(self, values: Array) -> bool:
+        """Say whether windows of these values are bounded by integers."""
+        return values.dtype.kind != "f" and all(isinstance(step, int) for step in self.steps)
 
     # ------------------------------------------------------------ finite tables
 
@@ -95,9 +128,12 @@ class Delta(Window):
         key = np.searchsorted(rows.ends, held, "right")
         order = held[np.lexsort((values[held], key))]
         ends = np.searchsorted(held, rows.ends).astype(np.int64)
-        floats = values.dtype.kind == "f" or any(isinstance(each, float) for each in self.steps)
-        kind = np.dtype(np.float64 if floats else np.int64)
+        kind = np.dtype(np.int64 if self._is_exact(values) else np.float64)
         scalars = tuple(np.array(self.steps, kind))
+        if may_be_many(len(order) * (self.range / self.every)):
+            is_first = np.append(True, np.diff(key) != 0)[: len(order)]
+            counts = opened(values[order], is_first, *self.steps)
+            require_few(self, counts, rows.times[order], rows.arrival[order])
         first, last, low = filled(finding().hopping_windows, (values[order].astype(kind), ends, *scalars), 3, kind)
         bounds = (low, low + scalars[0])
         if np.array_equal(order, np.arange(len(rows.times))):

@@ -14,6 +14,7 @@ from muntin.windows.buffered import BufferedWindows, ByKey, Moment, Terms, Windo
 from muntin.windows.found import Cut, Found, SortedRows
 from muntin.windows.held_rows import HeldRows
 from muntin.windows.kinds.context_free import BufferedContextFree, ContextFree
+from muntin.windows.limits import may_be_many, too_many
 from muntin.windows.shapes import Lookback
 
 
@@ -39,6 +40,15 @@ class EnumeratedWindow(ContextFree):
     @abstractmethod
     def ends(self, first: int, until: int) -> Array:
         """Return all ends of windows in [first, until], where `first` is one."""
+
+    def count_ends(self, first: int, until: int) -> int:
+        """Return how many ends of windows are in [first, until], where `first` is one."""
+        return len(self.ends(first, until))
+
+    def require_few(self, windows: int, until: int) -> None:
+        """Refuse more windows, most of them without rows up to a time, than one call may find. O(1)."""
+        if may_be_many(windows):
+            raise too_many(self, windows, f"they hold no row, and go on up to the time {until}")
 
     @abstractmethod
     def start_of(self, end: Any) -> Any:
@@ -81,10 +91,13 @@ class EnumeratedWindow(ContextFree):
         youngest = int(rows.times.max()) if len(rows.times) else 0
         horizon = youngest if rows.horizon is None else rows.horizon
         keys = np.searchsorted(rows.ends, found.first, "right")
-        ends = []
+        ends: list[Array] = []
+        total = 0
         for part, _, _ in rows.of_each_key(keys):
-            lowest, highest = int(found.end[part][0]), int(found.end[part][-1])
-            ends.append(self.ends(lowest, max(highest, horizon)))
+            lowest, highest = int(found.end[part][0]), max(int(found.end[part][-1]), horizon)
+            total += self.count_ends(lowest, highest)
+            self.require_few(total, horizon)
+            ends.append(self.ends(lowest, highest))
         key = np.repeat(np.unique(keys), [len(each) for each in ends])
         end = np.concatenate([*ends, np.zeros(0, np.int64)]).astype(np.int64)
         start = self.start_of(end)
@@ -162,9 +175,13 @@ class BufferedEnumerated(BufferedContextFree):
         if final > BEFORE_TIME:
             first = np.maximum(first, self.definition.next_end(final))
         until = min(moment.watermark, moment.horizon)
-        known = self.definition.ends(int(first.min()), until) if len(first) else zeros(0)
+        known = zeros(0)
+        if len(first):
+            self.definition.require_few(self.definition.count_ends(int(first.min()), until), until)
+            known = self.definition.ends(int(first.min()), until)
         begins = np.searchsorted(known, first)  # each is one of them, or beyond all
         counts = len(known) - begins
+        self.definition.require_few(int(counts.sum()), until)
         key = np.repeat(keys, counts)
         nth = np.arange(len(key)) - np.repeat(np.cumsum(counts) - counts, counts)
         end = known[np.repeat(begins, counts) + nth]

@@ -57,6 +57,10 @@ class PeriodicWindow(EnumeratedWindow):
         """Return all ends of windows in [first, until], where `first` is one. O(1) each."""
         return np.arange(first, until + 1, self.every, dtype=np.int64)
 
+    def count_ends(self, first: int, until: int) -> int:
+        """Return how many ends of windows are in [first, until], where `first` is one. O(1)."""
+        return cast("int", max(0, (until - first) // self.every + 1))
+
     @property
     def time_shape(self) -> Periodic:
         """Its edges as progressions."""

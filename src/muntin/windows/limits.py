@@ -1,0 +1,65 @@
+"""How many windows one call may find, so that no row and no gap between rows can ask for more than memory holds."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from muntin.errors import InvalidArgumentError, TooManyWindowsError
+from muntin.types import Array
+
+_VARIABLE = "MUNTIN_MOST_WINDOWS"
+_USUAL = 100_000_000
+
+
+def _from_environment() -> int:
+    given = os.environ.get(_VARIABLE, "")
+    if given and not (given.isdecimal() and int(given)):
+        raise InvalidArgumentError(f"{_VARIABLE} is {given!r}; give a positive integer")
+    return int(given or _USUAL)
+
+
+MOST_WINDOWS = _from_environment()
+"""How many windows of one definition a call may find, besides one for each row: MUNTIN_MOST_WINDOWS, or 100 million."""
+
+
+def may_be_many(windows: float) -> bool:
+    """Say whether a number of windows, counted too high for speed, may be more than are allowed. O(1)."""
+    return windows > MOST_WINDOWS
+
+
+def require_few(definition: Any, counts: Array, times: Array, numbers: Array) -> None:
+    """Refuse a definition with more windows than are allowed. `counts` are those that begin with each row. O(rows)."""
+    total = float(counts.sum(dtype=np.float64))
+    if total > MOST_WINDOWS + len(counts):
+        row = int(np.argmax(counts))
+        raise too_many(
+            definition, total, f"{int(counts[row]):,} of them hold row {int(numbers[row])}, at {int(times[row])}"
+        )
+
+
+def too_many(definition: Any, windows: float, where: str) -> TooManyWindowsError:
+    """Return the error of a definition that has so many windows in one call."""
+    return TooManyWindowsError(
+        f"{definition!r} would have {int(windows):,} windows in one call, and at most {MOST_WINDOWS:,} are allowed; "
+        f"{where}. Leave out rows that are far off, advance a stream in smaller steps, give a longer every, or allow "
+        f"more with the environment variable {_VARIABLE}"
+    )
+
+
+def opened(times: Array, is_first: Array, length: Any, every: Any, offset: Any) -> Array:
+    """Return for each sorted row how many windows [k * every, k * every + length) hold it and no row before. O(n).
+
+    `is_first` tells which rows are the first of their key. Counted in floats, so that nothing overflows.
+
+    >>> opened(np.array([3, 4, 30]), np.array([True, False, False]), 10, 5, 0).tolist()
+    [2.0, 0.0, 2.0]
+    """
+    moved = times.astype(np.float64) - offset
+    highest = np.floor(moved / every)
+    lowest = np.floor((moved - length) / every) + 1
+    known = np.where(is_first, -np.inf, np.concatenate(([0.0], highest[:-1] + 1))[: len(times)])
+    counts: Array = np.maximum(highest - np.maximum(lowest, known) + 1, 0)
+    return counts

@@ -301,6 +301,7 @@ class Query:
         self,
         frame: DataFrame,
         *,
+        history: DataFrame | None = None,
         buckets: int | None = None,
         late: bool = False,
         checkpoint: str | None = None,
@@ -315,7 +316,9 @@ class Query:
         `checkpoint`, which the writer gets, too, and it is read from there, whatever the cores are now. With
         `late=True` there is one more column, `late`: rows that no window took come as rows that are null but for it.
         Early results are by what the batches before have seen, or by the time at which a batch began; write them in
-        update mode.
+        update mode. With a `history`, a finite DataFrame, it begins as if these rows had come before, as in `stream`:
+        windows that were due by then are not emitted, and rows are late by its greatest time, too. The first
+        micro-batch reads it, and a restart from the checkpoint does not.
 
         Of any other: the answer of `run`, whatever the partitions. Rows of a key are brought together and sorted by
         Spark, and a task answers all its keys, chunk by chunk, so that memory does not grow with the partition. A key
@@ -333,10 +336,10 @@ class Query:
             from muntin.spark.streaming import require_stream_options, streaming
 
             require_stream_options(path, pieces)
-            return streaming(self, frame, buckets=buckets, late=late, checkpoint=checkpoint)
+            return streaming(self, frame, history=history, buckets=buckets, late=late, checkpoint=checkpoint)
         from muntin.spark.batch import batch, require_batch_options
 
-        require_batch_options(buckets, late, checkpoint)
+        require_batch_options(buckets, late, checkpoint, history)
         return batch(self, frame, path=path, pieces=pieces)
 
 

@@ -37,6 +37,8 @@ class Job:
     buckets: int
     late: bool = False
     """Whether late rows are wanted, rather than only counted."""
+    history: bool = False
+    """Whether the stream begins on a history."""
 
     @property
     def facts(self) -> dict[str, str]:
@@ -77,6 +79,22 @@ class Bucket:
         answers = pa.concat_tables(tables) if tables else stream.schema.empty_table()
         yield {**self._packed(answers, late), **self._counts(stream, before, answers), "written": written}
 
+    def begin(self, packed: Sequence[tuple[bytes, bool]], reached: int, watermark: int, clock: int) -> None:
+        """Begin on rows of a history, or on none. All windows that were due by then count as emitted.
+
+        `reached` is the watermark that the rows of the whole history have brought about, `watermark` Spark's own.
+        """
+        stream = DrivenStream(self.job.query, self.job.schema, clock * 1_000_000)
+        for _ in self._take(stream, packed):
+            pass
+        now = self.job.clock.ticks(reached)
+        if now is not None:
+            stream.set_watermark(now)
+        early = stream.begin_early()
+        stream.emit(early=early)
+        stream.take_late()
+        self._keep(stream, None, watermark)
+
     def _take(self, stream: DrivenStream, packed: Iterable[tuple[bytes, bool]]) -> Iterator[None]:
         """Take what has come, slices together and rows together; stop after each."""
         rows: list[pa.Table] = []
@@ -112,11 +130,14 @@ class Bucket:
         """Write the state, and be called again as soon as the watermark has moved; return the bytes written."""
         if old is not None and old.timer >= 0:
             self.handle.deleteTimer(old.timer)
-        if stream.is_empty:
+        known = stream.watermark
+        # After a history it may be ahead of Spark's, and must not be forgotten before that has come as far.
+        reached = max(watermark, 0 if known is None else self.job.clock.millis(known))
+        if stream.is_empty and reached <= max(watermark, 0):
             if old is not None:
                 self.state.clear()
             return 0
-        timer = max(watermark, 0) + 1
+        timer = reached + 1
         self.handle.registerTimer(timer)
         header, written = self.state.write(stream.save(), timer, old)
         MEMORY.keep(header.stamp, stream, int(stream.metrics()["bytes"] or 0))

@@ -71,8 +71,20 @@ class Clock:
             return watermark * 1000
         return watermark // _DAY if self.kind == "date" else watermark - _EARLIEST
 
+    def millis(self, ticks: int) -> int:
+        """Return a watermark, as a time of the column, as Spark has it: in milliseconds.
+
+        >>> clock = Clock("integer", "t")
+        >>> clock.ticks(clock.millis(-5))
+        -5
+        """
+        return self.micros(ticks) // 1000
+
     def delay(self, duration: Any, time: ColumnType) -> str:
         """Return the delay of a watermark as Spark takes it; a part of a millisecond counts as a whole one."""
+        return f"{self.delay_in_millis(duration, time)} milliseconds"
+
+    def delay_in_millis(self, duration: Any, time: ColumnType) -> int:
+        """Return the delay of a watermark in whole milliseconds."""
         ticks = in_unit_of(duration, time, "watermark")
-        millis = {"timestamp": -(-ticks // 1000), "date": ticks * _DAY, "integer": ticks}[self.kind]
-        return f"{millis} milliseconds"
+        return {"timestamp": -(-ticks // 1000), "date": ticks * _DAY, "integer": ticks}[self.kind]

@@ -52,6 +52,8 @@ class Packer:
     rows: int = _ROWS
     wakes: bool = False
     """Whether every bucket is to be called for every batch that has rows, and not only those that have some."""
+    tells_all: bool = False
+    """Whether every bucket is told the greatest time, rather than Spark, as of a history."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -75,11 +77,18 @@ class Packer:
         if waiting:
             yield self.packed(waiting, task, part)
         if latest is not None:
-            yield watermark_row(task, self.clock.micros(latest))
-            if self.wakes:
-                none = [None] * len(self.labels)
-                yield _batch(self.labels, task, 0, False, none, none)
+            yield from self._told(task, self.clock.micros(latest))
         freeze_loaded()
+
+    def _told(self, task: int, latest: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows that carry no data: for Spark's watermark, and for buckets that have no rows of this task."""
+        none = [None] * len(self.labels)
+        if self.tells_all:
+            yield _batch(self.labels, task, 0, False, [latest] * len(self.labels), none)
+            return
+        yield watermark_row(task, latest)
+        if self.wakes:
+            yield _batch(self.labels, task, 0, False, none, none)
 
     def latest(self, times: pa.Array) -> int:
         """Return the greatest time; refuse a row without one."""

@@ -8,10 +8,14 @@ from typing import Any
 
 from pyspark.sql import Row
 
+from muntin.errors import SnapshotError
 from muntin.spark.bucket import COUNTS, Bucket, Job, require_compatible
 from muntin.spark.buckets import CLERK
 from muntin.spark.state import BucketState
 from muntin.spark.worker import freeze_loaded
+
+HISTORY = "history"
+"""What a checkpoint remembers besides the query: whether the stream began on a history."""
 
 
 class Processor:
@@ -23,9 +27,19 @@ class Processor:
         self.state = BucketState(header, chunks)
         self.facts = facts
 
+    def begin(self, history: Any, now: Any) -> None:
+        """Begin a bucket on its rows of a history: all that tasks have packed of it, in one row."""
+        # A struct within an array is a dict or a Row, as Spark's version has it.
+        packed = sorted(
+            ((each["task"], each["part"], each["data"], each["sliced"]) for each in history.parts), key=_place
+        )
+        bucket = Bucket(self.job, self.handle, self.state)
+        watermark, clock = now.getCurrentWatermarkInMs(), now.getCurrentProcessingTimeInMs()
+        bucket.begin([each[2:] for each in packed], history.watermark, watermark, clock)
+
     def rows(self, bucket: int, rows: Iterator[Any], now: Any) -> Iterator[Row]:
         """Answer a bucket that has rows."""
-        packed = sorted(((row.task, row.part, row.data, row.sliced) for row in rows), key=lambda each: each[:2])
+        packed = sorted(((row.task, row.part, row.data, row.sliced) for row in rows), key=_place)
         if bucket == CLERK:
             self._check()
             return
@@ -46,13 +60,25 @@ class Processor:
 
     def _check(self) -> None:
         """Refuse a checkpoint of another query; remember this one."""
-        asked = self.job.facts
-        saved = self.facts.get()
+        asked, given = self.job.facts, self.facts.get()
+        saved = None if given is None else json.loads(given[0])
+        begun = {HISTORY: "loaded"} if self.job.history else {}
         if saved is not None:
-            if json.loads(saved[0]) == asked:
+            begun = {HISTORY: saved.pop(HISTORY)} if HISTORY in saved else {}
+            if self.job.history and not begun:
+                raise SnapshotError(
+                    "the checkpoint began without a history, which is for the first start alone: leave history= out, "
+                    "or begin with a new checkpoint"
+                )
+            if saved == asked:
                 return
-            require_compatible(json.loads(saved[0]), asked)
-        self.facts.update((json.dumps(asked),))
+            require_compatible(saved, asked)
+        self.facts.update((json.dumps(asked | begun),))
+
+
+def _place(packed: tuple[Any, ...]) -> tuple[int, int]:
+    """Return the task and the part: an order that is the same when a task is run again."""
+    return packed[:2]
 
 
 def _row(result: dict[str, Any]) -> Row:

@@ -64,6 +64,10 @@ class Stateful(StatefulProcessor):
         self.opened = handle, header, chunks, facts
         self.processor: Any = None
 
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Begin a bucket on a history. Spark calls it in the first micro-batch of a checkpoint only."""
+        self._brought().begin(initialState, timerValues)
+
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Answer a bucket that has rows."""
         yield from self._brought().rows(key[0], rows, timerValues)

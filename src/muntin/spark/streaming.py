@@ -13,6 +13,7 @@ from muntin.query.plan import resolve
 from muntin.query.query import ProcessingTime, Query
 from muntin.query.timing import Timing
 from muntin.spark import buckets as spread
+from muntin.spark import history as past
 from muntin.spark import needs
 from muntin.spark.bucket import COUNTS, RESULT_DDL, Job
 from muntin.spark.checkpoint import saved_buckets
@@ -35,7 +36,13 @@ CLOCK_COLUMN = "muntin_time"
 
 
 def streaming(
-    query: Query, frame: DataFrame, *, buckets: int | None, late: bool, checkpoint: str | None = None
+    query: Query,
+    frame: DataFrame,
+    *,
+    history: DataFrame | None = None,
+    buckets: int | None = None,
+    late: bool = False,
+    checkpoint: str | None = None,
 ) -> DataFrame:
     """Return a streaming DataFrame of the answers to a query over another one."""
     from pyspark.sql import functions as F
@@ -46,9 +53,12 @@ def streaming(
     needs.apply_settings(session)
     require_possible(query, late)
     require_no_watermark(frame)
+    if history is not None:
+        past.require_history(history, frame)
     send_by_value(query)
     if query.time is None:
         frame = frame.withColumn(CLOCK_COLUMN, F.current_timestamp())
+        history = None if history is None else history.withColumn(CLOCK_COLUMN, F.current_timestamp())
         query = replace(query, time=CLOCK_COLUMN)
     if buckets is None and checkpoint is not None:
         buckets = saved_buckets(session, str(checkpoint))
@@ -56,15 +66,14 @@ def streaming(
     schema = arrow_schema(frame)
     require_columns(query, schema)
     require_bytewise(query, frame.schema)
-    if not late:
-        used = dict.fromkeys((*query.key, query.time, *query.columns))
-        schema = pa.schema([schema.field(name) for name in used])
+    used = pa.schema([schema.field(name) for name in dict.fromkeys((*query.key, query.time, *query.columns))])
+    schema = schema if late else used
     plan = resolve(query, schema)
     time = plan.time_type
     Timing.of(query, time)  # refuses durations that do not fit the times
     require_clock(query, time)
     clock = Clock.of(time, str(query.time))
-    job = Job(query, schema, clock, count, late)
+    job = Job(query, schema, clock, count, late, history is not None)
     answers = known_to_spark(plan.answer_schema)
     if late:
         answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))
@@ -86,12 +95,18 @@ def streaming(
         .select("bucket", "task", "part", "sliced", "clock", "data")
         .groupBy("bucket")
     )
+    initial = None
+    if history is not None:
+        found = arrow_schema(history)
+        require_columns(query, found, " in the history")
+        past.require_same_types(used, found)
+        initial = past.grouped(history, replace(packer, schema=used), clock.delay_in_millis(query.watermark, time))
     mode = "Update"
-    results = grouped.transformWithState(Stateful(job), RESULT_DDL, mode, "EventTime")
+    results = grouped.transformWithState(Stateful(job), RESULT_DDL, mode, "EventTime", initial)
     counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
     packed_answers = counted.select("answers", "late_rows")
-    found = packed_answers.mapInArrow(Shipped(Unpacker(answers, late)), spark_schema(inner_schema(answers)))
-    return found.toDF(*answers.names)
+    unpacked = packed_answers.mapInArrow(Shipped(Unpacker(answers, late)), spark_schema(inner_schema(answers)))
+    return unpacked.toDF(*answers.names)
 
 
 def require_stream_options(path: str, pieces: int | None) -> None:
@@ -130,12 +145,13 @@ def require_clock(query: Query, time: ColumnType) -> None:
         )
 
 
-def require_columns(query: Query, schema: pa.Schema) -> None:
+def require_columns(query: Query, schema: pa.Schema, of: str = "") -> None:
     """Refuse columns that are not there, or twice."""
     for name in dict.fromkeys((*query.key, str(query.time), *query.columns)):
         if schema.names.count(name) != 1:
             problem = "no column" if name not in schema.names else "more than one column"
-            raise ColumnError(f"there is {problem} {name!r}; the columns are {', '.join(map(repr, schema.names))}")
+            known = ", ".join(map(repr, schema.names))
+            raise ColumnError(f"there is {problem} {name!r}{of}; the columns are {known}")
 
 
 def _count(buckets: int | None, session: Any, *, keyed: bool) -> int:

@@ -1,0 +1,61 @@
+"""A history for a streaming query: finite rows that Spark gives to the buckets before the first ones that come.
+
+It is Spark's initial state: read by the first micro-batch of a checkpoint, together with the state that comes of it,
+and never again. Rows are packed as those of the stream are, one row for each bucket, and each bucket is told how far
+all rows of the history move the watermark, which Spark's own knows nothing of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
+from muntin.spark.names import with_inner_names
+from muntin.spark.pack import PACKED_DDL, Packer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, GroupedData
+
+
+def require_history(history: Any, frame: DataFrame) -> None:
+    """Refuse what is no finite DataFrame of the same session."""
+    if not hasattr(history, "sparkSession"):
+        raise InvalidArgumentError(
+            f"history is a {type(history).__name__}, not a DataFrame of Spark: make it one by session.createDataFrame"
+        )
+    if history.sparkSession is not frame.sparkSession:
+        raise InvalidArgumentError("history is a DataFrame of another session than the stream: read it by the same one")
+    if history.isStreaming:
+        raise UnsupportedOperationError(
+            "history is a streaming DataFrame, and a history is finite: read it with spark.read, or union it with the "
+            "rows of the stream"
+        )
+
+
+def require_same_types(wanted: pa.Schema, history: pa.Schema) -> None:
+    """Refuse a history whose columns hold other types than those of the stream."""
+    for field in wanted:
+        found = history.field(field.name).type
+        if found != field.type:
+            raise ColumnTypeError(
+                f"the column {field.name!r} of the history holds {found}, and that of the stream {field.type}: cast it"
+            )
+
+
+def grouped(history: DataFrame, packer: Packer, delay: int) -> GroupedData:
+    """Return the initial state of all buckets. `delay` is that of the watermark, in milliseconds."""
+    from pyspark.sql import functions as F
+
+    from muntin.spark.shipped import FOR_STREAMS, Shipped
+
+    rows = with_inner_names(history, packer.schema.names)
+    packed = rows.mapInArrow(Shipped(replace(packer, tells_all=True), FOR_STREAMS), PACKED_DDL)
+    each = F.struct("task", "part", "sliced", "data")
+    found = packed.groupBy("bucket").agg(
+        (F.unix_millis(F.max("clock")) - F.lit(delay)).alias("watermark"),
+        F.collect_list(F.when(F.col("data").isNotNull(), each)).alias("parts"),
+    )
+    return found.groupBy("bucket")

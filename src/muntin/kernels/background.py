@@ -98,9 +98,11 @@ class Background:
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
+        replied = False
         with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError, ValueError):
             while True:
                 reply: Reply = pickle.load(process.stdout)  # noqa: S301  # from our own child
+                replied = True
                 with self._lock:
                     job = self._jobs.pop(reply.number, None)
                 if job is not None:
@@ -111,12 +113,12 @@ class Background:
         with self._lock:
             if self._process is process:
                 self._process = None
-                self._send_again(process.returncode)
+                self._send_again(process.returncode, had_enough=replied and process.returncode == 0)
 
-    def _send_again(self, status: int) -> None:
-        """Send what a process that has ended left undone to a new one."""
+    def _send_again(self, status: int, *, had_enough: bool) -> None:
+        """Send what a process that has ended left undone to a new one. One that has grown is not to blame its jobs."""
         for job in list(self._jobs.values()):
-            if job.tries < _TRIES:
+            if had_enough or job.tries < _TRIES:
                 self._send(job)
             else:
                 self._fail(job, f"the compiling process ended with status {status}")

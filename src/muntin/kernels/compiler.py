@@ -6,6 +6,7 @@ the process that started it is gone.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import pickle
@@ -54,6 +55,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the process that started this one
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a module prints is no reply
+    with contextlib.suppress(Exception):  # of a numba that is made another way: then it takes longer
+        from muntin.kernels import linking
+
+        linking.install()
     waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(requests, waiting), daemon=True).start()
     threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
@@ -76,8 +81,8 @@ def _receive(requests: IO[bytes], waiting: queue.SimpleQueue[Request]) -> None:
     try:
         while True:
             waiting.put(pickle.load(requests))  # noqa: S301  # from the parent
-    except EOFError:
-        _end()
+    finally:
+        _end()  # at the end of the requests, or where one cannot be read: the parent then tries again, or goes without
 
 
 def _watch(parent: int) -> None:

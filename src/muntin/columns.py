@@ -16,6 +16,7 @@ from muntin.suggestions import near
 from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, logical_array, numpy_type
 
 NAT = -(2**63)
+_INDEX = pa.int32()
 _FEW = 16
 
 
@@ -114,6 +115,27 @@ def type_of_values(kind: pa.DataType) -> ColumnType:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return NULL if kind == pa.null() else column_type(kind)
+
+
+def wide(kind: pa.DataType) -> pa.DataType:
+    """Return a type of dictionaries whose indices count more values than any one table of them may have; others as is.
+
+    The next table of a stream may bring values that were in none before.
+
+    >>> wide(pa.dictionary(pa.int8(), pa.string())), wide(pa.int8())
+    (DictionaryType(dictionary<values=string, indices=int32, ordered=0>), DataType(int8))
+    """
+    if not pa.types.is_dictionary(kind) or kind.index_type.bit_width >= _INDEX.bit_width:
+        return kind
+    return pa.dictionary(_INDEX, kind.value_type, kind.ordered)
+
+
+def in_one_piece(table: pa.Table) -> pa.Table:
+    """Return a table with one chunk a column; dictionaries of several chunks get indices that count them all."""
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if column.num_chunks > 1 and wide(column.type) != column.type:
+            table = table.set_column(place, name, column.cast(wide(column.type)))
+    return table.combine_chunks()
 
 
 def _read_arrow(values: pa.Array | pa.ChunkedArray) -> Column:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.columns import require_columns
+from muntin.columns import in_one_piece, require_columns
 from muntin.errors import InvalidArgumentError
 from muntin.types import Array
 
@@ -58,13 +58,13 @@ class _Arrow(TableKind):
 
     def _read(self, table: Any, names: list[str]) -> pa.Table:
         asked = as_table({name: table[name] for name in names} if isinstance(table, Mapping) else table)
-        return asked.select(names).combine_chunks()
+        return in_one_piece(asked.select(names))
 
     def write(self, answer: pa.Table) -> Any:
         return answer
 
     def beside(self, table: Any, columns: pa.Table) -> Any:
-        out = as_table(table).combine_chunks()
+        out = in_one_piece(as_table(table))
         for field, column in zip(columns.schema, columns.columns, strict=True):
             out = out.append_column(field, column)
         return out
@@ -78,7 +78,7 @@ class _Pandas(TableKind):
         return list(table.columns)
 
     def _read(self, table: Any, names: list[str]) -> pa.Table:
-        return pa.Table.from_pandas(table[names], preserve_index=False).combine_chunks()
+        return in_one_piece(pa.Table.from_pandas(table[names], preserve_index=False))
 
     def write(self, answer: pa.Table) -> Any:
         import pandas
@@ -99,7 +99,7 @@ class _Polars(TableKind):
         return list(table.columns)
 
     def _read(self, table: Any, names: list[str]) -> pa.Table:
-        return table.select(names).to_arrow().combine_chunks()
+        return in_one_piece(table.select(names).to_arrow())
 
     def write(self, answer: pa.Table) -> Any:
         import polars

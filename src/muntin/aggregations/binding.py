@@ -529,7 +529,14 @@ class _PartBuilder:
             output=output,
             empty=self.definition.empty,
             distinct=isinstance(self.state, str) and self.state == "distinct",
+            counted=tuple(self._takes_numbers and kind.family == "boolean" for kind in self.kinds[: len(columns)]),
         )
+
+    @property
+    def _takes_numbers(self) -> bool:
+        """Whether `lift` computes with numbers, so that true must be 1: the compiler makes no float of a boolean."""
+        known = self.aggregation.factory.definitions
+        return "lift" in self.functions and "floating" in known and "any" not in known
 
 
 def _floating(kinds: tuple[ColumnType, ...]) -> bool:
@@ -548,23 +555,33 @@ def _extremes(kinds: tuple[ColumnType, ...]) -> dict[str, Any]:
     return {"lowest": None, "highest": None}
 
 
+def _wide_decimals(kind: ColumnType) -> tuple[Any, int]:
+    """Return what makes types of decimals as wide as this one, and how many digits they have at most."""
+    return (pa.decimal256, 76) if pa.types.is_decimal256(kind.logical) else (pa.decimal128, 38)
+
+
 def _widest_decimal(kind: ColumnType) -> ColumnType:
     if kind.logical is None or kind.family != "decimal":
         return kind
-    return column_type(pa.decimal128(38, kind.logical.scale))
+    wide, most = _wide_decimals(kind)
+    return column_type(wide(most, kind.logical.scale))
 
 
 def _decimal_mean(kind: ColumnType) -> ColumnType:
     """Return the type of a mean of decimals, which is the one in Spark SQL."""
     if kind.logical is None or kind.family != "decimal":
         return kind
-    wide, most = (pa.decimal256, 76) if pa.types.is_decimal256(kind.logical) else (pa.decimal128, 38)
+    wide, most = _wide_decimals(kind)
     return column_type(wide(min(kind.logical.precision + 4, most), min(kind.logical.scale + 4, most)))
 
 
 def _difference(kind: ColumnType) -> ColumnType:
+    """Return the type of a difference; that of decimals, which has one digit more, is the one in Spark SQL."""
     if kind.logical is not None and pa.types.is_timestamp(kind.logical):
         return column_type(pa.duration(kind.logical.unit))
+    if kind.logical is not None and kind.family == "decimal":
+        wide, most = _wide_decimals(kind)
+        return column_type(wide(min(kind.logical.precision + 1, most), kind.logical.scale))
     return INT64 if kind.family == "temporal" else kind
 
 

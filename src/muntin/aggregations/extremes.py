@@ -188,5 +188,5 @@ range = by_type(
     integer=_integer_range,
     temporal=_integer_range.returning("difference"),
     duration=_integer_range.returning("difference"),
-    decimal=_range.returning("object"),
+    decimal=_range.returning("difference"),
 )

@@ -85,6 +85,8 @@ class Part:
     empty: Any
     distinct: bool = False
     """Whether its state is the set of distinct values, of which only the length is asked for."""
+    counted: tuple[bool, ...] = ()
+    """For each column, whether it holds booleans that `lift` computes with: true is 1 there."""
 
     @property
     def fixed(self) -> bool:
@@ -403,7 +405,9 @@ class _Algebra:
     def _lift(self) -> str:
         body = ["j = index(row)", *(f"r{m} = 1 if columns[{m}][j] else 0" for m in self.masks)]
         for k, part in self.states:
-            values = [f"columns[{c}][j]" for c in part.columns] + (["times[j]"] if part.uses_time else [])
+            cells = zip(part.columns, part.counted or len(part.columns) * (False,), strict=True)
+            values = [f"int(columns[{c}][j])" if counted else f"columns[{c}][j]" for c, counted in cells]
+            values += ["times[j]"] if part.uses_time else []
             call = f"_p{k}_lift({', '.join(values)})" if "lift" in part.functions else f"_p{k}_state({values[0]})"
             if part.mask is None:
                 body.append(f"p{k} = {call}")

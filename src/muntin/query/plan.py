@@ -14,7 +14,7 @@ import pyarrow as pa
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.arrays.results import arrow_types, require_combinable
-from muntin.columns import pick, type_of_values
+from muntin.columns import pick, type_of_values, wide
 from muntin.durations import in_unit_of
 from muntin.errors import ColumnTypeError
 from muntin.keys.encoding import require_key_type
@@ -49,7 +49,7 @@ class Types:
         """
         kinds = dict(zip(schema.names, schema.types, strict=True))
         columns = {name: type_of_values(pick(kinds, name, schema.names)) for name in query.columns}
-        keys = {name: pick(kinds, name, schema.names) for name in query.key}
+        keys = {name: wide(pick(kinds, name, schema.names)) for name in query.key}
         for kind in keys.values():
             require_key_type(kind)
         if query.time is None:

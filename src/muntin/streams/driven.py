@@ -12,11 +12,12 @@ from muntin.kernels.tiers import working_on
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot
 from muntin.streams import snapshots
+from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import Forced
 from muntin.streams.slices.generations import by_key, by_time
 from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.slices import Slices
-from muntin.streams.state import LateRows, StreamState
+from muntin.streams.state import StreamState
 from muntin.streams.strategy import Strategy
 from muntin.windows.base import Window
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.columns import type_of_values
+from muntin.columns import type_of_values, wide
 from muntin.errors import SnapshotError
 from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot
 from muntin.streams.core import StreamCore
+from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import STRATEGIES
-from muntin.streams.state import LateRows, StreamState
+from muntin.streams.state import StreamState
 from muntin.streams.strategy import Strategy
 from muntin.tables.answers import as_bytes, from_bytes
 from muntin.types import Array
@@ -100,7 +101,7 @@ def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
     query, kinds, known = state.query, dict(snapshot.schema), snapshot.header["core"]
     types = Types(
         columns={name: type_of_values(kinds[f"column {name}"]) for name in known["columns"]},
-        keys={name: kinds[f"key {name}"] for name in query.key},
+        keys={name: wide(kinds[f"key {name}"]) for name in query.key},
         time=type_of_values(kinds[f"time {query.time}"]),
     )
     core = StreamCore(query, state.windows, types, state.forced, state.clock)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,42 +13,11 @@ from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.restoring import RestorePoint
 from muntin.streams.core import StreamCore
+from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import Forced
 from muntin.streams.row_reading import Row
 from muntin.streams.strategy import Batch
-from muntin.types import Array
 from muntin.windows.base import Window
-
-
-@dataclass(frozen=True)
-class LateRows:
-    """Rows that no window took, in the order of arrival."""
-
-    tables: tuple[pa.Table, ...] = ()
-    schema: pa.Schema | None = None
-    """The columns of all rows that were pushed; None before the first."""
-
-    def table(self) -> pa.Table:
-        """Return them as one table. O(rows)."""
-        if not self.tables:
-            return pa.table({}) if self.schema is None else self.schema.empty_table()
-        return pa.concat_tables(self.tables, promote_options="permissive").combine_chunks()
-
-    def with_rows(self, data: pa.Table, late: Array) -> LateRows:
-        """Return these and those of a table that are late. O(rows)."""
-        schema = self.schema or data.schema
-        more = (_in_types_of(schema, data.filter(pa.array(late))),) if late.any() else ()
-        return LateRows((*self.tables, *more), schema)
-
-
-def _in_types_of(schema: pa.Schema, data: pa.Table) -> pa.Table:
-    """Return rows in the types that columns had at first, where they fit: a boolean goes as a number, for example."""
-    for place, name in enumerate(data.column_names):
-        known = schema.get_field_index(name)
-        if known >= 0 and schema.types[known] != data.schema.types[place]:
-            with suppress(pa.ArrowException):
-                data = data.set_column(place, name, data.column(place).cast(schema.types[known]))
-    return data
 
 
 @dataclass

@@ -20,10 +20,11 @@ from muntin.restoring import all_or_nothing
 from muntin.snapshots import Snapshot
 from muntin.streams import snapshots
 from muntin.streams.core import StreamCore
+from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import Forced
 from muntin.streams.reading import read_watermark
 from muntin.streams.row_reading import Row, names_of_cells, row_of
-from muntin.streams.state import LateRows, StreamState
+from muntin.streams.state import StreamState
 from muntin.tables.answers import Answers
 from muntin.tabular import as_table
 from muntin.windows.base import Window

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from muntin.errors import ColumnTypeError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
-from muntin.keys.kernels import KEYING, WITHIN
+from muntin.keys.kernels import FINDING, KEYING, WITHIN
 from muntin.memory import room
 from muntin.types import Array
 
@@ -35,6 +35,16 @@ def _loaded(compiled: bool) -> Any:
 def kernels() -> Any:
     """Return the kernels of key tables; plain Python inside `uncompiled()`. O(1) after the first time."""
     return _loaded(not kernel_cache.is_uncompiled())
+
+
+@cache
+def _loaded_finding(compiled: bool) -> Any:
+    return kernel_cache.load(standalone(*FINDING, within=WITHIN, counted=False), compiled=compiled)
+
+
+def finding_kernels() -> Any:
+    """Return the kernels that look keys up and change nothing; plain Python inside `uncompiled()`."""
+    return _loaded_finding(not kernel_cache.is_uncompiled())
 
 
 # ---------------------------------------------------------------- what a type is

@@ -185,6 +185,51 @@ def number_bytes(
 
 
 @kernel
+def find_words(words: Any, valid: Any, slots: Any, shift: Any, numbers: Ints) -> None:
+    """Write the numbers of keys of one word, -1 where one is not known. O(1) a row, expected."""
+    null = index(len(slots) - 1)
+    for row in range(len(words)):
+        word = words[index(row)]
+        at = home(word, shift)
+        if len(valid) > 0 and not valid[index(row)]:
+            word = np.uint64(0)
+            at = null
+        while slots[at, 1] != np.uint64(0) and slots[at, 0] != word:
+            at = (at + index(1)) & (null - index(1))
+        numbers[index(row)] = np.int64(slots[at, 1]) - 1
+
+
+@kernel
+def find_bytes(
+    data: Any, offsets: Ints, valid: Any, slots: Any, shift: Any, places: Ints, arena: Any, numbers: Ints
+) -> None:
+    """Write the numbers of keys of bytes, -1 where one is not known. O(bytes) a row, expected."""
+    null = index(len(slots) - 1)
+    for row in range(len(offsets) - 1):
+        start = offsets[index(row)]
+        length = offsets[index(row + 1)] - start
+        if len(valid) > 0 and not valid[index(row)]:
+            length = 0
+            fingerprint = np.uint64(0)
+            at = null
+        else:
+            fingerprint = hash_bytes(data, start, start + length)
+            at = home(fingerprint, shift)
+        held = slots[at, 1]
+        while held != np.uint64(0):
+            known = index(held) - index(1)
+            if (
+                slots[at, 0] == fingerprint
+                and places[known, LENGTH] == length
+                and same_bytes(data, start, arena, places[known, START], length)
+            ):
+                break
+            at = (at + index(1)) & (null - index(1))
+            held = slots[at, 1]
+        numbers[index(row)] = np.int64(held) - 1
+
+
+@kernel
 def forget(numbers: Ints, slots: Any, shift: Any, tallies: Ints, used: Any, fingerprints: Any) -> None:
     """Take keys out of the slots; what comes after a slot that is free now moves up. O(1) a key, expected."""
     null = index(len(slots) - 1)
@@ -255,3 +300,4 @@ def hash_runs(data: Any, ends: Ints, into: Any) -> None:
 
 WITHIN = (home, word_at, hash_bytes, same_bytes, give)
 KEYING = (number_words, number_bytes, forget, give_back, fill_slots, copy_runs, hash_runs)
+FINDING = (find_words, find_bytes)

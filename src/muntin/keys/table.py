@@ -97,6 +97,26 @@ class KeyTable:
             self._remember(cells, numbers)
         return numbers
 
+    def find(self, columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> Array:
+        """Return the number of each row's key, -1 where it is not known: none gets a number. O(bytes), expected.
+
+        >>> table = KeyTable([pa.string()])
+        >>> table.numbers([pa.array(["b", "a"])], 2), table.find([pa.array(["a", "c"])], 2), len(table)
+        (array([0, 1]), array([ 1, -1]), 2)
+        """
+        self._require(columns, rows)
+        if not self.types:
+            return np.full(rows, self.in_use()[0] if len(self) else -1, np.int64)
+        numbers = room(rows, np.dtype(np.int64))
+        keys = [encoding.frozen(each) for each in self._encoded(columns, rows)]
+        kernels = encoding.finding_kernels()
+        with np.errstate(over="ignore"):  # hashes overflow, and uncompiled numbers would warn of it
+            if self._is_word:
+                kernels.find_words(*keys, self._slots, self._shift, numbers)
+            else:
+                kernels.find_bytes(*keys, self._slots, self._shift, self._places, self._arena, numbers)
+        return numbers
+
     def remembered(self, cells: Sequence[tuple[Any, ...]]) -> Array | None:
         """Return the numbers of keys, as tuples of Python values, if all were asked for lately. Expected O(1) a key.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays.results import Raw
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.keys.table import KeyTable
@@ -17,6 +18,7 @@ from muntin.query.query import Query
 from muntin.query.timing import Timing
 from muntin.restoring import RestorePoint
 from muntin.streams.plan import STRATEGIES, Forced, chosen_for, name_of, strategies_for
+from muntin.streams.points import AskedPoints
 from muntin.streams.progress import Progress
 from muntin.streams.reading import TableReader, read_times
 from muntin.streams.row_reading import Row, RowReader
@@ -91,6 +93,14 @@ class StreamCore:
     def _emit(self, watermark: int, early: bool) -> list[Answers]:
         horizon = self.progress.horizon
         return [answers for each in self.strategies for answers in each.emit(watermark, horizon, early=early)]
+
+    def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> dict[int, Mapping[str, Raw]]:
+        """Return what frames hold at points, by window_id and aggregate; `complete_from` says which ones are asked."""
+        found: dict[int, Mapping[str, Raw]] = {}
+        for each in self.strategies:
+            mine = {i: complete_from[i] for i in each.plan.windows if i in complete_from}
+            found |= each.ask(points, mine) if mine else {}
+        return found
 
     def table(self, answers: Sequence[Answers]) -> pa.Table:
         """Return answers as a table."""

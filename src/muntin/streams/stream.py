@@ -19,6 +19,7 @@ from muntin.query.query import Query
 from muntin.restoring import all_or_nothing
 from muntin.snapshots import Snapshot
 from muntin.streams import snapshots
+from muntin.streams.asking import ask
 from muntin.streams.core import StreamCore
 from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import Forced
@@ -176,6 +177,34 @@ class Stream:
             out = core.table(core.close())
         state.closed = True
         return out
+
+    # ------------------------------------------------------------ points in, what frames hold out
+
+    def ask(self, points: Any) -> Any:
+        """Return points, each with what the frames of its key hold at its time, from what is held now. Changes nothing.
+
+        Points are rows with the key and the time, in any order; where there is no column of the time, it is the
+        stream's greatest. There is one column more for each frame and aggregate, named as `Query.over` names them, and
+        pandas gives pandas, polars gives polars, all else an Arrow table. Points are not rows: they are in no
+        aggregate. At one of an unknown key frames hold nothing, and a frame that ends after the last row holds what
+        has come of it.
+
+        Every point from the watermark on is answered, and earlier ones for as long as all rows of their frames are
+        held; another one is refused, and the error says from when on it can be answered. For frames only: other windows
+        of the query are left out. O(log n) for each key that is asked of, and O(1) combines for a row between the
+        first frame of a key and its last; p points that are not sorted take O(p log p).
+
+        >>> from muntin import Query, agg, window
+        >>> query = Query(window.trailing(10), {"n": agg.count(), "spent": agg.sum("v")}, key="card", time="t")
+        >>> stream = query.stream()
+        >>> _ = stream.push({"t": [1, 5, 9], "card": ["a", "b", "a"], "v": [3, 4, 5]})
+        >>> stream.ask({"card": ["a", "b", "c"]}).to_pydict()
+        {'card': ['a', 'b', 'c'], 'n': [2, 1, 0], 'spent': [8, 4, None]}
+        >>> stream.ask({"card": ["a", "a"], "t": [15, 30]})["n"].to_pylist()
+        [1, 0]
+        """
+        self._require_open()
+        return ask(self._state, points)
 
     # ------------------------------------------------------------ late rows
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.choose import Chosen
-from muntin.arrays.results import to_arrow
+from muntin.arrays.results import Raw, to_arrow
 from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import AggregationOverflowError, UnsupportedOperationError
@@ -48,9 +48,12 @@ from muntin.tables.answers import Answers
 from muntin.types import ANY, Array
 from muntin.windows.base import Window
 from muntin.windows.buffered import BufferedWindows, Windows, less
+from muntin.windows.found import Points, SortedRows
 from muntin.windows.held_rows import HeldRows
 
 _STATE, _CONTENT = "state", "content"
+_MARKS = 6
+"""How many marks a state has; older ones do not say when rows were merged, which was by their watermark."""
 _FEW = 16
 """Rows more than after the last time, before tiles are made again."""
 
@@ -121,6 +124,7 @@ class Tiles(Tuples):
         states = Column(self.binding.slots(0), None, ANY)
         self._rows = HeldRows(nothing, nothing, nothing, {_STATE: states, _CONTENT: content})
         self._few = _FEW  # how many rows there may be before tiles are made
+        self._merged_at = BEFORE_TIME  # the watermark at which rows were last merged
 
     def _part(self, window_id: int, definition: Window, plan: Plan) -> BufferedDefinition:
         return TiledDefinition(window_id, definition.buffered(plan.terms), plan, self.binding)
@@ -178,7 +182,8 @@ class Tiles(Tuples):
             return rows
         tiles = self.binding.slots(len(first))
         with _in_words(self.binding):
-            _kernels(self.binding).fold_tiles(_states(rows), first, np.append(first[1:], len(rows)), tiles)
+            _kernels(self.binding).fold_tiles(_states(rows.columns), first, np.append(first[1:], len(rows)), tiles)
+        self._merged_at = watermark
         content = np.add.reduceat(rows.columns[_CONTENT].values, first)
         columns = {_STATE: Column(tiles, None, ANY), _CONTENT: Column(content, None, ANY)}
         return HeldRows(rows.keys[first], rows.times[first], rows.numbers[first], columns)
@@ -187,9 +192,20 @@ class Tiles(Tuples):
         """Refuse one more definition: tiles may be longer than it allows."""
         raise UnsupportedOperationError(f"tiles cannot take {definition!r} on while rows come")
 
+    def _first_answered(self, part: BufferedDefinition, kept_from: int) -> int:
+        """Return the least time whose frame begins and ends between tiles: others may hold a part of one."""
+        merged = BEFORE_TIME if self._merged_at == BEFORE_TIME else less(self._merged_at, part.kind.slack - 1)
+        return max(super()._first_answered(part, kept_from), merged)
+
+    def save(self) -> dict[str, Array]:
+        """Return the whole state, as arrays by name."""
+        state = super().save()
+        return {**state, "marks": np.append(state["marks"], self._merged_at)}
+
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
         super().load(state)
+        *_, self._merged_at = map(int, state["marks"][:1] if len(state["marks"]) < _MARKS else state["marks"])
         self._few = _FEW
 
 
@@ -203,16 +219,24 @@ class TiledDefinition(BufferedDefinition):
     def _content(self, rows: HeldRows) -> Array:
         return rows.columns[_CONTENT].values
 
+    def answer_at(self, rows: SortedRows, points: Points) -> Mapping[str, Raw]:
+        """Return what frames hold at points."""
+        return self._folded(rows.columns, *self.kind.definition.find_at(rows, points))
+
     def _aggregated(self, windows: Windows, rows: HeldRows, which: Array, emitted: EmittedWindows) -> Answers:
-        outputs = self.binding.outputs(len(which))
         found = windows.found
-        first, last = found.first[which], found.last[which]
-        with _in_words(self.binding):
-            _kernels(self.binding).answer_frames(_states(rows), self.binding.slots(len(rows)), first, last, outputs)
-        triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
-        raw = {name: (values, valid, result) for name, result, (values, valid) in triples}
+        raw = self._folded(rows.columns, found.first[which], found.last[which])
         aggregates: dict[str, pa.Array] = {name: to_arrow(each, found.end[which]) for name, each in raw.items()}
         return self._answers(emitted, aggregates)
+
+    def _folded(self, columns: Mapping[str, Column], first: Array, last: Array) -> dict[str, Raw]:
+        """Return the aggregates of the states [first, last), both bounds ascending."""
+        outputs = self.binding.outputs(len(first))
+        states = _states(columns) if len(columns[_STATE].values) else self.binding.slots(1)
+        with _in_words(self.binding):
+            _kernels(self.binding).answer_frames(states, self.binding.slots(len(states)), first, last, outputs)
+        triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
+        return {name: (values, valid, result) for name, result, (values, valid) in triples}
 
 
 @contextmanager
@@ -228,7 +252,7 @@ def _kernels(binding: Binding) -> Any:
     return binding.kernels(_KERNELS, *(each.__name__ for each in _KERNELS))
 
 
-def _states(rows: HeldRows) -> Array:
+def _states(columns: Mapping[str, Column]) -> Array:
     """Return the states of rows as kernels take them, which are compiled once for arrays that can be written."""
-    states = rows.columns[_STATE].values
+    states = columns[_STATE].values
     return states if states.flags.writeable else states.copy()

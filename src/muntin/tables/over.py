@@ -5,13 +5,13 @@ Rows and points are sorted by key and time, once for all windows; a frame is the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays.results import finished, permuted, to_arrow
+from muntin.arrays.results import Raw, finished, permuted, to_arrow
 from muntin.arrays.runner import windows_of_rows
 from muntin.columns import require_columns, row_count
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
@@ -67,8 +67,10 @@ def require_frames(query: Query) -> None:
             )
 
 
-def column_names(query: Query, taken: list[Any]) -> list[str]:
+def column_names(query: Query, taken: list[Any], windows: Sequence[str] | None = None) -> list[str]:
     """Return the names of the columns that come beside others; refuse those that are there already.
+
+    `windows` are the names of those that are answered, where that is not all.
 
     >>> from muntin import agg, window
     >>> windows = {"hour": window.trailing("1 hour"), "day": window.trailing("1 day")}
@@ -76,7 +78,8 @@ def column_names(query: Query, taken: list[Any]) -> list[str]:
     ['n_hour', 'high_hour', 'n_day', 'high_day']
     """
     one = len(query.windows) == 1
-    names = [each if one else f"{each}_{window}" for window in query.windows.names for each in query.aggregates]
+    answered = query.windows.names if windows is None else windows
+    names = [each if one else f"{each}_{window}" for window in answered for each in query.aggregates]
     for i, name in enumerate(names):
         if name in names[:i]:
             raise InvalidArgumentError(
@@ -136,9 +139,13 @@ def _columns(
         raw = windows_of_rows(rows.columns, rows.times, rows.time_type, first, last, plan.aggregates)
         ends = each.ends_at(points.times)
         for name, result in raw.items():
-            array = to_arrow(permuted(finished(result, ends), places))
-            kind = plan.answer_schema.field(name).type
-            yield array if pa.types.is_null(kind) else cast(array, kind)
+            yield as_column(result, ends, places, plan.answer_schema.field(name).type)
+
+
+def as_column(raw: Raw, ends: Array | None, places: Array | None, kind: pa.DataType) -> pa.Array:
+    """Return the results of frames that end at `ends` as a column, in the order of places. O(n)."""
+    array = to_arrow(permuted(finished(raw, ends), places))
+    return array if pa.types.is_null(kind) else cast(array, kind)
 
 
 def _bounds(window: Window, rows: SortedRows, points: Points, *, of_rows: bool) -> tuple[Array, Array]:

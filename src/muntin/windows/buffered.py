@@ -16,7 +16,7 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.types import Array, ColumnType
-from muntin.windows.found import Found, SortedRows
+from muntin.windows.found import Found, Points, SortedRows
 from muntin.windows.held_rows import HeldRows
 
 REFUSED, TAKEN, HELD = 0, 1, 2
@@ -140,6 +140,20 @@ class BufferedWindows(ABC):
         """Return for each key when it has windows though no row comes."""
         return np.full(len(keys), END_OF_TIME)
 
+    # ------------------------------------------------------------ points
+
+    def first_answered(self, kept_from: int) -> int:
+        """Return the least time whose frame begins at a time or later, as far as times tell. Frames only."""
+        return BEFORE_TIME
+
+    def complete_at(self, rows: SortedRows, points: Points, keys: Array, *, all_known: bool) -> Array:
+        """Return for which points no row of their frames can have been let go, as far as numbers of rows tell.
+
+        `keys` are those that the points have, one after the other; without `all_known`, rows came before the first
+        one that was kept for this definition. Frames only.
+        """
+        return np.ones(len(points.times), np.bool_)
+
     # ------------------------------------------------------------ state
 
     def dropped(self, keys: Array, counts: Array) -> None:
@@ -200,6 +214,13 @@ class ByKey:
         """Set the numbers of some keys."""
         self._grow(keys)
         self.values[keys] = values
+
+    def known(self, keys: Array) -> Array:
+        """Return the numbers of keys of which some may be new, or -1, and make no room for these."""
+        inside = (keys >= 0) & (keys < len(self.values))
+        found = np.full(len(keys), self.default, np.int64)
+        found[inside] = self.values[keys[inside]]
+        return found
 
     def lower(self, keys: Array, values: Array) -> None:
         """Lower the numbers of keys to these, where they are less."""

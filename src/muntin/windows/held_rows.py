@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -69,6 +70,26 @@ class HeldRows:
         """Return where the rows of a key are. O(log n)."""
         return slice(int(np.searchsorted(self.keys, key)), int(np.searchsorted(self.keys, key, "right")))
 
+    def near(self, keys: Array, since: Array, until: Array, rows: int) -> tuple[Array, Array]:
+        """Return for each key where its rows of the times [since, until] are, and `rows` more each way.
+
+        Keys ascend; one that has no rows has an empty place. O(log n) a key.
+        """
+        low, high = np.searchsorted(self.keys, keys, "left"), np.searchsorted(self.keys, keys, "right")
+        first = _sought(self.times, low, high, since, "left")
+        last = _sought(self.times, low, high, until, "right")
+        return np.maximum(first - rows, low), np.minimum(last + rows, high)
+
+    def gathered(self, first: Array, last: Array) -> HeldRows:
+        """Return the rows at the places [first, last), which ascend. O(rows taken), no copy of neighbours."""
+        held = np.flatnonzero(first < last)
+        first, last = first[held], last[held]
+        if not len(held) or (first[1:] == last[:-1]).all():
+            return self.take(slice(int(first[0]), int(last[-1])) if len(held) else slice(0, 0))
+        sizes = last - first
+        skipped = first - np.concatenate(([0], np.cumsum(sizes)[:-1]))
+        return self.take(np.repeat(skipped, sizes) + np.arange(sizes.sum()))
+
     @property
     def nbytes(self) -> int:
         """The bytes of all arrays; what objects refer to is not counted."""
@@ -105,3 +126,23 @@ def _joined(old: Column, new: Column) -> Column:
 def _ascends(keys: Array, times: Array) -> bool:
     same = keys[1:] == keys[:-1]
     return bool(((keys[1:] > keys[:-1]) | (same & (times[1:] >= times[:-1]))).all())
+
+
+_FEW = 16
+
+
+def _sought(times: Array, low: Array, high: Array, wanted: Array, side: Literal["left", "right"]) -> Array:
+    """Return for each stretch [low, high) of times that ascend there what `searchsorted` does. O(log n) each."""
+    if len(low) <= _FEW:
+        found = [a + times[a:b].searchsorted(time, side) for a, b, time in zip(low, high, wanted, strict=True)]
+        return np.array(found, np.int64)
+    low, high = low.copy(), high.copy()
+    goes_before = np.less if side == "left" else np.less_equal
+    open_ones = np.flatnonzero(low < high)
+    while len(open_ones):
+        middle = (low[open_ones] + high[open_ones]) // 2
+        before = goes_before(times[middle], wanted[open_ones])
+        low[open_ones[before]] = middle[before] + 1
+        high[open_ones[~before]] = middle[~before]
+        open_ones = open_ones[low[open_ones] < high[open_ones]]
+    return low

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays.results import to_arrow
+from muntin.arrays.results import Raw, to_arrow
 from muntin.arrays.runner import windows_of_rows
 from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
@@ -19,6 +20,7 @@ from muntin.streams.emitted import Changes, EmittedWindows
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.buffered import BufferedWindows, Moment, Windows
+from muntin.windows.found import Points, SortedRows
 from muntin.windows.held_rows import HeldRows
 
 
@@ -161,6 +163,32 @@ class BufferedDefinition:
         np.minimum.at(wake, np.searchsorted(active, self.emitted.keys[mine]), final)
         np.minimum.at(wake, np.searchsorted(active, rows.present), self.kind.wakes(rows, first, watermark))
         return np.minimum(wake, END_OF_TIME - 1)  # at the latest when the stream is closed
+
+    # ------------------------------------------------------------ points
+
+    def asked_rows(self, rows: SortedRows) -> SortedRows:
+        """Return of some rows those of the definition: themselves, where it has refused none. O(rows)."""
+        if not len(self.refused):
+            return rows
+        mine = ~np.isin(rows.arrival, self.refused)
+        total = np.concatenate(([0], np.cumsum(mine)))
+        columns = {name: column.take(mine) for name, column in rows.columns.items()}
+        return replace(rows, times=rows.times[mine], ends=total[rows.ends], arrival=rows.arrival[mine], columns=columns)
+
+    def complete_from(self, held: HeldRows, key: int, least: int, *, all_known: bool) -> int | None:
+        """Return from which time on frames of a key can be answered, not before `least`; None if from none. O(n)."""
+        mine = self.view(held.take(held.of_key(key)))
+        times = np.unique(np.concatenate(([least], mine.times, mine.times + 1)))
+        points = Points(times, np.array([len(times)]))
+        rows = replace(self.kind.sorted_rows(mine), ends=np.array([len(mine)]))
+        complete = self.kind.complete_at(rows, points, np.array([key]), all_known=all_known)
+        answered = times[complete & (times >= least)]
+        return int(answered[0]) if len(answered) else None
+
+    def answer_at(self, rows: SortedRows, points: Points) -> Mapping[str, Raw]:
+        """Return what frames hold at points."""
+        first, last = self.kind.definition.find_at(rows, points)
+        return windows_of_rows(rows.columns, rows.times, rows.time_type, first, last, self.plan.aggregates)
 
     # ------------------------------------------------------------ answers
 

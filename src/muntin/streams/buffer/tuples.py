@@ -6,23 +6,26 @@ definitions; each remembers which of its rows it refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from muntin.aggregators.choose import Chosen
+from muntin.arrays.results import Raw
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
 from muntin.streams.buffer.definition import BufferedDefinition, under
 from muntin.streams.decisions import ROWS
+from muntin.streams.points import AskedPoints
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
 from muntin.windows.buffered import REFUSED, TAKEN, Moment
+from muntin.windows.found import SortedRows
 from muntin.windows.held_rows import HeldRows
 
 
@@ -43,6 +46,7 @@ class Tuples(Strategy):
         self._fresh = 0  # the number of the first row since windows were last looked at
         self._arrived = 0
         self._complete_from = BEFORE_TIME  # every row from this time on is held
+        self._kept_from = BEFORE_TIME  # no row from this time on was let go
         self._wake = np.zeros(0, np.int64)  # for each key the watermark at which something is to be done
 
     def _part(self, window_id: int, definition: Window, plan: Plan) -> BufferedDefinition:
@@ -110,6 +114,42 @@ class Tuples(Strategy):
         self._watermark, self._fresh = watermark, self._arrived
         return answers
 
+    def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> Mapping[int, Mapping[str, Raw]]:
+        """Return what frames hold at points. O(log n) a key, and the rows from its first frame to its last."""
+        parts = [part for part in self._parts if part.window_id in complete_from]
+        rows = self._near(points, parts)
+        views = {part.window_id: part.asked_rows(rows) for part in parts}
+        for part in parts:
+            self._require_held(part, views[part.window_id], points, complete_from[part.window_id])
+        return {part.window_id: part.answer_at(views[part.window_id], points.by_key) for part in parts}
+
+    def _near(self, points: AskedPoints, parts: Sequence[BufferedDefinition]) -> SortedRows:
+        """Return the rows that frames at the points may hold, of the keys that are asked of."""
+        reaches = [part.kind.definition.lookback for part in parts]
+        rows = max(each.rows for each in reaches)
+        if rows and any(len(part.refused) for part in parts):
+            rows = len(self._rows)  # any of them may be refused, and not count
+        since = points.first_times - max(each.time for each in reaches)
+        until = points.last_times + max(each.ahead for each in reaches)
+        first, last = self._rows.near(points.asked_keys, since, until, rows)
+        near = self._rows.gathered(first, last)
+        return SortedRows(near.times, np.cumsum(last - first), near.numbers, near.columns, self.plan.time_type)
+
+    def _require_held(
+        self, part: BufferedDefinition, rows: SortedRows, points: AskedPoints, complete_from: int | None
+    ) -> None:
+        """Refuse points whose frames may hold rows that were let go."""
+        least = self._first_answered(part, max(self._kept_from, complete_from or BEFORE_TIME))
+        whole = complete_from is None
+        complete = part.kind.complete_at(rows, points.by_key, points.asked_keys, all_known=whole)
+        bad = np.flatnonzero((points.times < least) | ~complete)
+        if len(bad):
+            since = part.complete_from(self._rows, int(points.keys[bad[0]]), least, all_known=whole)
+            raise points.refusal(int(bad[0]), part.window_id, since)
+
+    def _first_answered(self, part: BufferedDefinition, kept_from: int) -> int:
+        return part.kind.first_answered(kept_from)
+
     def _let_go(self, rows: HeldRows, needed: Array) -> None:
         """Keep of the rows of some keys those from the first that is needed on."""
         begins = np.concatenate(([0], rows.ends[:-1])).astype(np.int64) if len(rows.ends) else rows.ends
@@ -117,7 +157,8 @@ class Tuples(Strategy):
             return
         gone = np.arange(len(rows)) < np.repeat(needed, rows.ends - begins)
         numbers = rows.numbers[gone]
-        self._complete_from = max(self._complete_from, int(rows.times[gone].max()) + 1)
+        self._kept_from = max(self._kept_from, int(rows.times[gone].max()) + 1)
+        self._complete_from = max(self._complete_from, self._kept_from)
         for part in self._parts:
             mine = rows.take(np.flatnonzero(gone & part.takes_part(rows)))
             keys, counts = np.unique(mine.keys, return_counts=True)
@@ -168,7 +209,8 @@ class Tuples(Strategy):
     def save(self) -> dict[str, Array]:
         """Return the whole state, as arrays by name."""
         state = {f"rows.{name}": array for name, array in self._rows.save().items()}
-        state["marks"] = np.array([self._watermark, self._fresh, self._arrived, self._complete_from], np.int64)
+        marks = [self._watermark, self._fresh, self._arrived, self._complete_from, self._kept_from]
+        state["marks"] = np.array(marks, np.int64)
         state["wake"] = self._wake.copy()
         for i, part in enumerate(self._parts):
             state |= {f"{i}.{name}": array for name, array in part.save().items()}
@@ -177,7 +219,8 @@ class Tuples(Strategy):
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
         self._rows = self._rows.load(under("rows.", state))
-        self._watermark, self._fresh, self._arrived, self._complete_from = map(int, state["marks"])
+        self._watermark, self._fresh, self._arrived, self._complete_from, *later = map(int, state["marks"])
+        self._kept_from = later[0] if later else self._complete_from  # older states do not say it
         self._wake = state["wake"].copy()
         for i, part in enumerate(self._parts):
             part.load(under(f"{i}.", state))

@@ -23,6 +23,8 @@ from muntin.windows.buffered import (
     Terms,
     Windows,
     begins_of,
+    less,
+    newer,
     zeros,
 )
 from muntin.windows.found import Cut, Found, Points, SortedRows
@@ -207,5 +209,21 @@ class BufferedRowFrames(BufferedFixedNumbers):
 
     def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
         """Keep what windows that are not final hold, and one row more: it tells which rows are too late."""
-        oldest = self.done[rows.present] - self.definition.back - 1
-        return from_row(oldest - self.gone[rows.present], rows)
+        earlier = newer(rows, less(watermark, 1), 0) - begins_of(rows)
+        gone = self.gone[rows.present]
+        # A point at the watermark may lie before rows of that very time, which are final.
+        oldest = np.minimum(self.done[rows.present], gone + earlier) - self.definition.back - 1
+        return from_row(oldest - gone, rows)
+
+    def complete_at(self, rows: SortedRows, points: Points, keys: Array, *, all_known: bool) -> Array:
+        """Return which frames begin with a row that is kept, or with the first one that there was."""
+        sizes = np.diff(points.ends, prepend=0)
+        begins = np.repeat(rows.begins, sizes)
+        before, upto = rows.around(points)
+        # How many rows come before the first one that is kept is of no account: before it, nothing is known.
+        unknown = -(2**61)
+        first, _ = self.definition.bounds_at(
+            np.where(before > begins, before, unknown), np.where(upto > begins, upto, unknown)
+        )
+        whole = (self.gone.known(keys) == 0) & all_known
+        return np.repeat(whole, sizes) | (first >= begins)

@@ -122,6 +122,10 @@ class TimeFrame(Window):
         since = min(0, self.held[0])  # the rows of such windows are needed, too
         return int(np.searchsorted(rows.times, self._start_of_tile(cut.time - self.ahead + since), "left"))
 
+    def first_from(self, time: int) -> int:
+        """Return the least time whose frame begins at this time or later. O(1)."""
+        return time + -time % self.tile - self.low if self.tile else time - self.held[0]
+
     def _start_of_tile(self, time: int) -> int:
         return time - time % self.tile if self.tile else time
 
@@ -202,3 +206,6 @@ class BufferedTimeFrames(BufferedWindows):
 
     def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:
         return when_older(rows, first, watermark, self.memory)
+
+    def first_answered(self, kept_from: int) -> int:
+        return BEFORE_TIME if kept_from == BEFORE_TIME else self.definition.first_from(kept_from)

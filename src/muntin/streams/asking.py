@@ -1,0 +1,117 @@
+"""`Stream.ask`: what frames hold at points, from what a stream holds, as columns beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.columns import row_count
+from muntin.errors import InvalidArgumentError, MuntinError, UnsupportedOperationError
+from muntin.kernels.tiers import working_on
+from muntin.keys.order import inverse
+from muntin.query.query import Query
+from muntin.streams.core import StreamCore
+from muntin.streams.points import AskedPoints
+from muntin.streams.state import StreamState
+from muntin.tables.over import as_column, as_rows_have_it, column_names
+from muntin.tables.run import reach_of, require_room, time_column
+from muntin.tabular import TableKind, kind_of
+from muntin.types import Array, logical_array
+
+
+def ask(state: StreamState, points: Any) -> Any:
+    """Return points with what the frames of a stream hold there."""
+    frames = _frames(state)
+    kind = kind_of(points)
+    names = column_names(state.query, kind.names(points), list(frames.values()))
+    with working_on(row_count(points)):
+        if state.core is None:
+            columns = _before_rows(state.query, kind.read(points, state.query.key), row_count(points), len(frames))
+        else:
+            columns = _columns(state, state.core, _PointReader(state.core, kind, points), frames)
+    return kind.beside(points, pa.table(dict(zip(names, columns, strict=True))))
+
+
+def _frames(state: StreamState) -> dict[int, str]:
+    """Return the names of the frames that are answered, by window_id."""
+    names = state.query.windows.names
+    frames = {i: names[i] for i, each in state.windows.items() if each.is_frame}
+    if not frames:
+        raise UnsupportedOperationError(
+            "ask is for frames, and this stream has none; take window.trailing, window.leading or window.frame"
+        )
+    return frames
+
+
+def _before_rows(query: Query, keys: pa.Table, rows: int, frames: int) -> Iterator[pa.Array]:
+    """Yield what no rows give, before the first one has told the types of columns."""
+    del keys  # read to refuse points that have none
+    for each in list(query.aggregates.values()) * frames:
+        nothing = next(iter(each.factory.definitions.values())).empty
+        yield pa.nulls(rows) if nothing is None else pa.array([nothing] * rows)
+
+
+def _columns(state: StreamState, core: StreamCore, reader: _PointReader, frames: dict[int, str]) -> Iterator[pa.Array]:
+    """Yield the aggregates of each frame, in the order in which the points were given."""
+    order, points = reader.sorted_points(frames)
+    places = inverse(order)
+    answers = core.ask(points, {i: state.complete_from.get(i) for i in frames})
+    for i in frames:
+        ends = core.plan.windows[i].ends_at(points.times)
+        for name, raw in answers[i].items():
+            yield as_column(raw, ends, places, core.plan.answer_schema.field(name).type)
+
+
+class _PointReader:
+    """Reads points in the types that the rows of a stream have."""
+
+    def __init__(self, core: StreamCore, kind: TableKind, points: Any) -> None:
+        self._core = core
+        self._time = core.query.time if core.query.time in kind.names(points) else None
+        types = dict(core.types.keys)
+        if self._time is not None:
+            types[self._time] = core.types.time.logical
+        self._table = as_rows_have_it(kind.read(points, list(types)), types)
+        self._rows = row_count(points)
+
+    def sorted_points(self, frames: dict[int, str]) -> tuple[Array | None, AskedPoints]:
+        """Return the points by key and time, and the places where they were given; None where they stay. O(p log p)."""
+        times = self._times()
+        columns = [self._table[name] for name in self._core.types.keys]
+        keys = self._core.keys.find(columns, self._rows)
+        order = None
+        if not (((keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (times[1:] >= times[:-1]))).all()):
+            order = np.lexsort((times, keys))
+            keys, times = keys[order], times[order]
+
+        def refusal(place: int, window_id: int, since: int | None) -> MuntinError:
+            row = place if order is None else int(order[place])
+            return self._refusal(row, int(times[place]), frames[window_id], since)
+
+        return order, AskedPoints(keys, times, refusal)
+
+    def _times(self) -> Array:
+        core = self._core
+        if self._time is None:
+            now = core.progress.horizon if core.query.time is not None else core.progress.time_of_rows()
+            return np.full(self._rows, now, np.int64)
+        times = time_column(self._table, self._time)
+        require_room(times, self._time, reach_of(core.plan.windows.values()))
+        return times.values.astype(np.int64)
+
+    def _refusal(self, row: int, time: int, window: str, since: int | None) -> InvalidArgumentError:
+        key = ", ".join(f"{name} {self._table[name][row].as_py()!r}" for name in self._core.types.keys)
+        when = "once more rows have come" if since is None else f"from {self._shown(since)} on"
+        return InvalidArgumentError(
+            f"the point in row {row}{f' ({key})' if key else ''} asks for the window {window!r} at {self._shown(time)}"
+            f", which may hold rows that the stream has let go; it can be answered {when}"
+        )
+
+    def _shown(self, time: int) -> Any:
+        kind = self._core.types.time
+        if kind.family != "temporal":
+            return time
+        return logical_array(np.array([time]).astype(kind.physical), None, kind)[0]

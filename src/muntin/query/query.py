@@ -178,7 +178,7 @@ class Query:
 
         return run(self, table)
 
-    def over(self, table: Any, at: Any = None) -> Any:
+    def over(self, table: Any, at: Any = None, *, schema: Any = None) -> Any:
         """Return the rows of a table, in their order and with all columns, each with what its frames hold.
 
         There is one column more for each window and aggregate: `{aggregate}` where the query has one window, else
@@ -186,6 +186,8 @@ class Query:
         any rows with the key and the time, each with what the frames of its key hold at its time. Points are not rows:
         they are in no aggregate. At one of an unknown key frames hold nothing. pandas gives pandas, with its index,
         polars gives polars, a finite DataFrame of Spark another one, all else an Arrow table.
+
+        `schema` is for rows of a Spark DataFrame that Spark must not be asked about, as in `spark`.
 
         For frames only: `window.trailing`, `window.leading` and `window.frame`. O(n log n) to sort rows and points that
         are not, and O(1) combines a row and window, amortised.
@@ -204,7 +206,9 @@ class Query:
             needs.require_packages()
             from muntin.spark.over import over as over_spark
 
-            return over_spark(self, table, at)
+            return over_spark(self, table, at, schema=schema)
+        if schema is not None:
+            raise InvalidArgumentError("schema= is for DataFrames of Spark; the types of this table are known")
         from muntin.tables.over import over
 
         return over(self, table, at)
@@ -302,6 +306,7 @@ class Query:
         frame: DataFrame,
         *,
         history: DataFrame | None = None,
+        schema: Any = None,
         buckets: int | None = None,
         late: bool = False,
         checkpoint: str | None = None,
@@ -326,21 +331,30 @@ class Query:
         to find such keys Spark counts rows before this returns, unless `pieces` is 1. `path` forces how: "python" as
         above, "native" by Spark's own operators; `muntin.spark.explain` tells what is chosen, and why.
 
+        With a `schema` (Spark's, Arrow's, or a mapping of names to Arrow types) only these columns are taken, in these
+        types, and Spark is asked nothing about the DataFrame: the functions of a declarative pipeline, whose tables are
+        not there yet, allow no questions. Of a finite one the rows are not looked at beforehand then, and no key is
+        cut.
+
         Needs `pip install muntin[spark]`, and Java.
         """
         from muntin.spark import needs
 
         needs.require_packages()
         needs.require_frame(frame)
-        if frame.isStreaming:
+        from muntin.spark import given
+
+        if schema is not None:
+            frame = given.with_schema(frame, schema)
+        if frame.isStreaming if schema is None else given.is_streaming(frame):
             from muntin.spark.streaming import require_stream_options, streaming
 
             require_stream_options(path, pieces)
             return streaming(self, frame, history=history, buckets=buckets, late=late, checkpoint=checkpoint)
-        from muntin.spark.batch import batch, require_batch_options
+        from muntin.spark.batch import batch, batch_of_given, require_batch_options
 
         require_batch_options(buckets, late, checkpoint, history)
-        return batch(self, frame, path=path, pieces=pieces)
+        return (batch if schema is None else batch_of_given)(self, frame, path=path, pieces=pieces)
 
 
 def _names(key: Any) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from muntin.query.query import Query
 from muntin.spark import native, survey
 from muntin.spark.collations import require_bytewise
 from muntin.spark.explained import default_parallelism
+from muntin.spark.given import known_as
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
 from muntin.spark.own import send_by_value
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
@@ -140,6 +141,16 @@ def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | N
     return _with_constants(found, resolved.answers, constant)
 
 
+def batch_of_given(query: Query, frame: DataFrame, *, path: str, pieces: int | None) -> DataFrame:
+    """Return the same of a DataFrame whose schema is given, of which Spark is asked nothing more."""
+    if query.emit_empty:
+        raise UnsupportedOperationError(
+            "emit_empty is True, and which windows are empty depends on the greatest time of all rows, for which Spark "
+            "is not asked where schema= is given: leave one of them out"
+        )
+    return batch(query, frame, path="python" if path == "auto" else path, pieces=1 if pieces is None else pieces)
+
+
 def chosen(resolved: Resolved, path: str) -> tuple[str, str]:
     """Return the path that answers a query, and why."""
     if path not in PATHS:
@@ -213,6 +224,7 @@ def asked_pieces(resolved: Resolved, pieces: int | None) -> list[LongKey]:
 def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
     """Return the rows, those of a key in one partition and sorted; of a long key, those of a piece."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import IntegerType, LongType, StructType
 
     frame, query = _with_one_zero(resolved), resolved.query
     if resolved.ordered:
@@ -225,7 +237,12 @@ def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
         frame = frame.repartition(*keys) if keys else frame.repartition(1)
     order: list[Any] = [*keys, column(frame, str(query.time))]
     rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if resolved.ordered else []))
-    return rows if resolved.asks_for_arrival else rows.drop(ARRIVAL)  # once sorted, few need the number itself
+    known = StructType([*resolved.frame.schema])
+    if resolved.asks_for_arrival:  # once sorted, few need the number itself
+        known.add(ARRIVAL, LongType())
+    if long:
+        known.add(PIECE, IntegerType())
+    return known_as(rows.select(*known.names), known)
 
 
 def placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:

@@ -23,7 +23,8 @@ COUNTS = ("rows", "late", "dropped", "windows", "revisions", "retractions", "key
 """What a call counts: rows that came, that were behind the watermark and that no window took; windows that were
 emitted, those of them that were emitted before, and that are no more; then of the bucket as it is now its keys, slices
 and bytes of state, and of these the bytes that were written."""
-RESULT_DDL = "answers binary, late_rows binary, " + ", ".join(f"{name} long" for name in COUNTS)
+PACKED_ANSWERS = pa.schema({"answers": pa.binary(), "late_rows": pa.binary()})
+RESULT = pa.schema([*PACKED_ANSWERS, *((name, pa.int64()) for name in COUNTS)])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.spark.names import with_inner_names
-from muntin.spark.pack import PACKED_DDL, Packer
+from muntin.spark.pack import PACKED, Packer
+from muntin.spark.schemas import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData
@@ -52,7 +53,7 @@ def grouped(history: DataFrame, packer: Packer, delay: int) -> GroupedData:
     from muntin.spark.shipped import FOR_STREAMS, Shipped
 
     rows = with_inner_names(history, packer.schema.names)
-    packed = rows.mapInArrow(Shipped(replace(packer, tells_all=True), FOR_STREAMS), PACKED_DDL)
+    packed = rows.mapInArrow(Shipped(replace(packer, tells_all=True), FOR_STREAMS), spark_schema(PACKED))
     each = F.struct("task", "part", "sliced", "data")
     found = packed.groupBy("bucket").agg(
         (F.unix_millis(F.max("clock")) - F.lit(delay)).alias("watermark"),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from muntin.spark.given import known_as
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -32,10 +34,14 @@ def column(frame: DataFrame, name: str) -> Column:
 def with_inner_names(frame: DataFrame, names: Iterable[str]) -> DataFrame:
     """Return some columns of a DataFrame, under their inner names. They are found by their place."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StructField, StructType
 
+    names = list(names)
+    known = {each.name: each.dataType for each in frame.schema}
     places = {name: f"p{i}" for i, name in enumerate(frame.columns)}
     plain = frame.toDF(*(f"p{i}" for i in range(len(frame.columns))))
-    return plain.select(*(F.col(places[name]).alias(inner(name)) for name in names))
+    chosen = plain.select(*(F.col(places[name]).alias(inner(name)) for name in names))
+    return known_as(chosen, StructType([StructField(inner(name), known[name]) for name in names]))
 
 
 def inner_schema(schema: pa.Schema) -> pa.Schema:

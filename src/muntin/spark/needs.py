@@ -15,6 +15,8 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SETTINGS = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
 """State is kept in RocksDB, and a checkpoint holds what has changed."""
+_FIXED = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
+"""Spark's error where the definitions of a pipeline would change its session."""
 _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
 _FOR_CONNECT = {
     "grpc": "grpcio",
@@ -53,6 +55,8 @@ def _is_there(module: str) -> bool:
 
 def apply_settings(session: SparkSession) -> None:
     """Set what is not set; refuse a session that is configured otherwise, and leave it as it is."""
+    from pyspark.errors import PySparkException
+
     found = {name: session.conf.get(name, None) for name in SETTINGS}
     for name, wanted in SETTINGS.items():
         if (found[name] or wanted).lower() != wanted.lower():
@@ -60,6 +64,15 @@ def apply_settings(session: SparkSession) -> None:
                 f"the session has {name} = {found[name]}, and streaming queries need {wanted}: set that, or leave it "
                 "out"
             )
-    for name, wanted in SETTINGS.items():
-        if found[name] is None:
+    missing = {name: wanted for name, wanted in SETTINGS.items() if found[name] is None}
+    try:
+        for name, wanted in missing.items():
             session.conf.set(name, wanted)
+    except PySparkException as error:
+        if not str(error.getCondition()).startswith(_FIXED):
+            raise
+        lines = "".join(f'\n  {name}: "{wanted}"' for name, wanted in missing.items())
+        raise UnsupportedOperationError(
+            f"the definitions of a pipeline cannot change the settings of its session: write into spark-pipeline.yml"
+            f"\nconfiguration:{lines}"
+        ) from error

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.query import Query
-from muntin.spark import survey
+from muntin.spark import given, survey
 from muntin.spark.batch import Resolved, asked_pieces, placed
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
 from muntin.spark.own import send_by_value
@@ -37,12 +37,20 @@ _POINT = "muntin_point"
 _ROWS = 1 << 19
 
 
-def over(query: Query, frame: DataFrame, at: DataFrame | None = None, *, pieces: int | None = None) -> DataFrame:
+def over(
+    query: Query, frame: DataFrame, at: DataFrame | None = None, *, schema: Any = None, pieces: int | None = None
+) -> DataFrame:
     """Return the rows of a DataFrame, or points, each with what the frames of a query hold there."""
     if at is not None and not hasattr(at, "sparkSession"):
         raise InvalidArgumentError(f"the rows are a DataFrame of Spark, and the points a {type(at).__name__}")
+    if at is not None and schema is not None:
+        raise UnsupportedOperationError(
+            "schema= tells of the rows alone, and Spark must be asked for the points: leave one of schema= and at= out"
+        )
+    if schema is not None:
+        frame, pieces = given.with_schema(frame, schema), 1 if pieces is None else pieces
     for each in (frame, at):
-        if each is not None and each.isStreaming:
+        if each is not None and (each.isStreaming if schema is None else given.is_streaming(each)):
             raise UnsupportedOperationError("over is for finite DataFrames, and this one is streaming; use spark")
     require_frames(query)
     asked = frame if at is None else at
@@ -54,9 +62,9 @@ def over(query: Query, frame: DataFrame, at: DataFrame | None = None, *, pieces:
     from muntin.spark.shipped import Shipped
 
     send_by_value(query)
-    given = frame.columns if at is None else [*resolved.rows.names, _POINT]
-    schema = pa.schema([field.with_name(name) for field, name in zip(arrow_schema(rows), given, strict=True)])
-    task = OverTask(query, schema, None if at is None else arrow_schema(at), answers)
+    columns = frame.columns if at is None else [*resolved.rows.names, _POINT]
+    read = pa.schema([field.with_name(name) for field, name in zip(arrow_schema(rows), columns, strict=True)])
+    task = OverTask(query, read, None if at is None else arrow_schema(at), answers)
     together = _together(replace(resolved, frame=rows), long)
     found = together.mapInArrow(Shipped(task), spark_schema(inner_schema(answers)))
     return found.toDF(*answers.names)
@@ -95,6 +103,7 @@ def _long_keys(resolved: Resolved, pieces: int | None) -> list[LongKey]:
 def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
     """Return rows and points, those of a key in one partition and sorted; of a long key, those of a piece."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import BooleanType, StructType
 
     frame, query = resolved.frame, resolved.query
     if resolved.ordered:
@@ -114,7 +123,8 @@ def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
         frame = frame.repartition(*keys(frame)) if query.key else frame.repartition(1)
     order = [*keys(frame), column(frame, str(query.time))]
     rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if resolved.ordered else []))
-    return rows.drop(ARRIVAL, PIECE)
+    known = StructType([*resolved.frame.schema]).add(_OWN, BooleanType())
+    return given.known_as(rows.select(*known.names), known)
 
 
 def _pieces(resolved: Resolved, long: list[LongKey]) -> tuple[Column, Column]:

@@ -32,7 +32,6 @@ PACKED = pa.schema(
     }
 )
 """What leaves a task: task and part put binaries into an order that is the same when a task is run again."""
-PACKED_DDL = "bucket int, task int, part int, sliced boolean, clock timestamp_ltz, data binary"
 _ROWS = 1 << 18
 """Rows are packed in parts of this size, so that memory is bounded."""
 

@@ -15,14 +15,15 @@ from muntin.query.timing import Timing
 from muntin.spark import buckets as spread
 from muntin.spark import history as past
 from muntin.spark import needs
-from muntin.spark.bucket import COUNTS, RESULT_DDL, Job
+from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, RESULT, Job
 from muntin.spark.checkpoint import saved_buckets
 from muntin.spark.clock import Clock
 from muntin.spark.collations import require_bytewise
 from muntin.spark.explained import default_parallelism, has_watermark
+from muntin.spark.given import known_as
 from muntin.spark.names import inner_schema, with_inner_names
 from muntin.spark.own import send_by_value
-from muntin.spark.pack import PACKED_DDL, Packer
+from muntin.spark.pack import PACKED, Packer
 from muntin.spark.progress import OBSERVED
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.unpack import LATE, Unpacker
@@ -57,8 +58,8 @@ def streaming(
         past.require_history(history, frame)
     send_by_value(query)
     if query.time is None:
-        frame = frame.withColumn(CLOCK_COLUMN, F.current_timestamp())
-        history = None if history is None else history.withColumn(CLOCK_COLUMN, F.current_timestamp())
+        frame = with_clock(frame)
+        history = None if history is None else with_clock(history)
         query = replace(query, time=CLOCK_COLUMN)
     if buckets is None and checkpoint is not None:
         buckets = saved_buckets(session, str(checkpoint))
@@ -87,14 +88,10 @@ def streaming(
         wakes=isinstance(query.emit_early, ProcessingTime),
     )
     rows = with_inner_names(frame, schema.names)
-    packed = rows.mapInArrow(Shipped(packer, FOR_STREAMS), PACKED_DDL)
+    packed = rows.mapInArrow(Shipped(packer, FOR_STREAMS), spark_schema(PACKED))
     packed = packed.withWatermark("clock", clock.delay(query.watermark, time))
     # The rows that carry the watermark have done so; Spark would drop some of them, and count those as late.
-    grouped = (
-        packed.where(F.col("clock").isNull())
-        .select("bucket", "task", "part", "sliced", "clock", "data")
-        .groupBy("bucket")
-    )
+    grouped = known_as(packed.where(F.col("clock").isNull()), spark_schema(PACKED)).groupBy("bucket")
     initial = None
     if history is not None:
         found = arrow_schema(history)
@@ -102,11 +99,20 @@ def streaming(
         past.require_same_types(used, found)
         initial = past.grouped(history, replace(packer, schema=used), clock.delay_in_millis(query.watermark, time))
     mode = "Update"
-    results = grouped.transformWithState(Stateful(job), RESULT_DDL, mode, "EventTime", initial)
+    results = grouped.transformWithState(Stateful(job), spark_schema(RESULT), mode, "EventTime", initial)
     counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
-    packed_answers = counted.select("answers", "late_rows")
+    packed_answers = known_as(counted.select(*PACKED_ANSWERS.names), spark_schema(PACKED_ANSWERS))
     unpacked = packed_answers.mapInArrow(Shipped(Unpacker(answers, late)), spark_schema(inner_schema(answers)))
     return unpacked.toDF(*answers.names)
+
+
+def with_clock(frame: DataFrame) -> DataFrame:
+    """Return the rows of a DataFrame with the time of the batch that has them."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType, TimestampType
+
+    known = StructType([*frame.schema]).add(CLOCK_COLUMN, TimestampType())
+    return known_as(frame.withColumn(CLOCK_COLUMN, F.current_timestamp()), known)
 
 
 def require_stream_options(path: str, pieces: int | None) -> None:

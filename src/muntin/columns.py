@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -31,6 +31,18 @@ class Column:
     def take(self, rows: Array | slice) -> Column:
         """Return some of the rows: their numbers, or where they are. O(n)."""
         return Column(self.values[rows], None if self.valid is None else self.valid[rows], self.type)
+
+
+def concatenated(columns: Sequence[Column]) -> Column:
+    """Return the rows of columns of one type, one after the other. O(n), no copy of a single one."""
+    first = columns[0]
+    if len(columns) == 1:
+        return first
+    valid = None
+    if any(each.valid is not None for each in columns):
+        masks = [np.ones(len(each.values), np.bool_) if each.valid is None else each.valid for each in columns]
+        valid = np.concatenate(masks)
+    return Column(read_only(np.concatenate([each.values for each in columns])), valid, first.type)
 
 
 def read_column(values: Any, name: str, *, find_nat: bool = True) -> Column:
@@ -132,6 +144,8 @@ def wide(kind: pa.DataType) -> pa.DataType:
 
 def in_one_piece(table: pa.Table) -> pa.Table:
     """Return a table with one chunk a column; dictionaries of several chunks get indices that count them all."""
+    if all(column.num_chunks == 1 for column in table.columns):
+        return table
     for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if column.num_chunks > 1 and wide(column.type) != column.type:
             table = table.set_column(place, name, column.cast(wide(column.type)))

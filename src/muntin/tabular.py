@@ -65,9 +65,8 @@ class _Arrow(TableKind):
 
     def beside(self, table: Any, columns: pa.Table) -> Any:
         out = in_one_piece(as_table(table))
-        for field, column in zip(columns.schema, columns.columns, strict=True):
-            out = out.append_column(field, column)
-        return out
+        schema = pa.schema([*out.schema, *columns.schema], metadata=out.schema.metadata)
+        return pa.Table.from_arrays([*out.columns, *columns.columns], schema=schema)
 
     def take(self, table: Any, places: Array) -> Any:
         return as_table(table).take(pa.array(places))

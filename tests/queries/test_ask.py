@@ -243,7 +243,7 @@ def test_ones_own_aggregation() -> None:
 
 def test_the_end_of_a_frame_counts() -> None:
     """What a value weighs depends on when the frame ends, and not on the last row."""
-    query = Query(window.trailing(100), {"level": agg.time_weighted_mean("v")}, time="t")
+    query = Query([window.trailing(100), window.trailing(rows(2))], {"level": agg.time_weighted_mean("v")}, time="t")
     stream = query.stream(history={"t": [0, 10], "v": [1.0, 3.0]})
     points = {"t": [10, 20, 50]}
     assert stream.ask(points) == query.over({"t": [0, 10], "v": [1.0, 3.0]}, points)

@@ -66,6 +66,11 @@ class Definition:
         return self.functions["lift"].arguments if "lift" in self.functions else ("v",)
 
     @cached_property
+    def asks_for_nan(self) -> bool:
+        """Whether a function asks if NaN can come."""
+        return any("has_nan" in function.keywords for function in self.functions.values())
+
+    @cached_property
     def parameters(self) -> dict[str, Any]:
         """The aggregation's own parameters and their defaults, in the order in which the functions name them."""
         found: dict[str, Any] = {}

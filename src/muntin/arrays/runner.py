@@ -398,10 +398,4 @@ def _in_pieces(piece: Callable[[int, int], object], start: int, stop: int, unit:
 
 
 def _asks_for_nan(aggregations: Mapping[str, Aggregation]) -> bool:
-    functions = (
-        function
-        for each in aggregations.values()
-        for definition in each.factory.definitions.values()
-        for function in definition.functions.values()
-    )
-    return any("has_nan" in function.keywords for function in functions)
+    return any(each.asks_for_nan for one in aggregations.values() for each in one.factory.definitions.values())

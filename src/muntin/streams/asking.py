@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.columns import row_count
+from muntin.columns import require_columns, row_count
 from muntin.errors import InvalidArgumentError, MuntinError, UnsupportedOperationError
 from muntin.kernels.tiers import working_on
 from muntin.keys.order import inverse
@@ -18,7 +18,7 @@ from muntin.streams.points import AskedPoints
 from muntin.streams.state import StreamState
 from muntin.tables.over import as_column, as_rows_have_it, column_names
 from muntin.tables.run import reach_of, require_room, time_column
-from muntin.tabular import TableKind, kind_of
+from muntin.tabular import TableKind, as_table, kind_of
 from muntin.types import Array, logical_array
 
 
@@ -26,10 +26,12 @@ def ask(state: StreamState, points: Any) -> Any:
     """Return points with what the frames of a stream hold there."""
     frames = _frames(state)
     kind = kind_of(points)
+    points = as_table(points) if isinstance(points, Mapping) else points  # once, and not each time that it is read
     names = column_names(state.query, kind.names(points), list(frames.values()))
     with working_on(row_count(points)):
         if state.core is None:
-            columns = _before_rows(state.query, kind.read(points, state.query.key), row_count(points), len(frames))
+            require_columns(state.query.key, kind.names(points))
+            columns = _before_rows(state.query, row_count(points), len(frames))
         else:
             columns = _columns(state, state.core, _PointReader(state.core, kind, points), frames)
     return kind.beside(points, pa.table(dict(zip(names, columns, strict=True))))
@@ -46,23 +48,24 @@ def _frames(state: StreamState) -> dict[int, str]:
     return frames
 
 
-def _before_rows(query: Query, keys: pa.Table, rows: int, frames: int) -> Iterator[pa.Array]:
-    """Yield what no rows give, before the first one has told the types of columns."""
-    del keys  # read to refuse points that have none
-    for each in list(query.aggregates.values()) * frames:
-        nothing = next(iter(each.factory.definitions.values())).empty
-        yield pa.nulls(rows) if nothing is None else pa.array([nothing] * rows)
+def _before_rows(query: Query, rows: int, frames: int) -> list[pa.Array]:
+    """Return what no rows give, before the first one has told the types of columns."""
+    nothing = [next(iter(each.factory.definitions.values())).empty for each in query.aggregates.values()]
+    return [pa.nulls(rows) if each is None else pa.array([each] * rows) for each in nothing * frames]
 
 
-def _columns(state: StreamState, core: StreamCore, reader: _PointReader, frames: dict[int, str]) -> Iterator[pa.Array]:
-    """Yield the aggregates of each frame, in the order in which the points were given."""
+def _columns(state: StreamState, core: StreamCore, reader: _PointReader, frames: dict[int, str]) -> list[pa.Array]:
+    """Return the aggregates of each frame, in the order in which the points were given."""
     order, points = reader.sorted_points(frames)
-    places = inverse(order)
-    answers = core.ask(points, {i: state.complete_from.get(i) for i in frames})
-    for i in frames:
-        ends = core.plan.windows[i].ends_at(points.times)
-        for name, raw in answers[i].items():
-            yield as_column(raw, ends, places, core.plan.answer_schema.field(name).type)
+    places, count = inverse(order), len(points.times)
+    found: dict[tuple[int, str], pa.Array] = {}
+    for each in core.ask(points, {i: state.complete_from.get(i) for i in frames}):
+        every = range(len(each.windows))
+        all_places = None if places is None else np.concatenate([places + i * count for i in every])
+        for name, raw in each.aggregates.items():
+            column = as_column(raw, each.ends, all_places, core.plan.answer_schema.field(name).type)
+            found |= {(each.windows[i], name): column.slice(i * count, count) for i in every}
+    return [found[i, name] for i in frames for name in core.plan.aggregates]
 
 
 class _PointReader:

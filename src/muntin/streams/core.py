@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays.results import Raw
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.keys.table import KeyTable
@@ -18,7 +17,7 @@ from muntin.query.query import Query
 from muntin.query.timing import Timing
 from muntin.restoring import RestorePoint
 from muntin.streams.plan import STRATEGIES, Forced, chosen_for, name_of, strategies_for
-from muntin.streams.points import AskedPoints
+from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.streams.progress import Progress
 from muntin.streams.reading import TableReader, read_times
 from muntin.streams.row_reading import Row, RowReader
@@ -94,13 +93,12 @@ class StreamCore:
         horizon = self.progress.horizon
         return [answers for each in self.strategies for answers in each.emit(watermark, horizon, early=early)]
 
-    def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> dict[int, Mapping[str, Raw]]:
-        """Return what frames hold at points, by window_id and aggregate; `complete_from` says which ones are asked."""
-        found: dict[int, Mapping[str, Raw]] = {}
+    def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> Iterator[FramesAtPoints]:
+        """Yield what frames hold at points; `complete_from` says which ones are asked for, see `Strategy.ask`."""
         for each in self.strategies:
             mine = {i: complete_from[i] for i in each.plan.windows if i in complete_from}
-            found |= each.ask(points, mine) if mine else {}
-        return found
+            if mine:
+                yield from each.ask(points, mine)
 
     def table(self, answers: Sequence[Answers]) -> pa.Table:
         """Return answers as a table."""

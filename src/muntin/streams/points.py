@@ -1,13 +1,15 @@
-"""Points of which a stream is asked, as strategies take them."""
+"""Points of which a stream is asked, as strategies take them, and what frames hold there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from muntin.arrays.results import Raw
+from muntin.durations import END_OF_TIME
 from muntin.errors import MuntinError
 from muntin.types import Array
 from muntin.windows.found import Points
@@ -24,27 +26,48 @@ class AskedPoints:
     """Returns the error for a point, a window_id and the time from which on it can be answered; None if from none."""
 
     @cached_property
+    def begins(self) -> Array:
+        """The first point of each key."""
+        begins = np.flatnonzero(self.keys[1:] != self.keys[:-1]) + 1
+        return np.concatenate(([0], begins)) if len(self.keys) else begins
+
+    @cached_property
     def by_key(self) -> Points:
         """The times, and where the points of each key end."""
-        changes = np.flatnonzero(np.diff(self.keys)) + 1
-        ends = np.append(changes, len(self.keys)) if len(self.keys) else changes
-        return Points(self.times, ends.astype(np.int64))
+        return Points(
+            self.times, np.concatenate((self.begins[1:], [len(self.keys)])) if len(self.keys) else self.begins
+        )
 
     @cached_property
+    def least(self) -> int:
+        """The least time."""
+        return int(self.times.min(initial=END_OF_TIME))
+
+    @property
     def asked_keys(self) -> Array:
         """The keys that are asked of, ascending."""
-        keys: Array = self.keys[self.by_key.ends - 1]
+        keys: Array = self.keys[self.begins]
         return keys
 
-    @cached_property
+    @property
     def first_times(self) -> Array:
         """The first time of each key."""
-        begins = np.append(0, self.by_key.ends[:-1]) if len(self.keys) else self.by_key.ends
-        times: Array = self.times[begins]
+        times: Array = self.times[self.begins]
         return times
 
-    @cached_property
+    @property
     def last_times(self) -> Array:
         """The last time of each key."""
         times: Array = self.times[self.by_key.ends - 1]
         return times
+
+
+@dataclass(frozen=True)
+class FramesAtPoints:
+    """What the frames of some definitions hold at all points: first those of the first definition, and so on."""
+
+    windows: Sequence[int]
+    """The window_ids of the definitions."""
+    aggregates: Mapping[str, Raw]
+    ends: Array | None
+    """Where the frames end, None where they end with their last rows."""

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from muntin.aggregators.choose import Chosen
-from muntin.arrays.results import Raw
 from muntin.columns import Column, extent
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
-from muntin.streams.points import AskedPoints
+from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
@@ -73,8 +72,8 @@ class Strategy(ABC):
         windows without rows are emitted up to it. With `early` windows are emitted that are not due yet.
         """
 
-    def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> Mapping[int, Mapping[str, Raw]]:
-        """Return what the frames that are asked for hold at points, by window_id and aggregate; change nothing.
+    def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> Iterator[FramesAtPoints]:
+        """Yield what the frames that are asked for hold at points; change nothing.
 
         `complete_from` are their window_ids, each with the time before which it may lack rows, None where it has had
         all. A point whose frame may hold rows that were let go is refused.

@@ -15,11 +15,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.choose import Chosen
-from muntin.arrays.results import Raw, to_arrow
+from muntin.arrays.results import Raw
 from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import AggregationOverflowError, UnsupportedOperationError
@@ -42,13 +41,11 @@ from muntin.query.plan import Plan
 from muntin.streams.buffer.definition import BufferedDefinition
 from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.decisions import NOTHING
-from muntin.streams.emitted import EmittedWindows
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import ANY, Array
 from muntin.windows.base import Window
-from muntin.windows.buffered import BufferedWindows, Windows, less
-from muntin.windows.found import Points, SortedRows
+from muntin.windows.buffered import BufferedWindows, less
 from muntin.windows.held_rows import HeldRows
 
 _STATE, _CONTENT = "state", "content"
@@ -219,17 +216,7 @@ class TiledDefinition(BufferedDefinition):
     def _content(self, rows: HeldRows) -> Array:
         return rows.columns[_CONTENT].values
 
-    def answer_at(self, rows: SortedRows, points: Points) -> Mapping[str, Raw]:
-        """Return what frames hold at points."""
-        return self._folded(rows.columns, *self.kind.definition.find_at(rows, points))
-
-    def _aggregated(self, windows: Windows, rows: HeldRows, which: Array, emitted: EmittedWindows) -> Answers:
-        found = windows.found
-        raw = self._folded(rows.columns, found.first[which], found.last[which])
-        aggregates: dict[str, pa.Array] = {name: to_arrow(each, found.end[which]) for name, each in raw.items()}
-        return self._answers(emitted, aggregates)
-
-    def _folded(self, columns: Mapping[str, Column], first: Array, last: Array) -> dict[str, Raw]:
+    def aggregate(self, columns: Mapping[str, Column], times: Array, first: Array, last: Array) -> Mapping[str, Raw]:
         """Return the aggregates of the states [first, last), both bounds ascending."""
         outputs = self.binding.outputs(len(first))
         states = _states(columns) if len(columns[_STATE].values) else self.binding.slots(1)

@@ -103,6 +103,8 @@ def as_rows_have_it(points: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Ta
 
 
 def _as_type(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
+    if column.type == kind:
+        return column
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     wanted = kind.value_type if pa.types.is_dictionary(kind) else kind

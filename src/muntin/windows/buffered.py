@@ -146,13 +146,13 @@ class BufferedWindows(ABC):
         """Return the least time whose frame begins at a time or later, as far as times tell. Frames only."""
         return BEFORE_TIME
 
-    def complete_at(self, rows: SortedRows, points: Points, keys: Array, *, all_known: bool) -> Array:
-        """Return for which points no row of their frames can have been let go, as far as numbers of rows tell.
+    def complete_at(self, rows: SortedRows, points: Points, keys: Array, *, all_known: bool) -> Array | None:
+        """Return for which points no row of their frames can have been let go; None where times tell, and not rows.
 
         `keys` are those that the points have, one after the other; without `all_known`, rows came before the first
         one that was kept for this definition. Frames only.
         """
-        return np.ones(len(points.times), np.bool_)
+        return None
 
     # ------------------------------------------------------------ state
 

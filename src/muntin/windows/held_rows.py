@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from muntin.columns import Column, read_only
+from muntin.columns import Column, concatenated, read_only
 from muntin.types import Array, ColumnType
 
 
@@ -48,7 +48,7 @@ class HeldRows:
         """Return these sorted rows and new ones, which come after those of the same key and time."""
         if not len(self) or not len(new):
             return (new if len(new) else self).sorted()
-        columns = {name: _joined(column, new.columns[name]) for name, column in self.columns.items()}
+        columns = {name: concatenated([column, new.columns[name]]) for name, column in self.columns.items()}
         keys, times, numbers = (np.concatenate(pair) for pair in zip(self._places, new._places, strict=True))
         return HeldRows(keys, times, numbers, columns).sorted()
 
@@ -113,14 +113,6 @@ class HeldRows:
             mask = valid if len(valid) == len(state["keys"]) and len(valid) else None
             columns[name] = Column(read_only(state[f"value.{name}"]), mask, column.type)
         return replace(self, keys=state["keys"], times=state["times"], numbers=state["numbers"], columns=columns)
-
-
-def _joined(old: Column, new: Column) -> Column:
-    valid = None
-    if old.valid is not None or new.valid is not None:
-        masks = [np.ones(len(e.values), np.bool_) if e.valid is None else e.valid for e in (old, new)]
-        valid = np.concatenate(masks)
-    return Column(read_only(np.concatenate((old.values, new.values))), valid, old.type)
 
 
 def _ascends(keys: Array, times: Array) -> bool:

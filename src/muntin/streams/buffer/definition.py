@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from muntin.types import Array
 from muntin.windows.buffered import BufferedWindows, Moment, Windows
 from muntin.windows.found import Points, SortedRows
 from muntin.windows.held_rows import HeldRows
+from muntin.windows.shapes import Lookback
 
 
 def under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
@@ -166,6 +168,12 @@ class BufferedDefinition:
 
     # ------------------------------------------------------------ points
 
+    @cached_property
+    def lookback(self) -> Lookback:
+        """How far from its row a frame reaches."""
+        reach: Lookback = self.kind.definition.lookback
+        return reach
+
     def asked_rows(self, rows: SortedRows) -> SortedRows:
         """Return of some rows those of the definition: themselves, where it has refused none. O(rows)."""
         if not len(self.refused):
@@ -182,13 +190,8 @@ class BufferedDefinition:
         points = Points(times, np.array([len(times)]))
         rows = replace(self.kind.sorted_rows(mine), ends=np.array([len(mine)]))
         complete = self.kind.complete_at(rows, points, np.array([key]), all_known=all_known)
-        answered = times[complete & (times >= least)]
+        answered = times[(times >= least) & (True if complete is None else complete)]
         return int(answered[0]) if len(answered) else None
-
-    def answer_at(self, rows: SortedRows, points: Points) -> Mapping[str, Raw]:
-        """Return what frames hold at points."""
-        first, last = self.kind.definition.find_at(rows, points)
-        return windows_of_rows(rows.columns, rows.times, rows.time_type, first, last, self.plan.aggregates)
 
     # ------------------------------------------------------------ answers
 
@@ -200,9 +203,12 @@ class BufferedDefinition:
         if found.members is not None:
             rows = rows.take(found.members)
             data, times = rows.columns, rows.times
-        raw = windows_of_rows(data, times, self.plan.time_type, first, last, self.plan.aggregates)
-        aggregates = {name: to_arrow(each, found.end[which]) for name, each in raw.items()}
-        return self._answers(emitted, aggregates)
+        raw = self.aggregate(data, times, first, last)
+        return self._answers(emitted, {name: to_arrow(each, found.end[which]) for name, each in raw.items()})
+
+    def aggregate(self, columns: Mapping[str, Column], times: Array, first: Array, last: Array) -> Mapping[str, Raw]:
+        """Return the aggregates of the rows [first, last), both bounds ascending."""
+        return windows_of_rows(columns, times, self.plan.time_type, first, last, self.plan.aggregates)
 
     def _retracted(self, gone: EmittedWindows) -> Answers:
         return self._answers(gone, {name: pa.nulls(len(gone)) for name in self.plan.aggregates})

@@ -6,20 +6,20 @@ definitions; each remembers which of its rows it refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from muntin.aggregators.choose import Chosen
-from muntin.arrays.results import Raw
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
+from muntin.streams.buffer.asked import answered, rows_near
 from muntin.streams.buffer.definition import BufferedDefinition, under
 from muntin.streams.decisions import ROWS
-from muntin.streams.points import AskedPoints
+from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import Array
@@ -74,7 +74,7 @@ class Tuples(Strategy):
         numbers = batch.arrived + np.arange(len(order), dtype=np.int64)
         new = HeldRows(batch.keys, batch.times, numbers, batch.columns).take(order)
         new = replace(new, numbers=numbers)
-        taken, answered = np.zeros(len(new), np.bool_), np.zeros(len(new), np.bool_)
+        taken, has_frame = np.zeros(len(new), np.bool_), np.zeros(len(new), np.bool_)
         by_part = []
         for part in self._parts:
             verdict = part.kind.takes(new, part.view(self._rows), watermark)
@@ -82,7 +82,7 @@ class Tuples(Strategy):
             part.kind.note(new.take(np.flatnonzero(mine)))
             by_part.append(mine)
             taken |= mine
-            answered |= verdict == TAKEN
+            has_frame |= verdict == TAKEN
         for part, mine in zip(self._parts, by_part, strict=True):
             part.refuse(new.numbers[taken & ~mine])
         self._rows = self._rows.with_rows(new if taken.all() else new.take(np.flatnonzero(taken)))
@@ -91,7 +91,7 @@ class Tuples(Strategy):
         self._arrived = batch.arrived + len(new)
         self._wake_at(np.unique(new.keys[taken]), BEFORE_TIME)
         result = np.zeros(len(taken), np.bool_)
-        result[order] = answered
+        result[order] = has_frame
         return result
 
     def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
@@ -114,26 +114,14 @@ class Tuples(Strategy):
         self._watermark, self._fresh = watermark, self._arrived
         return answers
 
-    def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> Mapping[int, Mapping[str, Raw]]:
-        """Return what frames hold at points. O(log n) a key, and the rows from its first frame to its last."""
+    def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> Iterator[FramesAtPoints]:
+        """Yield what frames hold at points. O(log n) a key, and the rows from its first frame to its last."""
         parts = [part for part in self._parts if part.window_id in complete_from]
-        rows = self._near(points, parts)
-        views = {part.window_id: part.asked_rows(rows) for part in parts}
-        for part in parts:
-            self._require_held(part, views[part.window_id], points, complete_from[part.window_id])
-        return {part.window_id: part.answer_at(views[part.window_id], points.by_key) for part in parts}
-
-    def _near(self, points: AskedPoints, parts: Sequence[BufferedDefinition]) -> SortedRows:
-        """Return the rows that frames at the points may hold, of the keys that are asked of."""
-        reaches = [part.kind.definition.lookback for part in parts]
-        rows = max(each.rows for each in reaches)
-        if rows and any(len(part.refused) for part in parts):
-            rows = len(self._rows)  # any of them may be refused, and not count
-        since = points.first_times - max(each.time for each in reaches)
-        until = points.last_times + max(each.ahead for each in reaches)
-        first, last = self._rows.near(points.asked_keys, since, until, rows)
-        near = self._rows.gathered(first, last)
-        return SortedRows(near.times, np.cumsum(last - first), near.numbers, near.columns, self.plan.time_type)
+        near = rows_near(self._rows, points, parts, self.plan.time_type)
+        rows = [part.asked_rows(near) for part in parts]
+        for part, mine in zip(parts, rows, strict=True):
+            self._require_held(part, mine, points, complete_from[part.window_id])
+        yield from answered(parts, rows, points.by_key)
 
     def _require_held(
         self, part: BufferedDefinition, rows: SortedRows, points: AskedPoints, complete_from: int | None
@@ -142,10 +130,10 @@ class Tuples(Strategy):
         least = self._first_answered(part, max(self._kept_from, complete_from or BEFORE_TIME))
         whole = complete_from is None
         complete = part.kind.complete_at(rows, points.by_key, points.asked_keys, all_known=whole)
-        bad = np.flatnonzero((points.times < least) | ~complete)
-        if len(bad):
-            since = part.complete_from(self._rows, int(points.keys[bad[0]]), least, all_known=whole)
-            raise points.refusal(int(bad[0]), part.window_id, since)
+        if points.least < least or not (complete is None or complete.all()):
+            bad = int(np.argmax((points.times < least) | (False if complete is None else ~complete)))
+            since = part.complete_from(self._rows, int(points.keys[bad]), least, all_known=whole)
+            raise points.refusal(bad, part.window_id, since)
 
     def _first_answered(self, part: BufferedDefinition, kept_from: int) -> int:
         return part.kind.first_answered(kept_from)

@@ -16,6 +16,7 @@ from waiting import PATIENCE, until
 
 from muntin import agg, aggregators, policies, stores
 from muntin.aggregators.stored.courier import Courier
+from muntin.aggregators.stored.manifest import _text
 from muntin.errors import (
     ColumnTypeError,
     DamagedChunkError,
@@ -220,6 +221,9 @@ def test_a_torn_manifest_gives_way_to_the_one_before() -> None:
     window.close(flush=False)
     current = b"muntin:{w}:manifest%d" % (window._manifests.sequence % 2)
     store._values[current] = store._values[current][:-100]
+    with pytest.raises(DamagedChunkError, match="the last manifest of the window is damaged"):
+        reopened(store, "w")  # a flush that was completed is not forgotten
+    store._values[b"muntin:{w}:confirmed"] = _text(window._manifests.sequence - 1)  # as if it was being written
     again = reopened(store, "w")
     assert again.updates == 100
     assert again.query() == sum(range(100))

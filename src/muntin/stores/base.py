@@ -1,4 +1,4 @@
-"""The interface of a store: five operations on bytes, and a lease.
+"""The interface of a store: five operations on bytes, a sixth that has a default, and a lease.
 
 A store raises `StoreError` when it cannot do what it is asked now, and then has done all of a `put_many` or nothing
 that anyone can mistake for it: what reads the values checks them. Any thread may call it.
@@ -43,6 +43,17 @@ class Store(ABC):
     @abstractmethod
     def put_many(self, items: Mapping[bytes, bytes]) -> None:
         """Set the values of some keys."""
+
+    def put_if(self, key: bytes, expected: bytes | None, items: Mapping[bytes, bytes]) -> bool:
+        """Set the values of some keys if one key has the expected value (None: has none); return whether it had.
+
+        A store that several processes reach does both at once, so that one which was held up cannot overwrite what
+        another has written since. Without this it looks first, and then writes.
+        """
+        if self.get_many([key])[0] != expected:
+            return False
+        self.put_many(items)
+        return True
 
     @abstractmethod
     def delete_range(self, prefix: bytes, start: int, stop: int) -> int:

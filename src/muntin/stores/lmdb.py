@@ -63,6 +63,16 @@ class Lmdb(Store):
                 transaction.put(key, value)
         self._count(items.values())
 
+    def put_if(self, key: bytes, expected: bytes | None, items: Mapping[bytes, bytes]) -> bool:
+        """Set the values of some keys if one key has the expected value; return whether it had: one transaction."""
+        with self._attempt("write") as environment, environment.begin(write=True) as transaction:
+            if transaction.get(key) != expected:
+                return False
+            for each, value in items.items():
+                transaction.put(each, value)
+        self._count(items.values())
+        return True
+
     def delete_range(self, prefix: bytes, start: int, stop: int) -> int:
         """Delete a range of numbered keys. O(log n) each."""
         with self._attempt("delete") as environment, environment.begin(write=True) as transaction:

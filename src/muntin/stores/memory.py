@@ -33,6 +33,14 @@ class Memory(Store):
         with self._lock:
             self._values.update(items)
 
+    def put_if(self, key: bytes, expected: bytes | None, items: Mapping[bytes, bytes]) -> bool:
+        """Set the values of some keys if one key has the expected value; return whether it had. O(items)."""
+        with self._lock:
+            if self._values.get(key) != expected:
+                return False
+            self._values.update(items)
+            return True
+
     def delete_range(self, prefix: bytes, start: int, stop: int) -> int:
         """Delete a range of numbered keys. O(stop - start)."""
         with self._lock:

@@ -23,6 +23,12 @@ _RENEW = (
 )
 _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 
+_PUT_IF = (
+    "if (redis.call('get', KEYS[1]) or '') ~= ARGV[1] then return 0 end "
+    "for i = 2, #KEYS do redis.call('set', KEYS[i], ARGV[i]) end return 1"
+)
+"""Fencing: whoever was held up for longer than the lease writes nothing once another has opened the window."""
+
 
 class Redis(Store):
     """Values in a Redis server, or with `cluster=True` in a cluster, of which `url` names one node.
@@ -72,6 +78,15 @@ class Redis(Store):
         with self._attempt("write"):
             if items:
                 self._client.mset(dict(items))
+
+    def put_if(self, key: bytes, expected: bytes | None, items: Mapping[bytes, bytes]) -> bool:
+        """Set the values of some keys if one key has the expected value; return whether it had: a script, at once.
+
+        In a cluster all keys must lie in one slot, as those of a window do.
+        """
+        with self._attempt("write"):
+            done = self._client.eval(_PUT_IF, 1 + len(items), key, *items, expected or b"", *items.values())
+        return bool(done)
 
     def delete_range(self, prefix: bytes, start: int, stop: int) -> int:
         """Delete a range of numbered keys, in the background of the server: a round trip for each 1024."""

@@ -88,6 +88,15 @@ class Faulty(Store):
                 raise StoreError("torn on demand")
             self._log += items.items()
 
+    def put_if(self, key: bytes, expected: bytes | None, items: Mapping[bytes, bytes]) -> bool:
+        """Set the values of some keys if one key has the expected value; unflushed, as in `put_many`."""
+        with self._lock:
+            if dict(self._log).get(key, self.inner.get_many([key])[0]) != expected:
+                self._attempt()
+                return False
+            self.put_many(items)
+            return True
+
     def delete_range(self, prefix: bytes, start: int, stop: int) -> int:
         """Delete a range of numbered keys; unflushed, so that a crash may bring them back."""
         self._attempt()

@@ -5,6 +5,9 @@
 
 The checksum is the sum of the 64-bit words, each times an odd number that belongs to its place, modulo 2^64: a change
 of any one word is found for certain, any other but for one in 2^60 or so, and it takes a tenth of the time of a CRC.
+
+The meaning is a hash of the aggregation, of the types, and of the window: a chunk of another window, or under another
+name, is refused. Format 1 did not have the window in it.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ from muntin.kernels.mixing import GOLDEN, mix
 from muntin.objects import decode_objects, encode_objects
 from muntin.types import OBJECT, Array
 
-MAGIC, FORMAT = b"mtch", 1
+MAGIC, FORMAT = b"mtch", 2
+OLDEST = 1
+"""The oldest format that is read: of windows that were made when it was written."""
 _HEADER = struct.Struct("<4sHHIIQ16sIIQ")
 _CHECKSUM = struct.Struct("<I")
 _START = _HEADER.size + _CHECKSUM.size
@@ -34,11 +39,15 @@ _START = _HEADER.size + _CHECKSUM.size
 class ChunkFormat:
     """Writes and reads the chunks of one window, whose states have one type."""
 
-    def __init__(self, binding: Binding, *, allow_pickle: bool = False) -> None:
+    def __init__(self, binding: Binding, window_id: str, *, oldest: int = FORMAT, allow_pickle: bool = False) -> None:
         self._dtype = binding.dtype
         self._states = States(binding)
         self._allow_pickle = allow_pickle
-        self._meaning = hashlib.sha256(f"{binding.fingerprint}{binding.dtype}".encode()).digest()[:16]
+        content = f"{binding.fingerprint}{binding.dtype}"
+        meant = {1: content, 2: f"{content} of {window_id}"}
+        self._meanings = {
+            version: hashlib.sha256(text.encode()).digest()[:16] for version, text in meant.items() if version >= oldest
+        }
 
     def encode(self, name: Name, states: Array, times: Array) -> bytes:
         """Return the bytes of a chunk. O(n)."""
@@ -52,7 +61,7 @@ class ChunkFormat:
             name.level,
             name.generation,
             name.number,
-            self._meaning,
+            self._meanings[FORMAT],
             len(payload),
             len(stamps),
             checksum(payload) ^ checksum(stamps),
@@ -66,8 +75,9 @@ class ChunkFormat:
         if len(data) < _START:
             raise DamagedChunkError(f"{name} is torn: {len(data)} bytes are left of it")
         magic, version, objects, level, generation, number, meaning, length, rest, total = _HEADER.unpack_from(data)
-        if magic != MAGIC or version != FORMAT:
-            raise DamagedChunkError(f"{name} has format {version}; this version of muntin reads format {FORMAT}")
+        if magic != MAGIC or version not in self._meanings:
+            known = " and ".join(map(str, self._meanings))
+            raise DamagedChunkError(f"{name} has format {version}; of this window muntin reads format {known}")
         if zlib.crc32(data[: _HEADER.size]) != _CHECKSUM.unpack_from(data, _HEADER.size)[0]:
             raise DamagedChunkError(f"{name} is damaged: the checksum of its header does not match")
         if len(data) != _START + length + rest:
@@ -75,7 +85,7 @@ class ChunkFormat:
         view = memoryview(data)[_START:]
         if checksum(view[:length]) ^ checksum(view[length:]) != total:
             raise DamagedChunkError(f"{name} is damaged: its checksum does not match")
-        if (level, generation, number) != name or meaning != self._meaning:
+        if (level, generation, number) != name or meaning != self._meanings[version]:
             raise DamagedChunkError(f"the store holds another chunk, or that of another window, in the place of {name}")
         return self._read(data, bool(objects), length), np.frombuffer(data, "i8", rest // 8, _START + length)
 

@@ -15,7 +15,7 @@ from muntin.aggregators.levels import spots
 from muntin.aggregators.monoid_tree import TOP, MonoidTree
 from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.aggregators.states import States, converted
-from muntin.aggregators.stored.chunks import ChunkFormat
+from muntin.aggregators.stored.chunks import FORMAT, OLDEST, ChunkFormat
 from muntin.aggregators.stored.courier import Courier
 from muntin.aggregators.stored.ends import (
     ENTER_LIMIT,
@@ -63,6 +63,7 @@ class StoredMonoidTree(MonoidTree):
         allow_pickle: bool = False,
         _found: Snapshot | None = None,
         _courier: Courier | None = None,
+        _manifests: Manifests | None = None,
         **options: Any,
     ) -> None:
         _require_store(store)
@@ -72,10 +73,11 @@ class StoredMonoidTree(MonoidTree):
         self._allow_pickle = allow_pickle
         self._courier = _courier or Courier(store, store.lease(self.window_id.encode()), patience)
         self._finalizer = weakref.finalize(self, self._courier.close)
-        self._names = Names(self.window_id)
+        self._manifests = _manifests or Manifests(self._courier, Names(self.window_id))
+        self._names = self._manifests.names
+        self._chunk_format = FORMAT
         self._ends = Ends(chunk_pairs.bit_length())  # two nodes a pair
         self._exchange = Exchange(self._ends, self._courier, self._names)
-        self._manifests = Manifests(self._courier, self._names)
         try:
             super().__init__(aggregation, policy=policy, **options)
             self._begin(_found)
@@ -94,15 +96,15 @@ class StoredMonoidTree(MonoidTree):
         courier = Courier(store, store.lease(_checked_id(window_id).encode()), options.pop("patience", 30.0))
         try:
             trusted = options.get("allow_pickle", False)
-            found = Manifests(courier, Names(window_id)).newest(allow_pickle=trusted)
+            manifests = Manifests(courier, Names(window_id))
+            found = manifests.newest(allow_pickle=trusted)
             if found is None:
                 raise StoreError(
                     f"the store has no window {window_id!r}; MonoidTree(store=..., window_id=...) makes one"
                 )
             saved = {"nullable": found.header["nullable"], "chunk_pairs": found.header["chunk_pairs"]}
-            return cls(
-                aggregation, store=store, window_id=window_id, _found=found, _courier=courier, **{**saved, **options}
-            )
+            opened = {"_found": found, "_courier": courier, "_manifests": manifests}
+            return cls(aggregation, store=store, window_id=window_id, **{**opened, **saved, **options})
         except BaseException:
             courier.close()
             raise
@@ -177,6 +179,7 @@ class StoredMonoidTree(MonoidTree):
             "deferred": disposal.deferred,
             "nullable": self._nullable,
             "chunk_pairs": self._ends.size // 2,
+            "chunk_format": self._chunk_format,
             "policy": self._policy_facts(),
         }
         schema = [(name, kind.logical) for name, kind in self._types.items()]
@@ -192,6 +195,7 @@ class StoredMonoidTree(MonoidTree):
         *columns, (_, time) = found.schema
         self._types = self._agreed_types({n: NULL if kind == pa.null() else column_type(kind) for n, kind in columns})
         self._time_type = None if time is None else column_type(time)
+        self._chunk_format = found.header.get("chunk_format", OLDEST)  # the first manifests did not say
         self._rebind()
         self._allocate()
         self._take_over_facts(found.header)
@@ -251,7 +255,9 @@ class StoredMonoidTree(MonoidTree):
 
     def _rebind(self) -> None:
         super()._rebind()
-        self._exchange.traffic.format = ChunkFormat(self._binding, allow_pickle=self._allow_pickle)
+        self._exchange.traffic.format = ChunkFormat(
+            self._binding, self.window_id, oldest=self._chunk_format, allow_pickle=self._allow_pickle
+        )
 
     def _allocate(self) -> None:
         self._window = self._ends.allocate(self._binding)

@@ -73,7 +73,7 @@ def _read_numpy(values: Any, name: str, find_nat: bool = True) -> Column:
         valid = ~np.ma.getmaskarray(values)
         return Column(inner.values, valid if inner.valid is None else valid & inner.valid, inner.type)
     if not isinstance(values, np.ndarray):
-        values = _read_list(list(values))
+        values = _read_list(as_list(values, name))
     if values.ndim != 1:
         raise ColumnTypeError(f"column {name!r} has {values.ndim} dimensions; give one array a column")
     if values.dtype == OBJECT:
@@ -89,6 +89,16 @@ def _read_numpy(values: Any, name: str, find_nat: bool = True) -> Column:
         null = find_nat and len(values) > 0 and values.view("i8").min() == NAT
         return Column(read_only(physical), ~np.isnat(values) if null else None, kind)
     return Column(read_only(values.astype(kind.physical, copy=False)), None, kind)
+
+
+def as_list(values: Any, name: str) -> list[Any]:
+    """Return values that can be looped over as a list; refuse others."""
+    try:
+        return list(values)
+    except TypeError as error:
+        raise ColumnTypeError(
+            f"column {name!r} is a {type(values).__name__}; give an array or a list of its values"
+        ) from error
 
 
 def _read_list(values: list[Any]) -> Array:
@@ -297,10 +307,11 @@ def extent(values: Array) -> tuple[int, int]:
 def row_count(values: Any) -> int:
     """Return the number of rows of an array, a mapping or a table."""
     if isinstance(values, Mapping):
-        return len(next(iter(values.values()))) if values else 0
+        first = next(iter(values.items()), ("", ()))
+        return len(first[1]) if hasattr(first[1], "__len__") else len(as_list(first[1], str(first[0])))
     if isinstance(values, pa.Table | pa.RecordBatch):
         return int(values.num_rows)
-    return len(values) if hasattr(values, "__len__") else len(list(values))
+    return len(values) if hasattr(values, "__len__") else len(as_list(values, "values"))
 
 
 def mask_of(columns: list[Column], skip_nan: bool, rows: int, where: Column | None = None) -> Array:

@@ -84,7 +84,7 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
     120
     """
     if isinstance(duration, int | np.integer) and not isinstance(duration, bool | np.timedelta64):
-        return int(duration)
+        return _fitting(int(duration), duration, what)
     if isinstance(duration, str):
         nanoseconds = parse_duration(duration)
     elif isinstance(duration, datetime.timedelta):
@@ -106,7 +106,13 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
         raise InvalidArgumentError(
             f"{what} is {duration!r}, which is no whole number of the times' unit, {_unit(time)}s"
         )
-    return nanoseconds // unit
+    return _fitting(nanoseconds // unit, duration, what)
+
+
+def _fitting(span: int, duration: Any, what: str) -> int:
+    if not BEFORE_TIME < span <= END_OF_TIME:
+        raise InvalidArgumentError(f"{what} is {duration!r}, which is more than int64 can hold")
+    return span
 
 
 def in_any_unit(duration: Any, what: str) -> int:

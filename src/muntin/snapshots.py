@@ -66,6 +66,8 @@ class Snapshot:
     @classmethod
     def decode(cls, data: bytes, *, allow_pickle: bool = False) -> Snapshot:
         """Read the bytes again; refuse whatever is not exactly what `encode` wrote."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise SnapshotError(f"a snapshot is bytes, and this is {type(data).__name__}")
         data = bytes(data)
         if len(data) < _PREFIX.size + 32 or data[:6] != MAGIC[:6]:
             raise SnapshotError("these bytes are not a muntin snapshot, or are cut short")

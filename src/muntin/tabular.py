@@ -17,8 +17,8 @@ from muntin.columns import in_one_piece, require_columns
 from muntin.errors import InvalidArgumentError
 from muntin.types import Array
 
-_REFUSALS = (pa.ArrowException, OverflowError, UnicodeError)
-"""What Arrow raises where values make no column: of different types, too large, or of none that it knows."""
+_REFUSALS = (pa.ArrowException, OverflowError, TypeError, UnicodeError)
+"""What Arrow raises where values make no column: of different types, too large, no columns at all."""
 
 
 class TableKind(ABC):

@@ -228,12 +228,21 @@ def logical_array(values: Array, valid: Array | None, kind: ColumnType) -> pa.Ar
     mask = None if valid is None else ~valid
     if kind.physical == OBJECT:
         cells = values.tolist() if valid is None else [v if ok else None for v, ok in zip(values, valid, strict=True)]
-        return pa.array(cells, type=kind.logical) if kind.family != "decimal" else _decimals(cells, kind)
+        return _objects(cells, kind) if kind.family != "decimal" else _decimals(cells, kind)
     if kind.family in ("temporal", "duration"):
         return pa.array(values.astype(kind.physical, copy=False), mask=mask).view(kind.logical)
     if kind.family == "other":
         return pa.nulls(len(values))
     return pa.array(values, type=kind.logical, mask=mask)
+
+
+def _objects(cells: list[Any], kind: ColumnType) -> pa.Array:
+    try:
+        return pa.array(cells, type=kind.logical)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ColumnTypeError(
+            f"the results of windows make no Arrow column: {error}; let lower return values of one type that Arrow has"
+        ) from error
 
 
 def _decimals(cells: list[Any], kind: ColumnType) -> pa.Array:

@@ -44,7 +44,9 @@ def warm(what: Query | Aggregation | Mapping[str, Aggregation], schema: Any = No
     with waiting():
         if isinstance(what, Query):
             _warm_query(what, schema)
-        elif isinstance(what, Aggregation | Mapping):
+        elif isinstance(what, Aggregation) or (
+            isinstance(what, Mapping) and all(isinstance(each, Aggregation) for each in what.values())
+        ):
             _warm_arrays(what, dtype)
         else:
             raise InvalidArgumentError(f"a query or aggregations can be compiled before they are used, not {what!r}")

@@ -80,6 +80,8 @@ class SlideRule:
 
 
 _FEW = 16
+_LONGEST = 1 << 28
+"""The length of an array in a state that no memory could hold twice."""
 _NULL = np.uint64(NULL_BITS)
 
 
@@ -457,8 +459,16 @@ class _PartBuilder:
         if not name.isidentifier():
             raise DefinitionError(f"{self.aggregation.name}: a state field is named {name!r}, which is no identifier")
         if isinstance(reference, tuple):
-            return Field(name, self._resolve(reference[0]).physical, int(reference[1]))
+            return Field(name, self._resolve(reference[0]).physical, self._length(reference))
         return Field(name, self._resolve(reference).physical)
+
+    def _length(self, reference: tuple[Any, ...]) -> int:
+        length = reference[1] if len(reference) == 2 else None
+        if not isinstance(length, int | np.integer) or not 0 < length < _LONGEST:
+            raise DefinitionError(
+                f"{self.aggregation.name}: {reference!r} is no array of a state; give type and length, ('f8', 10)"
+            )
+        return int(length)
 
     def _resolve(self, reference: Any) -> ColumnType:
         if reference in self.named_types:
@@ -491,7 +501,7 @@ class _PartBuilder:
         if isinstance(spec, Mapping):
             return Result(tuple(self._resolve(r) for r in spec.values()), tuple(spec))
         if isinstance(spec, tuple):
-            return Result((self._resolve(spec[0]),), length=int(spec[1]))
+            return Result((self._resolve(spec[0]),), length=self._length(spec))
         if spec is not None:
             return Result((self._resolve(spec),))
         fields = self.fields

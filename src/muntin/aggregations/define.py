@@ -15,9 +15,11 @@ import ast
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.durations import in_any_unit
@@ -132,6 +134,7 @@ def define(
     """
 
     def decorate(namespace: type) -> Factory:
+        _require_facts(namespace, state, result, kind, durations)
         functions = _read_functions(namespace, state)
         definition = Definition(
             name=namespace.__name__,
@@ -150,6 +153,31 @@ def define(
         return Factory(namespace.__name__, {"any": definition}, definition.doc)
 
     return decorate
+
+
+def _require_facts(namespace: Any, state: Any, result: Any, kind: Any, durations: Any) -> None:
+    """Refuse what is no class, no type and no name."""
+    if not isinstance(namespace, type):
+        raise DefinitionError(f"agg.define decorates a class that holds lift, combine and the like, not {namespace!r}")
+    where = namespace.__name__
+    for name, spec in (("state", state), ("result", result)):
+        types = spec.values() if isinstance(spec, Mapping) else () if spec is None or callable(spec) else (spec,)
+        if (isinstance(spec, Mapping) and not spec) or (name == "state" and spec is None):
+            raise DefinitionError(f"{where}: {name} is {spec!r}; give the type of at least one field")
+        for each in types:
+            if not isinstance(each, str | tuple | type | np.dtype):
+                raise DefinitionError(f"{where}: {name} is {spec!r}; give types, such as 'f8', or a mapping of names")
+    if kind is not None and not (isinstance(kind, str) and kind in get_args(Kind)):
+        raise DefinitionError(f"{where}: kind is {kind!r}; it is one of {', '.join(get_args(Kind))}")
+    if isinstance(durations, str) or not all(isinstance(each, str) for each in _items(durations, where)):
+        raise DefinitionError(f"{where}: durations is {durations!r}; give the names of parameters, as a tuple")
+
+
+def _items(names: Any, where: str) -> tuple[Any, ...]:
+    try:
+        return tuple(names)
+    except TypeError as error:
+        raise DefinitionError(f"{where}: durations is {names!r}; give the names of parameters, as a tuple") from error
 
 
 def _read_functions(namespace: type, state: StateSpec) -> dict[str, Function]:
@@ -227,6 +255,8 @@ class Factory:
     definitions: Mapping[str, Definition]
     """By the family of the first column's type; `any` stands for all that are not named."""
     doc: str = ""
+    parameter_types: Mapping[str, type] = field(default_factory=dict)
+    """What some parameters must be, where functions would only fail with a row. No state depends on it."""
     __muntin_factory__ = True
 
     def __post_init__(self) -> None:
@@ -243,6 +273,10 @@ class Factory:
         """Return the same aggregation with another type of result."""
         changed = {family: replace(chosen, result=result) for family, chosen in self.definitions.items()}
         return replace(self, definitions=changed)
+
+    def taking(self, **types: type) -> Factory:
+        """Return the same aggregation, which refuses parameters of other types than these."""
+        return replace(self, parameter_types=types)
 
     def lowered_by(self, name: str, lower: Callable[..., Any], doc: str = "", *, kind: Kind = "algebraic") -> Factory:
         """Return the aggregation of the same state with another answer; in one query the two share it."""
@@ -288,9 +322,12 @@ class Factory:
                 raise DefinitionError(f"{self.name} got {name!r} twice")
             given[name] = value
         resolved = tuple((name, self._parameter(name, given, parameters)) for name in parameters)
+        self._require_types(dict(resolved))
         self._check(dict(resolved))
         for name in self.first.durations:
             self._require_positive(name, dict(resolved)[name])
+        if not isinstance(skip_nan, bool | np.bool_):
+            raise DefinitionError(f"{self.name}: skip_nan is {skip_nan!r}; it is True or False")
         if where is not None and not isinstance(where, str):
             raise DefinitionError(f"{self.name}: where is {where!r}; give the name of a boolean column")
         return Aggregation(self, tuple(self._column(name, given) for name in columns), resolved, skip_nan, where)
@@ -302,6 +339,14 @@ class Factory:
             raise DefinitionError(f"{self.name}: {error}") from error
         if length <= 0:
             raise DefinitionError(f"{self.name}: {name} is {duration!r}; it must be positive")
+
+    def _require_types(self, parameters: Mapping[str, Any]) -> None:
+        for name, kind in self.parameter_types.items():
+            value = parameters[name]
+            fits = isinstance(value, kind) or (kind is int and isinstance(value, np.integer))
+            if not fits or isinstance(value, bool):
+                wanted = "an integer" if kind is int else "a text"
+                raise DefinitionError(f"{self.name}: {name} is {value!r}; it must be {wanted}")
 
     def _check(self, parameters: Mapping[str, Any]) -> None:
         function = self.first.functions.get("check")
@@ -344,7 +389,11 @@ def by_type(name: str, doc: str = "", **choices: Factory) -> Factory:
     ([7, 7], [7.0, 8.0])
     """
     definitions: dict[str, Definition] = {}
+    if not isinstance(name, str) or not name:
+        raise DefinitionError(f"by_type: the name is {name!r}; give a text")
     for family, factory in choices.items():
+        if not isinstance(factory, Factory):
+            raise DefinitionError(f"by_type {name!r}: {family} is {factory!r}; give an aggregation such as agg.min")
         if family == "any":
             for name_of, definition in factory.definitions.items():
                 definitions.setdefault(name_of, definition)

@@ -102,3 +102,6 @@ class top_k:
     def check(k):
         if k < 1:
             raise ValueError(f"k is {k!r}; at least one value is kept")
+
+
+top_k = top_k.taking(k=int)

@@ -75,6 +75,9 @@ class concat:
         return a + separator + b
 
 
+concat = concat.taking(separator=str)
+
+
 @define(state="object", result="object")
 class collect:
     """All non-null values, a list in event order. O(n) combine, invertible by counting.

@@ -9,6 +9,7 @@ import numpy as np
 
 from muntin.aggregations.define import define, numeric
 from muntin.aggregations.maximum_entropy import quantile_of_moments
+from muntin.errors import InvalidArgumentError
 from muntin.kernels.runtime import hash_position, hash_rank
 
 
@@ -53,8 +54,13 @@ class bloom:
             raise ValueError(f"hashes is {hashes!r}; at least one is needed")
 
 
+bloom = bloom.taking(bits=int, hashes=int)
+
+
 def bloom_contains(bits: Any, value: Any, *, hashes: int = 4) -> bool:
     """Say whether a Bloom filter may hold the value; False is certain. O(hashes)."""
+    if isinstance(bits, str | bytes) or not hasattr(bits, "__len__") or not len(bits):
+        raise InvalidArgumentError(f"a Bloom filter is the answer of agg.bloom, an array of bytes; got {bits!r}")
     data = np.asarray(bits, np.uint8)
     at = [hash_position(value, which, 8 * len(data)) for which in range(hashes)]
     return all(bool(data[p >> 3] >> (p & 7) & 1) for p in at)

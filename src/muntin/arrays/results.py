@@ -88,20 +88,29 @@ def _arrow_type(aggregation: Aggregation, types: Mapping[str, ColumnType], time:
 
 
 def require_combinable(aggregates: Mapping[str, Aggregation], types: Mapping[str, ColumnType]) -> None:
-    """Refuse an aggregation of structs that compares or adds them; two examples tell."""
+    """Refuse an aggregation of structs, lists or maps that cannot do with them what it does; two examples tell."""
     for name, each in aggregates.items():
         kinds = tuple(types[column] for column in each.columns)
-        if not any(kind.logical is not None and pa.types.is_struct(kind.logical) for kind in kinds):
+        nested = [i for i, kind in enumerate(kinds) if kind.logical is not None and pa.types.is_nested(kind.logical)]
+        if not nested:
             continue
         algebra = plain_algebra(each, kinds)
         try:
-            algebra.combine(*(algebra.lift(*(_example(kind.logical, n) for kind in kinds), 0) for n in (1, 2)))
-        except TypeError as error:
-            found = next(i for i, kind in enumerate(kinds) if pa.types.is_struct(kind.logical))
+            state = algebra.combine(*(algebra.lift(*(_example(kind.logical, n) for kind in kinds), 0) for n in (1, 2)))
+            if bind({name: each}, types).results[0].types[0].logical is None and _has_map(kinds[nested[0]].logical):
+                pa.array([algebra.lower(state)])
+        except (TypeError, pa.ArrowException) as error:
+            found = nested[0]
+            instead = "a field of the struct" if pa.types.is_struct(kinds[found].logical) else "one of its values"
             raise ColumnTypeError(
-                f"{name} is {each}, and the column {each.columns[found]!r} holds {kinds[found]}: {error}; take a field "
-                "of the struct"
+                f"{name} is {each}, and the column {each.columns[found]!r} holds {kinds[found]}: {error}; "
+                f"take {instead}"
             ) from error
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    """Say whether values hold maps, of which Arrow does not tell the type when it sees their values."""
+    return pa.types.is_map(kind) or any(_has_map(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _example_type(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> pa.DataType:
@@ -123,6 +132,10 @@ def _example(logical: pa.DataType, number: int) -> Any:
         return decimal.Decimal(number)
     if pa.types.is_struct(logical):
         return {field.name: _example(field.type, number) for field in logical}
+    if pa.types.is_map(logical):
+        return [(_example(logical.key_type, number), _example(logical.item_type, number))]
+    if pa.types.is_list(logical) or pa.types.is_large_list(logical):
+        return [_example(logical.value_type, number)]
     try:
         return pa.scalar(number).cast(logical).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack, overload
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
@@ -16,7 +17,8 @@ from muntin.arrays.framed import framed
 from muntin.arrays.results import finished, masked, permuted
 from muntin.arrays.runner import ArrayRun
 from muntin.arrays.spans import Span, spans_by_rows, spans_by_time
-from muntin.columns import Column, read_column, row_count, select
+from muntin.columns import Column, as_list, read_column, row_count, select
+from muntin.durations import in_any_unit
 from muntin.errors import InvalidArgumentError
 from muntin.kernels.tiers import working_on
 from muntin.tabular import is_polars, kind_of
@@ -196,7 +198,11 @@ class _Call:
         given = self.aggregation
         aggregations = dict(given) if isinstance(given, Mapping) else {_ONE: given}
         _validate(aggregations, self.aggregator, self.threads)
-        values: Any = self.values if hasattr(self.values, "__len__") else list(self.values)
+        if not isinstance(self.partial, bool | np.bool_):
+            raise InvalidArgumentError(f"partial is {self.partial!r}; it is True or False")
+        closed_word(self.closed, "slide")
+        in_any_unit(self.offset, "offset")
+        values: Any = self.values if hasattr(self.values, "__len__") else as_list(self.values, "values")
         rows = row_count(values)
         readable = values.to_arrow() if is_polars(values) else values
         columns = _read(readable, aggregations, rows)
@@ -226,7 +232,6 @@ class _Call:
     def _framed(
         self, values: Any, columns: Mapping[str, Column], rows: int
     ) -> tuple[dict[str, Column], Span, Array | None]:
-        closed_word(self.closed, "slide")
         option = "by" if self.by is not None else "closed"
         if self.slide is not None or not self.partial:
             wrong = "slide" if self.slide is not None else "partial=False"

@@ -109,4 +109,7 @@ def _infer(part: Part) -> tuple[list[str], int | None]:
     try:
         return [as_dtype(types.unliteral(member)).str for member in members], None
     except (NotImplementedError, NumbaError):
-        raise DefinitionError(f"lower returns {result}; a result is a number, several numbers, or an array") from None
+        hint = "; one of several numbers cannot be None: return None for all of them" if "none" in str(result) else ""
+        raise DefinitionError(
+            f"lower returns {result}; a result is a number, several numbers, or an array{hint}"
+        ) from None

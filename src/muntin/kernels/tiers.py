@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
+import re
 import sys
 import threading
 import time
@@ -191,9 +192,13 @@ class Entry:
         return True
 
 
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
+
+
 def explain(error: str) -> str:
     """Say in our words why a definition did not compile."""
     noise = ("Failed in", "During:", "File ")
+    error = _COLOURS.sub("", error)
     lines = [line for line in error.splitlines() if line.strip() and not line.strip().startswith(noise)]
     return (
         "the aggregation cannot be compiled; its functions may use numbers, arrays, math and numpy only "

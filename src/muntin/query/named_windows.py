@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from muntin.errors import InvalidArgumentError
@@ -19,6 +19,7 @@ class NamedWindows(tuple[Window, ...]):  # noqa: SLOT001  # a tuple has no room 
         """Return windows that are given as one, several, or by their names. Those without have w0, w1, ..."""
         if isinstance(given, NamedWindows):
             return given
+        _require_several(given)
         named = isinstance(given, Mapping)
         windows = cls((given,) if isinstance(given, Window) else given.values() if named else given)
         windows.names = tuple(given) if named else tuple(f"w{i}" for i in range(len(windows)))
@@ -50,6 +51,11 @@ class NamedWindows(tuple[Window, ...]):  # noqa: SLOT001  # a tuple has no room 
         if self.names != NamedWindows.of(list(self)).names:
             return self.by_name
         return self[0] if len(self) == 1 else list(self)
+
+
+def _require_several(given: Any) -> None:
+    if not isinstance(given, Window | Iterable):
+        raise InvalidArgumentError(f"windows is {given!r}; give one, such as window.tumbling('1 minute'), or several")
 
 
 class Windows:

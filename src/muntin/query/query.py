@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import InvalidArgumentError
@@ -125,9 +127,7 @@ class Query:
                 raise each.no_kind()
         if not self.aggregates:
             raise InvalidArgumentError("a query needs at least one aggregate, such as {'n': agg.count()}")
-        for name, aggregation in self.aggregates.items():
-            if not isinstance(aggregation, Aggregation):
-                raise InvalidArgumentError(f"the aggregate {name!r} is {aggregation!r}; give one like agg.max('v')")
+        _require_aggregations(self.aggregates)
         for name in (*self.key, *self.aggregates):
             if name in RESERVED:
                 raise InvalidArgumentError(f"{name!r} is a column of the answer already; give it another name")
@@ -135,6 +135,8 @@ class Query:
         if twice:
             raise InvalidArgumentError(f"{min(twice)!r} is a key and an aggregate; give one of them another name")
         self._require_durations()
+        for name in ("partial", "emit_empty", "ordered"):
+            _require_flag(name, getattr(self, name))
 
     def _require_durations(self) -> None:
         for name in ("watermark", "allowed_lateness"):
@@ -368,6 +370,19 @@ def _names(key: Any) -> tuple[str, ...]:
     if not all(isinstance(each, str) for each in names):
         raise InvalidArgumentError(f"key is {key!r}; give the name of a column, or several: key=['region', 'line']")
     return names
+
+
+def _require_aggregations(aggregates: Mapping[str, Any]) -> None:
+    for name, aggregation in aggregates.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError(f"an aggregate has the name {name!r}; give it a text")
+        if not isinstance(aggregation, Aggregation):
+            raise InvalidArgumentError(f"the aggregate {name!r} is {aggregation!r}; give one like agg.max('v')")
+
+
+def _require_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgumentError(f"{name} is {value!r}; it is True or False")
 
 
 def _shown(value: Any) -> str:

@@ -58,6 +58,7 @@ class DrivenStream:
     def set_watermark(self, watermark: int) -> None:
         """Move the watermark, which is the greatest time of any row less its delay. O(1)."""
         progress = self._core.progress
+        progress.look_at_clock()
         progress.see(watermark + progress.delay)
 
     # ------------------------------------------------------------ rows in, windows out
@@ -98,6 +99,7 @@ class DrivenStream:
 
     def begin_early(self) -> bool:
         """Return whether early results are due, and begin the wait for the next ones if they are."""
+        self._core.progress.look_at_clock()
         return self.watermark is not None and self._core.progress.begin_early()
 
     # ------------------------------------------------------------ state

@@ -43,7 +43,7 @@ class Forced:
         """Refuse names that are none."""
         for name, known in (("strategy", STRATEGIES), ("merge", merger_names())):
             value = getattr(self, name)
-            if value != "auto" and value not in known:
+            if not isinstance(value, str) or (value != "auto" and value not in known):
                 raise InvalidArgumentError(f"there is no {name} {value!r}; there are auto, {', '.join(known)}")
 
 

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from muntin.durations import BEFORE_TIME
+from muntin.errors import InvalidArgumentError
 from muntin.query.timing import Timing
 from muntin.restoring import RestorePoint
 
 
 class Progress:
-    """Event time and processing time of one stream, in the unit of its time column and of its clock."""
+    """Event time and processing time of one stream, in the unit of its time column and of its clock.
+
+    Processing time never goes back. Where the clock does, it goes on from where it was with what the clock adds to
+    that: a stream that waited for the clock to catch up would stand still for as long.
+    """
 
     def __init__(self, timing: Timing, clock: Callable[[], int]) -> None:
         self._timing = timing
         self._clock = clock
         self.watermark = self.seen = self.horizon = BEFORE_TIME
+        self._latest, self._shift = BEFORE_TIME, 0  # the greatest processing time, and how far it is ahead of the clock
         self._last_row = 0  # when the last row came, by the clock
+        self._uses_clock = timing.early_by_clock is not None or timing.idle_after is not None
+        self._now = self.now() if self._uses_clock else 0  # the processing time of the call at hand
         self._early_is_set = timing.early_by_clock is not None
-        self._early = self.now() if self._early_is_set else 0  # when early results were last emitted
+        self._early = self._now  # when early results were last emitted
 
     @property
     def delay(self) -> int:
@@ -26,11 +36,31 @@ class Progress:
         return self._timing.delay
 
     def now(self) -> int:
-        """Return the clock's time."""
-        return int(self._clock())
+        """Return the processing time; refuse a clock that gives none.
+
+        A call on a stream looks at the clock once, before it changes anything: see `look_at_clock`.
+        """
+        given = self._clock()
+        if isinstance(given, bool) or not isinstance(given, int | np.integer) or not -(2**62) < given < 2**62:
+            raise InvalidArgumentError(
+                f"the clock returned {given!r}; it must return the time as an integer, such as time.time_ns does"
+            )
+        now = int(given) + self._shift
+        if now < self._latest:
+            self._shift += self._latest - now
+            now = self._latest
+        self._latest = now
+        return now
+
+    def look_at_clock(self) -> None:
+        """Note the processing time of a call, where anything depends on it."""
+        if self._uses_clock:
+            self._now = self.now()
 
     def time_of_rows(self) -> int:
         """Return the clock's time in the unit of the times, for rows that have none."""
+        if self.seen > BEFORE_TIME:  # also where that was before a snapshot
+            self._latest = max(self._latest, self.seen * self._timing.clock_per_tick)
         return self.now() // self._timing.clock_per_tick
 
     def see(self, latest: int) -> None:
@@ -39,7 +69,7 @@ class Progress:
             self.seen = latest
         self.set_watermark(self.seen - self._timing.delay, self.seen)
         if self._timing.idle_after is not None:
-            self._last_row = self.now()
+            self._last_row = self._now
         if self._timing.early_by_time is not None and not self._early_is_set:
             self._early, self._early_is_set = self.seen, True
 
@@ -55,7 +85,7 @@ class Progress:
         timing = self._timing
         if timing.idle_after is None or self.seen == BEFORE_TIME:
             return False
-        waited = self.now() - self._last_row
+        waited = self._now - self._last_row
         watermark = self.seen - self.delay + waited // timing.clock_per_tick
         if waited < timing.idle_after or watermark <= self.watermark:
             return False
@@ -66,7 +96,7 @@ class Progress:
         """Return whether early results are due, and begin the wait for the next ones if they are."""
         timing = self._timing
         if timing.early_by_clock is not None:
-            at, span = self.now(), timing.early_by_clock
+            at, span = self._now, timing.early_by_clock
         elif timing.early_by_time is not None and self._early_is_set:
             at, span = self.seen, timing.early_by_time
         else:
@@ -88,9 +118,12 @@ class Progress:
 
     def load(self, state: Mapping[str, int]) -> None:
         """Replace the state by one that `save` returned."""
+        timing = self._timing
         self.watermark, self.seen, self.horizon = (state[name] for name in ("watermark", "seen", "horizon"))
         self._last_row, self._early, self._early_is_set = (
             state["last_row"],
             state["early"],
             bool(state["early_is_set"]),
         )
+        by_clock = (timing.idle_after, self._last_row), (timing.early_by_clock, self._early)
+        self._latest = max((at for span, at in by_clock if span is not None), default=BEFORE_TIME)

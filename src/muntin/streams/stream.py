@@ -252,11 +252,7 @@ class Stream:
     def remove(self, window_id: int) -> None:
         """Answer a window no more. The others keep their numbers."""
         self._require_open()
-        known = self._state.windows
-        if window_id not in known:
-            raise InvalidArgumentError(
-                f"there is no window {window_id!r}; there are {', '.join(map(str, known)) or 'none'}"
-            )
+        self._require_window(window_id)
         with all_or_nothing(self._state):
             self._state.remove(window_id)
 
@@ -265,8 +261,7 @@ class Stream:
 
         None for those that have been there from the start.
         """
-        if window_id not in self._state.windows:
-            raise InvalidArgumentError(f"there is no window {window_id!r}")
+        self._require_window(window_id)
         return self._state.complete_from.get(window_id)
 
     @property
@@ -340,6 +335,13 @@ class Stream:
         if self._state.closed:
             raise UnsupportedOperationError("the stream is closed; begin another one with Query.stream")
 
+    def _require_window(self, window_id: Any) -> None:
+        known = self._state.windows
+        if not isinstance(window_id, int | np.integer) or window_id not in known:
+            raise InvalidArgumentError(
+                f"there is no window {window_id!r}; there are {', '.join(map(str, known)) or 'none'}"
+            )
+
     def _nothing(self) -> pa.Table:
         """Return an empty table; before the first row, of what is known of the types."""
         if self._state.core is not None:
@@ -352,6 +354,7 @@ class Stream:
 
 def _follow_clock(core: StreamCore) -> list[Answers]:
     """Move the watermark of an idle stream with the clock; return the windows that are due by that."""
+    core.progress.look_at_clock()
     if not core.progress.follow_clock():
         return []
     core.be_careful(END_OF_TIME)

@@ -12,7 +12,7 @@ CLOSED = ("right", "left", "both", "neither")
 
 def closed_word(closed: Any, what: str, known: tuple[str, ...] = CLOSED) -> None:
     """Refuse what does not say which bounds belong to a frame."""
-    if closed not in known:
+    if not isinstance(closed, str) or closed not in known:
         raise InvalidArgumentError(f"{what}: closed is {closed!r}; it is one of {', '.join(known)}")
 
 

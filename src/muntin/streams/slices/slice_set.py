@@ -329,7 +329,7 @@ class SliceSet:
     def room_for(self, slices: int) -> int:
         """Return the slots of the block of a key that always has `slices` slices: up to a quarter of it is free."""
         lengths = rooms(self.marks)
-        return int(lengths[np.searchsorted(3 * lengths, 4 * slices)])
+        return int(lengths[min(int(np.searchsorted(3 * lengths, 4 * slices)), len(lengths) - 1)])
 
     @property
     def bytes(self) -> int:

@@ -52,7 +52,7 @@ class Calendar(EnumeratedWindow):
     def __post_init__(self) -> None:
         """Refuse what is no period, or no zone."""
         _parsed(self.period)
-        _zone(self.zone)
+        _zone(self.zone if isinstance(self.zone, str) else repr(self.zone))
 
     def resolve(self, time: ColumnType) -> Self:
         """Return it in the unit of the time column; refuse integers, of which nobody knows the unit. O(1)."""

@@ -23,9 +23,10 @@ class Sliding(PeriodicWindow):
 
     def __post_init__(self) -> None:
         """Refuse durations that mean nothing."""
+        one = self.every is self.range
+        object.__setattr__(self, "range", positive(self.range, f"window.{'tumbling' if one else 'sliding'}: range"))
+        object.__setattr__(self, "every", positive(self.every, "window.sliding: every"))
         name = "window.tumbling" if self.range == self.every else "window.sliding"
-        object.__setattr__(self, "range", positive(self.range, f"{name}: range"))
-        object.__setattr__(self, "every", positive(self.every, f"{name}: every"))
         object.__setattr__(self, "offset", any_sign(self.offset, f"{name}: offset"))
         steps_fit(self.range, self.every, name)
 

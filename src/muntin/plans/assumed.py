@@ -73,7 +73,7 @@ def _likely_time(query: Query) -> ColumnType:
 
 
 def _durations(query: Query) -> Iterator[Any]:
-    yield from (query.watermark, query.allowed_lateness, query.idle_timeout)
+    yield from (query.watermark, query.allowed_lateness, query.idle_timeout, query.forget_after)
     early = query.emit_early
     yield early.duration if isinstance(early, ProcessingTime) else early
     for each in query.windows:

@@ -13,7 +13,7 @@ import numpy as np
 
 from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
-from muntin.errors import InvalidArgumentError
+from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.named_windows import Windows
 from muntin.suggestions import hint
 from muntin.windows.base import Window
@@ -78,7 +78,9 @@ class Query:
     time as it is pushed. When no row has come for the `idle_timeout` by the clock, the watermark goes on with the
     clock. With `emit_early` windows are emitted before they are due, too, whenever event time has moved on by that, or
     the clock, if it is a `ProcessingTime`. `ordered=True` promises that rows come in the order of their times: less is
-    kept then, and a row out of order is refused.
+    kept then, and a row out of order is refused. With `forget_after` a stream forgets keys that had no row for so long
+    by the watermark, which windows by rows would keep for ever: what is left of their windows is emitted, and rows that
+    come again are numbered from 0.
 
     >>> import pyarrow as pa
     >>> from muntin import Query, agg, window
@@ -99,6 +101,7 @@ class Query:
     idle_timeout: Any = None
     emit_early: Any = None
     ordered: bool = False
+    forget_after: Any = None
 
     if not TYPE_CHECKING:  # checkers see the fields, and refuse other names themselves
 
@@ -148,6 +151,8 @@ class Query:
             )
         if self.idle_timeout is not None:
             positive(self.idle_timeout, "idle_timeout")
+        if self.forget_after is not None:
+            positive(self.forget_after, "forget_after")
         if self.emit_early is not None and not isinstance(self.emit_early, ProcessingTime):
             positive(self.emit_early, "emit_early")
 
@@ -281,6 +286,7 @@ class Query:
         strategy: str = "auto",
         merge: str = "auto",
         clock: Callable[[], int] | None = None,
+        most_late: int | None = 1_000_000,
     ) -> Stream:
         """Return a stream that answers this query as rows come; with a snapshot, one that goes on from there.
 
@@ -289,7 +295,8 @@ class Query:
 
         `strategy` forces how rows are kept, for all windows that it can answer (see `explain`); `merge` forces what
         merges slices into windows. `clock` gives the time in nanoseconds, or, where the times of rows are integers, in
-        their unit; it is `time.time_ns` by default.
+        their unit; it is `time.time_ns` by default. Of rows that no window took the last `most_late` are kept for
+        whoever takes them, all with None; how many were let go is counted.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.session(5), {"n": agg.count()}, time="t").stream()
@@ -301,7 +308,7 @@ class Query:
         """
         from muntin.streams.stream import Stream
 
-        return Stream(self, snapshot, history=history, strategy=strategy, merge=merge, clock=clock)
+        return Stream(self, snapshot, history=history, strategy=strategy, merge=merge, clock=clock, most_late=most_late)
 
     def spark(
         self,
@@ -344,6 +351,11 @@ class Query:
 
         needs.require_packages()
         needs.require_frame(frame)
+        if self.forget_after is not None:
+            raise UnsupportedOperationError(
+                f"forget_after is {self.forget_after!r}, which is for streams in one process: Spark tells no bucket "
+                "how far the watermark is unless rows come to it. Leave it out, or use stream()"
+            )
         from muntin.spark import given
 
         if schema is not None:

@@ -29,6 +29,8 @@ class Timing:
     """The event time between early results."""
     early_by_clock: int | None
     """The clock's time between early results."""
+    forget_after: int | None
+    """The event time without rows after which a key is forgotten."""
     clock_per_tick: int
     """What the clock counts in one unit of the time column."""
 
@@ -51,6 +53,7 @@ class Timing:
             idle_after=_positive(query.idle_timeout, clock, "idle_timeout"),
             early_by_time=None if by_clock else _positive(early, time, "emit_early"),
             early_by_clock=_positive(early.duration, clock, "emit_early") if by_clock else None,
+            forget_after=_positive(query.forget_after, time, "forget_after"),
             clock_per_tick=1 if by_number else in_unit_of(_one(time), NANOSECONDS, "a tick"),
         )
 

@@ -21,6 +21,7 @@ from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.streams.progress import Progress
 from muntin.streams.reading import TableReader, read_times
 from muntin.streams.row_reading import Row, RowReader
+from muntin.streams.silence import Silence
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers, AnswerTables
 from muntin.tables.run import reach_of, require_order
@@ -46,13 +47,27 @@ class StreamCore:
         self.forced = forced
         self.plan = resolve(query, types, windows)
         self._reach, self._particular = reach_of(self.plan.windows.values()), _particular(self.plan)
-        self.progress = Progress(Timing.of(query, types.time), clock)
+        timing = Timing.of(query, types.time)
+        self.progress = Progress(timing, clock)
+        self.silence = None if timing.forget_after is None else self._silence(timing.forget_after, timing.delay)
+        self.forgotten = 0  # how many keys were
         self.tables = AnswerTables(self.plan)
         self.keys = KeyTable(list(types.keys.values()))
         self.strategies: list[Strategy] = strategies_for(self.plan, forced)
         self._reader, self.row_reader = TableReader(types, query.time), RowReader(types, query)
         self._crowd = _FEW_KEYS
         self._undo: list[RestorePoint] | None = None
+
+    def _silence(self, forget_after: int, delay: int) -> Silence:
+        """Return what knows when keys had their last row; refuse to forget one while its rows may be needed."""
+        for each in self.plan.windows.values():
+            needed = each.time_held(delay, self.plan.lateness)
+            if needed is not None and forget_after < needed:
+                raise InvalidArgumentError(
+                    f"forget_after is {self.query.forget_after!r}, and {each!r} needs rows for {needed}, with the "
+                    "delay of the watermark and the allowed lateness; give a longer time"
+                )
+        return Silence(forget_after, self.plan.lateness)
 
     # ------------------------------------------------------------ rows in, windows out
 
@@ -75,6 +90,8 @@ class StreamCore:
         """Give rows to all strategies; return which of them some window took."""
         watermark = self.progress.watermark
         self.be_careful(batch.latest)
+        if self.silence is not None:
+            self.silence.note(batch.keys, batch.times)
         masks = [each.take(batch, watermark) for each in self.strategies]
         taken = masks[0] if masks else np.zeros(len(batch.times), np.bool_)
         for mask in masks[1:]:
@@ -91,7 +108,19 @@ class StreamCore:
 
     def _emit(self, watermark: int, early: bool) -> list[Answers]:
         horizon = self.progress.horizon
-        return [answers for each in self.strategies for answers in each.emit(watermark, horizon, early=early)]
+        answers = [found for each in self.strategies for found in each.emit(watermark, horizon, early=early)]
+        return answers if self.silence is None else answers + self._forget_silent(self.silence, watermark)
+
+    def _forget_silent(self, silence: Silence, watermark: int) -> list[Answers]:
+        """Return what is left of the windows of keys that are forgotten now."""
+        if not BEFORE_TIME < watermark < END_OF_TIME:
+            return []
+        keys = silence.silent(watermark)
+        if not len(keys):
+            return []
+        held = np.unique(np.concatenate([each.kept_for_ever() for each in self.strategies]))
+        self.forgotten += len(np.intersect1d(keys, held))
+        return [found for each in self.strategies for found in each.forget(keys, self.progress.horizon)]
 
     def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> Iterator[FramesAtPoints]:
         """Yield what frames hold at points; `complete_from` says which ones are asked for, see `Strategy.ask`."""
@@ -113,6 +142,8 @@ class StreamCore:
         idle = np.setdiff1d(self.keys.in_use(), held, assume_unique=True)
         if len(idle):
             self.keys.release(idle)
+            if self.silence is not None:
+                self.silence.release(idle)
         self._crowd = max(_FEW_KEYS, len(held))
 
     # ------------------------------------------------------------ windows that come and go
@@ -176,6 +207,7 @@ class StreamCore:
         may_fail = any(each.may_fail for each in self.strategies)
         parts = [each.restore_point() for each in self.strategies] if may_fail else []
         parts += [self.keys.restore_point(), self.progress.restore_point()]
+        parts += [] if self.silence is None else [self.silence.restore_point()]
         self._undo = None if may_fail else parts
         mine = vars(self).copy()
 

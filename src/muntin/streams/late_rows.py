@@ -37,6 +37,18 @@ class LateRows:
         rows = _distinct(data.filter(pa.array(late)))
         return LateRows((*self.tables, rows), _unified(self.schema, _fitting(rows, self.schema)))
 
+    def newest(self, most: int | None) -> tuple[LateRows, int]:
+        """Return the last rows, no more than `most`, and how many were let go. O(pushes that had late rows)."""
+        let_go = 0 if most is None else max(0, sum(each.num_rows for each in self.tables) - most)
+        if not let_go:
+            return self, 0
+        kept, over = list(self.tables), let_go
+        while over >= (kept[0].num_rows if kept else over + 1):
+            over -= kept.pop(0).num_rows
+        if over:
+            kept[0] = kept[0].slice(over)
+        return LateRows(tuple(kept), self.schema), let_go
+
 
 def _distinct(data: pa.Table) -> pa.Table:
     """Return rows with a name of its own for each column: those that no query reads may share one."""

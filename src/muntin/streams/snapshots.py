@@ -17,7 +17,7 @@ from muntin.snapshots import Snapshot
 from muntin.streams.core import StreamCore
 from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import STRATEGIES
-from muntin.streams.state import StreamState
+from muntin.streams.state import FIRST_COUNTS, StreamState
 from muntin.streams.strategy import Strategy
 from muntin.tables.answers import as_bytes, from_bytes
 from muntin.types import Array
@@ -35,11 +35,14 @@ def facts(query: Query) -> dict[str, str]:
         for name, each in query.aggregates.items()
     }
     options = ("watermark", "allowed_lateness", "partial", "emit_empty", "idle_timeout", "emit_early")
+    # What most queries leave out is no fact of theirs, so that their snapshots stay what they were.
+    later = {} if query.forget_after is None else {"forget_after": repr(query.forget_after)}
     return {
         "key": ", ".join(query.key),
         "time": str(query.time),
         **words,
         **{name: repr(getattr(query, name)) for name in options},
+        **later,
     }
 
 
@@ -56,7 +59,7 @@ def save(state: StreamState) -> Snapshot:
         "version": VERSION,
         "query": asked,
         "closed": state.closed,
-        "counts": state.counts,
+        "counts": {name: count for name, count in state.all_counts().items() if count or name in FIRST_COUNTS},
         "first_watermark": state.first_watermark,
         "windows": list(state.windows),
         "complete_from": {str(key): value for key, value in state.complete_from.items()},
@@ -76,6 +79,8 @@ def save(state: StreamState) -> Snapshot:
         schema += [(f"column {name}", kind.logical) for name, kind in types.columns.items()]
         schema += [(f"key {name}", kind) for name, kind in types.keys.items()]
         arrays |= {f"keys.{name}": array for name, array in core.keys.save().items()}
+        if core.silence is not None:
+            arrays |= {f"silence.{name}": array for name, array in core.silence.save().items()}
         for i, each in enumerate(core.strategies):
             arrays |= {f"{i}.{name}": array for name, array in each.save().items()}
     return Snapshot(header, schema, fingerprint(asked), arrays)
@@ -88,7 +93,7 @@ def load(state: StreamState, snapshot: Snapshot) -> None:
     _require_same(header["query"], facts(state.query))
     late = from_bytes(snapshot.arrays["late"])
     state.closed = header["closed"]
-    state.counts = dict(header["counts"])
+    state.counts |= header["counts"]
     state.first_watermark = header["first_watermark"]
     state.windows = {i: state.query.windows[i] for i in header["windows"]}
     state.complete_from = {int(key): value for key, value in header["complete_from"].items()}
@@ -109,6 +114,8 @@ def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
     core.regroup(known["strategies"])
     core.progress.load(known["progress"])
     core.keys.load(_under("keys.", snapshot.arrays))
+    if core.silence is not None:
+        core.silence.load(_under("silence.", snapshot.arrays))
     for i, each in enumerate(core.strategies):
         saved = _under(f"{i}.", snapshot.arrays)
         _require_kept_alike(each, saved)

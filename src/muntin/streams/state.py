@@ -19,6 +19,9 @@ from muntin.streams.row_reading import Row
 from muntin.streams.strategy import Batch
 from muntin.windows.base import Window
 
+FIRST_COUNTS = ("rows", "late", "dropped")
+"""What every snapshot has counted; the others it has where there is something to count."""
+
 
 @dataclass
 class StreamState:
@@ -34,9 +37,13 @@ class StreamState:
     first_watermark: int | None = None
     """A watermark that was set before the first row."""
     closed: bool = False
-    counts: dict[str, int] = field(default_factory=lambda: {"rows": 0, "late": 0, "dropped": 0})
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys((*FIRST_COUNTS, "late_let_go", "forgotten"), 0)
+    )
     late: LateRows = field(default_factory=LateRows)
     complete_from: dict[int, int | None] = field(default_factory=dict)
+    most_late: int | None = None
+    """How many late rows are kept for whoever takes them; None for all."""
 
     @property
     def resolved(self) -> StreamCore:
@@ -64,7 +71,9 @@ class StreamState:
         dropped = len(taken) - int(np.count_nonzero(taken))
         self.count(data.num_rows, behind, dropped)
         if dropped or self.late.schema is None:
-            self.late = self.late.with_rows(data.table() if isinstance(data, Row) else data, ~taken)
+            late = self.late.with_rows(data.table() if isinstance(data, Row) else data, ~taken)
+            self.late, let_go = late.newest(self.most_late)
+            self.counts["late_let_go"] += let_go
         return batch
 
     def count(self, rows: int, late: int, dropped: int) -> None:
@@ -110,7 +119,12 @@ class StreamState:
                     totals[name] = totals.get(name, 0) + count
             totals["keys"] = len(self.core.keys)
             totals["bytes"] += self.core.keys.nbytes
-        return {**self.counts, **totals, "watermark": self.watermark}
+        return {**self.all_counts(), **totals, "watermark": self.watermark}
+
+    def all_counts(self) -> dict[str, int]:
+        """Return the counts of rows, and of keys that were forgotten."""
+        forgotten = 0 if self.core is None else self.core.forgotten
+        return {**self.counts, "forgotten": self.counts["forgotten"] + forgotten}
 
     def restore_point(self) -> RestorePoint:
         """Return a callback that restores the current state."""

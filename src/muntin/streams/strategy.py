@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+import numpy as np
+
 from muntin.aggregators.choose import Chosen
 from muntin.columns import Column, extent
 from muntin.durations import BEFORE_TIME, END_OF_TIME
@@ -83,6 +85,17 @@ class Strategy(ABC):
     @abstractmethod
     def held_keys(self) -> Array:
         """Return the numbers of the keys of which anything is kept, ascending: the others may be given away."""
+
+    def kept_for_ever(self) -> Array:
+        """Return the numbers of keys of which something is kept however long no row of theirs comes."""
+        return np.zeros(0, np.int64)
+
+    def forget(self, keys: Array, horizon: int) -> list[Answers]:
+        """Forget what would be kept of keys for ever; return what is left of their windows, as if they were closed.
+
+        By default nothing is kept for ever.
+        """
+        return []
 
     @abstractmethod
     def save(self) -> dict[str, Array]:

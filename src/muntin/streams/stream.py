@@ -57,6 +57,7 @@ class Stream:
         strategy: str = "auto",
         merge: str = "auto",
         clock: Callable[[], int] | None = None,
+        most_late: int | None = 1_000_000,
     ) -> None:
         if clock is not None and not callable(clock):
             raise InvalidArgumentError(f"clock is {clock!r}; give a function that returns the time as an integer")
@@ -65,6 +66,7 @@ class Stream:
             Forced(strategy, merge),
             clock=system_time.time_ns if clock is None else clock,
             windows=dict(enumerate(query.windows)),
+            most_late=_checked_most(most_late),
         )
         if snapshot is not None and history is not None:
             raise InvalidArgumentError("a stream begins with a snapshot or a history, not with both: leave one out")
@@ -210,7 +212,10 @@ class Stream:
 
     @property
     def late(self) -> pa.Table:
-        """The rows that no window took, in the order of arrival, since the start or since `take_late`."""
+        """The rows that no window took, in the order of arrival, since the start or since `take_late`.
+
+        No more than `most_late` of them, the last ones; how many were let go is in the metrics, as `late_let_go`.
+        """
         late = self._state.late
         table = late.table()
         if len(late.tables) > 1:
@@ -279,6 +284,8 @@ class Stream:
     def metrics(self) -> dict[str, int | None]:
         """Return counts: rows, those behind the watermark (late), those that no window took (dropped), and of state.
 
+        `late_let_go` are rows that are in `late` no more since nobody took them, `forgotten` are keys that were silent
+        for longer than the query's `forget_after`.
         `slices`, `splits` and `merges` are what has happened to slices, `kept` how many rows are held as they are,
         `keys` and `bytes` what is known now. O(1) but for object columns.
         """
@@ -350,6 +357,15 @@ class Stream:
         bounds = pa.struct([("start", pa.null()), ("end", pa.null())])
         kinds |= {"window": bounds, "window_id": pa.int64(), **dict.fromkeys(self.query.aggregates, pa.null())}
         return pa.schema({**kinds, "revision": pa.int64(), "retracted": pa.bool_()}).empty_table()
+
+
+def _checked_most(rows: Any) -> int | None:
+    """Return how many late rows are kept; refuse what is no number."""
+    if rows is None:
+        return None
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
+        raise InvalidArgumentError(f"most_late is {rows!r}; give a number of rows, or None to keep all late ones")
+    return int(rows)
 
 
 def _follow_clock(core: StreamCore) -> list[Answers]:

@@ -185,6 +185,14 @@ class Tiles(Tuples):
         columns = {_STATE: Column(tiles, None, ANY), _CONTENT: Column(content, None, ANY)}
         return HeldRows(rows.keys[first], rows.times[first], rows.numbers[first], columns)
 
+    def kept_for_ever(self) -> Array:
+        """Return no keys: frames by time let all states go."""
+        return np.zeros(0, np.int64)
+
+    def forget(self, keys: Array, horizon: int) -> list[Answers]:
+        """Forget nothing: frames by time do so themselves."""
+        return []
+
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
         """Refuse one more definition: tiles may be longer than it allows."""
         raise UnsupportedOperationError(f"tiles cannot take {definition!r} on while rows come")

@@ -162,6 +162,9 @@ class BufferedWindows(ABC):
     def finalize(self, windows: Windows, final: Array, watermark: int) -> None:
         """Note what is final now."""
 
+    def forget_keys(self, keys: Array) -> None:
+        """Forget all that is known of keys besides rows."""
+
     def held_keys(self) -> Array:
         """Return keys of which something is known besides rows."""
         return np.zeros(0, np.int64)
@@ -226,6 +229,10 @@ class ByKey:
         """Lower the numbers of keys to these, where they are less."""
         self._grow(keys)
         np.minimum.at(self.values, keys, values)
+
+    def unset(self, keys: Array) -> None:
+        """Forget the numbers of some keys."""
+        self.values[keys[keys < len(self.values)]] = self.default
 
     def keys(self) -> Array:
         """Return the keys whose number was set."""

@@ -97,6 +97,15 @@ class BufferedDefinition:
         self._pending = windows.key[~final], windows.due[~final]
         return answers, self.kind.needed(rows, windows, final, moment.watermark)
 
+    def close_keys(self, rows: HeldRows, keys: Array, moment: Moment) -> list[Answers]:
+        """Return what is left of the windows of some keys, and forget all that is known of these."""
+        mine = self._is_active(keys)
+        self.emitted, others = self.emitted.take(mine), self.emitted.take(~mine)
+        answers, _ = self.emit(rows, keys, moment, early=False)
+        self.emitted = others
+        self.kind.forget_keys(keys)
+        return answers
+
     def _described(self, windows: Windows, rows: HeldRows, which: Array, is_due: Array) -> EmittedWindows:
         """Return windows as the ledger has them; the hashes of their rows' numbers add up to their content."""
         found = windows.found

@@ -194,6 +194,25 @@ class Tuples(Strategy):
         held = [self._rows.keys, *(part.held_keys() for part in self._parts)]
         return np.unique(np.concatenate(held)).astype(np.int64)
 
+    def kept_for_ever(self) -> Array:
+        """Return the keys of which anything is kept: which of it would go by itself is not known."""
+        return self.held_keys()
+
+    def forget(self, keys: Array, horizon: int) -> list[Answers]:
+        """Forget keys, which begin again when rows of theirs come; return what is left of their windows. O(n)."""
+        chosen = np.intersect1d(keys, self.held_keys())
+        gone = np.isin(self._rows.keys, chosen)
+        rows = self._rows.take(np.flatnonzero(gone))
+        moment = Moment(self._watermark, END_OF_TIME, horizon, self._fresh)
+        answers = [found for part in self._parts for found in part.close_keys(part.view(rows), chosen, moment)]
+        for part in self._parts:
+            part.refused = np.setdiff1d(part.refused, rows.numbers, assume_unique=True)
+        self._rows = self._rows.take(np.flatnonzero(~gone))
+        if len(rows):
+            self._complete_from = max(self._complete_from, int(rows.times.max()) + 1)
+        self._wake_at(chosen, _NEVER)
+        return answers
+
     def save(self) -> dict[str, Array]:
         """Return the whole state, as arrays by name."""
         state = {f"rows.{name}": array for name, array in self._rows.save().items()}

@@ -306,6 +306,12 @@ class CountSet:
         fixed = (*self._rows, *self._slices, *self._numbers)
         self.slicing.finalize(*fixed, chosen, watermark, limit, self.plan.ordered, closed)
 
+    def forget(self, keys: Array) -> None:
+        """Number the rows of keys, of which nothing is left, from 0 again."""
+        for name, values in zip(Keyed._fields, self.keyed, strict=True):
+            values[keys] = NOWHERE if name == "moved" else 0
+        self.numbers.apart[keys] = -1
+
     def begins(self, keys: Array, definitions: Array) -> Array:
         """Return for definitions of keys the first row of the first window that is not final, in their numbers."""
         which = self.numbers.apart[keys]

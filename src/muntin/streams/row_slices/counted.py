@@ -88,7 +88,12 @@ class Counted(Replayed):
 
     def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
         """Answer the windows whose last row the watermark has reached. O(log n) combines a window."""
-        chosen = self.sets[0].known()
+        answers = self._emit_of(self.sets[0].known(), watermark, early)
+        self._forget(watermark)
+        return answers
+
+    def _emit_of(self, chosen: Array, watermark: int, early: bool) -> list[Answers]:
+        """Answer windows of some keys."""
         until = END_OF_TIME if early else watermark
         for each in self.sets:
             each.extend(chosen, until)
@@ -97,7 +102,6 @@ class Counted(Replayed):
         answers = self._answers(*(self._changed(found) if self.plan.early else self._numbered(found, again)))
         for each in self.sets:
             each.finalize(chosen, watermark)
-        self._forget(watermark)
         return [answers] if len(answers.keys) else []
 
     @property
@@ -152,6 +156,24 @@ class Counted(Replayed):
     def held_keys(self) -> Array:
         """Return the keys that have had rows: these are numbered for ever."""
         return self.sets[0].known()
+
+    def kept_for_ever(self) -> Array:
+        """Return the keys that have had rows."""
+        return self.held_keys()
+
+    def forget(self, keys: Array, horizon: int) -> list[Answers]:
+        """Forget keys, which number their rows from 0 when they come again; return what is left of their windows."""
+        chosen = np.intersect1d(keys, self.held_keys())
+        answers = self._close_keys(chosen)
+        self._journal.note(1, lambda: self._close_keys(chosen))
+        return answers
+
+    def _close_keys(self, chosen: Array) -> list[Answers]:
+        answers = self._emit_of(chosen, END_OF_TIME, early=False)
+        for each in self.sets:
+            each.forget(chosen)
+        self.emitted = self.emitted.keep(~np.isin(self.emitted.keys, chosen))
+        return answers
 
     def save(self) -> dict[str, Array]:
         """Return all rows and slices. O(n)."""

@@ -186,6 +186,11 @@ class BufferedContextAware(BufferedWindows):
         for key, start, end in zip(windows.key[now], found.start[now], found.end[now], strict=True):
             self.closed.setdefault(int(key), set()).add((int(start), int(end)))
 
+    def forget_keys(self, keys: Array) -> None:
+        for key in keys.tolist():
+            self.edges.pop(key, None)
+            self.closed.pop(key, None)
+
     def held_keys(self) -> Array:
         return np.array(sorted(self.edges), np.int64)
 

@@ -197,6 +197,9 @@ class BufferedEnumerated(BufferedContextFree):
         after = self.definition.next_end(watermark) if watermark > BEFORE_TIME else BEFORE_TIME
         return np.where(since < END_OF_TIME, np.maximum(since, after), END_OF_TIME)
 
+    def forget_keys(self, keys: Array) -> None:
+        self.since.unset(keys)
+
     def held_keys(self) -> Array:
         return self.since.keys()
 

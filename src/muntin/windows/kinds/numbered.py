@@ -61,6 +61,9 @@ class BufferedRowNumbers(BufferedWindows):
     def dropped(self, keys: Array, counts: Array) -> None:
         self.gone[keys] = self.gone[keys] + counts
 
+    def forget_keys(self, keys: Array) -> None:
+        self.gone.unset(keys)
+
     def held_keys(self) -> Array:
         return self.gone.keys()
 
@@ -94,6 +97,10 @@ class BufferedFixedNumbers(BufferedRowNumbers):
     def load(self, state: Mapping[str, Array]) -> None:
         super().load(state)
         self.done.values = state["done"].copy()
+
+    def forget_keys(self, keys: Array) -> None:
+        super().forget_keys(keys)
+        self.done.unset(keys)
 
     def held_keys(self) -> Array:
         return np.union1d(super().held_keys(), self.done.keys())

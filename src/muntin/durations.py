@@ -84,7 +84,7 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
     120
     """
     if isinstance(duration, int | np.integer) and not isinstance(duration, bool | np.timedelta64):
-        return _fitting(int(duration), duration, what)
+        return int(duration)
     if isinstance(duration, str):
         nanoseconds = parse_duration(duration)
     elif isinstance(duration, datetime.timedelta):
@@ -106,10 +106,15 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
         raise InvalidArgumentError(
             f"{what} is {duration!r}, which is no whole number of the times' unit, {_unit(time)}s"
         )
-    return _fitting(nanoseconds // unit, duration, what)
+    return nanoseconds // unit
 
 
-def _fitting(span: int, duration: Any, what: str) -> int:
+def fitting(span: int, duration: Any, what: str) -> int:
+    """Return a duration in the unit of the times; refuse one that int64 cannot hold.
+
+    >>> fitting(5, "5 seconds", "watermark")
+    5
+    """
     if not BEFORE_TIME < span <= END_OF_TIME:
         raise InvalidArgumentError(f"{what} is {duration!r}, which is more than int64 can hold")
     return span

@@ -15,7 +15,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.arrays.results import arrow_types, require_combinable
 from muntin.columns import pick, type_of_values, wide
-from muntin.durations import in_unit_of
+from muntin.durations import fitting, in_unit_of
 from muntin.errors import ColumnTypeError
 from muntin.keys.encoding import require_key_type
 from muntin.query.query import Query
@@ -126,6 +126,11 @@ class Plan:
         return pa.struct(sorted(bounds.items(), key=lambda bound: _ORDER.get(bound[0], len(_ORDER))))
 
 
+def _lateness(query: Query, time: ColumnType) -> int:
+    given = query.allowed_lateness
+    return fitting(in_unit_of(given, time, "allowed_lateness"), given, "allowed_lateness")
+
+
 def resolve(
     query: Query, types: Types | pa.Schema, windows: Mapping[int, Window] | None = None, *, finite: bool = False
 ) -> Plan:
@@ -150,7 +155,7 @@ def resolve(
         types=known.columns,
         time_type=time,
         key_types=known.keys,
-        lateness=0 if finite else in_unit_of(query.allowed_lateness, time, "allowed_lateness"),
+        lateness=0 if finite else _lateness(query, time),
         partial=query.partial,
         emit_empty=query.emit_empty,
         early=query.emit_early is not None,

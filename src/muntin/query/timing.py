@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from muntin.durations import in_unit_of
+from muntin.durations import fitting, in_unit_of
 from muntin.errors import InvalidArgumentError
 from muntin.query.query import ProcessingTime, Query
 from muntin.types import ColumnType, column_type
@@ -49,7 +49,7 @@ class Timing:
         early = query.emit_early
         by_clock = isinstance(early, ProcessingTime)
         return cls(
-            delay=in_unit_of(query.watermark, time, "watermark"),
+            delay=fitting(in_unit_of(query.watermark, time, "watermark"), query.watermark, "watermark"),
             idle_after=_positive(query.idle_timeout, clock, "idle_timeout"),
             early_by_time=None if by_clock else _positive(early, time, "emit_early"),
             early_by_clock=_positive(early.duration, clock, "emit_early") if by_clock else None,
@@ -61,7 +61,7 @@ class Timing:
 def _positive(duration: object, unit: ColumnType, what: str) -> int | None:
     if duration is None:
         return None
-    span = in_unit_of(duration, unit, what)
+    span = fitting(in_unit_of(duration, unit, what), duration, what)
     if span <= 0:
         raise InvalidArgumentError(f"{what} is {duration!r}; it must be positive")
     return span

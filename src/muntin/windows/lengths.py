@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.durations import in_any_unit, is_unitless
+from muntin.durations import fitting, in_any_unit, is_unitless
 from muntin.errors import InvalidArgumentError
 
 
@@ -50,7 +50,8 @@ def sized(value: Any, what: str) -> int:
         raise InvalidArgumentError(
             f"{what} is {value!r}; give a duration like '10 minutes' or '7d', a timedelta or an integer"
         )
-    return in_any_unit(value, what)
+    span = in_any_unit(value, what)
+    return fitting(span, value, what) if is_unitless(value) else span
 
 
 def positive(value: Any, what: str) -> Any:

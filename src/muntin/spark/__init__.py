@@ -8,6 +8,7 @@ from muntin.spark.java import use_packaged_java
 from muntin.spark.late import split
 from muntin.spark.progress import Progress, progress
 from muntin.spark.session import session
+from muntin.spark.upsert import upsert
 from muntin.spark.warm import warm
 
-__all__ = ["Progress", "explain", "progress", "session", "split", "use_packaged_java", "warm"]
+__all__ = ["Progress", "explain", "progress", "session", "split", "upsert", "use_packaged_java", "warm"]

@@ -1,0 +1,194 @@
+"""`muntin.spark.upsert`: the last word on each window, kept in a folder of Parquet files or in a table."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
+from muntin.query.query import Query
+from muntin.spark.unpack import LATE
+from muntin.tables.latest import bound_columns, key_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def upsert(answers: DataFrame, target: str | Path, query: Query | None = None) -> None:
+    """Keep the last word on each window of a stream in a folder of Parquet files, or in a table: for `foreachBatch`.
+
+        query.spark(calls).writeStream.foreachBatch(lambda batch, number: muntin.spark.upsert(batch, "answers/"))
+
+    `target` with a slash in it, or a `Path`, is a folder, any other a table of the session's catalog; it is made where
+    it is not there. A window is replaced by its next revision, and removed when it is retracted. A batch that is run
+    again changes nothing, and one that was interrupted is completed by the next call.
+
+    What tells windows apart is as in `muntin.latest`, with one row for each window: frames of rows of equal time, which
+    share all that, have one. Give the `query` where its windows are of a policy, or by rows and emitted before they are
+    full (`emit_early` with `partial`): late rows move the bounds of these, and the answers alone do not tell.
+
+    All of the target is read and written, unless a batch has no answers: O(target + answers). Where that is too much,
+    keep it in a table that knows MERGE; the page on streams on Spark has the statement.
+    """
+    _require_answers(answers)
+    session = answers.sparkSession
+    place: _Folder | _Table
+    place = _Folder.of(target) if isinstance(target, Path) or "/" in target else _Table(target)
+    place.recover(session)
+    answers = answers.persist()  # Spark would answer the batch once for each use
+    try:
+        if not answers.isEmpty():
+            known = place.read(session)
+            _require_same_columns(answers, known, target)
+            place.replace(last_words(answers if known is None else known.unionByName(answers), query))
+    finally:
+        answers.unpersist()
+
+
+def last_words(answers: DataFrame, query: Query | None = None) -> DataFrame:
+    """Return one row for each window that is not retracted: that of its greatest revision. One shuffle."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    names = answers.columns
+    identity = [F.col(_quoted(name)) for name in (*key_columns(names), "window_id")] + _bounds(answers, query)
+    newest = F.row_number().over(Window.partitionBy(*identity).orderBy(F.col("revision").desc()))
+    last = answers.select("*", newest.alias("muntin newest")).where(
+        (F.col("`muntin newest`") == 1) & ~F.col("retracted")
+    )
+    return last.select(*(F.col(_quoted(name)) for name in names))
+
+
+def _bounds(answers: DataFrame, query: Query | None) -> list[Column]:
+    """Return the bounds that tell windows apart; null where they are those of another sort of window, or may move."""
+    from pyspark.sql import functions as F
+
+    moving = {"to_row": _filling(query), "start": _of_policies(query)}
+    found: list[Column] = []
+    free = F.lit(True)
+    for sort, bounds in bound_columns(answers.select("window.*").columns).items():
+        mine = free if sort == "times" else free & F.col(f"window.{bounds[0]}").isNotNull()
+        for name in bounds:
+            fixed = ~F.col("window_id").isin(moving.get(name, [])) if moving.get(name) else F.lit(True)
+            found.append(F.when(mine & fixed, F.col(f"window.{name}")))
+        free = free & ~mine
+    return found
+
+
+def _filling(query: Query | None) -> list[int]:
+    """Return the windows that are emitted before they are full: where they end says only how full they were."""
+    if query is None or not query.partial or query.emit_early is None:
+        return []
+    return [i for i, each in enumerate(query.windows) if not each.each_row]
+
+
+def _of_policies(query: Query | None) -> list[int]:
+    """Return the windows of policies: late rows may change how much a policy leaves."""
+    return [i for i, each in enumerate(query.windows) if each.each_row and not each.is_frame] if query else []
+
+
+def _require_answers(answers: DataFrame) -> None:
+    if answers.isStreaming:
+        raise UnsupportedOperationError(
+            "upsert takes the answers of a batch, and this DataFrame is streaming: call it by foreachBatch"
+        )
+    key_columns(answers.columns)
+    if LATE in answers.columns:
+        raise ColumnError(f"there are late rows in the column {LATE!r}: take them out with muntin.spark.split")
+
+
+def _require_same_columns(answers: DataFrame, known: DataFrame | None, target: str | Path) -> None:
+    if known is None:
+        return
+    found, wanted = ({each.name: each.dataType.simpleString() for each in frame.schema} for frame in (known, answers))
+    for name in dict.fromkeys((*found, *wanted)):
+        if found.get(name) != wanted.get(name):
+            raise ColumnError(
+                f"{str(target)!r} is of another query: its column {name!r} is {found.get(name, 'not there')}, that of "
+                f"the answers {wanted.get(name, 'not there')}; give another place"
+            )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A folder of Parquet files. The next state is written beside it, and then takes its name."""
+
+    system: Any
+    place: str
+    uri: str
+
+    @classmethod
+    def of(cls, target: str | Path) -> _Folder:
+        uri = str(target).rstrip("/")
+        try:
+            system, place = fs.FileSystem.from_uri(uri if ":" in uri.partition("/")[0] else str(Path(uri).absolute()))
+        except pa.ArrowException as error:
+            raise InvalidArgumentError(
+                f"target is {str(target)!r}, where no folder can be renamed from here: give a folder of a disk or of "
+                "HDFS, or the name of a table"
+            ) from error
+        return cls(system, place, uri)
+
+    def _is_there(self, suffix: str = "") -> bool:
+        return bool(self.system.get_file_info(self.place + suffix).type != fs.FileType.NotFound)
+
+    def recover(self, session: SparkSession) -> None:
+        """Complete what was interrupted: an old state stays until the new one is in its place."""
+        if self._is_there(".old"):
+            if self._is_there():
+                self.system.delete_dir(self.place + ".old")
+            else:
+                self.system.move(self.place + ".old", self.place)
+
+    def read(self, session: SparkSession) -> DataFrame | None:
+        return session.read.parquet(self.uri) if self._is_there() else None
+
+    def replace(self, answers: DataFrame) -> None:
+        answers.write.mode("overwrite").parquet(self.uri + ".next")
+        if self._is_there():
+            self.system.move(self.place, self.place + ".old")
+        self.system.move(self.place + ".next", self.place)
+        self.recover(answers.sparkSession)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table of the catalog. The next state is another table, which is there when it is complete, and then copied."""
+
+    name: str
+
+    @property
+    def _next(self) -> str:
+        return f"{self.name}_muntin_next"
+
+    def recover(self, session: SparkSession) -> None:
+        """Complete what was interrupted: while a next state is there, it is what counts."""
+        database, _, prefix = self._next.rpartition(".")
+        for each in session.catalog.listTables(database or None, f"{prefix}*"):
+            self._copy(session, f"{database}.{each.name}" if database else each.name)
+
+    def _copy(self, session: SparkSession, source: str) -> None:
+        session.table(source).write.insertInto(self.name, overwrite=True)
+        session.sql(f"DROP TABLE {source}")
+
+    def read(self, session: SparkSession) -> DataFrame | None:
+        return session.table(self.name) if session.catalog.tableExists(self.name) else None
+
+    def replace(self, answers: DataFrame) -> None:
+        session = answers.sparkSession
+        if not session.catalog.tableExists(self.name):
+            answers.limit(0).write.format("parquet").saveAsTable(self.name)
+        made = f"{self._next}_{uuid.uuid4().hex[:8]}"  # of one that was interrupted files may be left
+        answers.select(*(f"`{name}`" for name in session.table(self.name).columns)).write.format("parquet").saveAsTable(
+            made
+        )
+        self._copy(session, made)

@@ -18,11 +18,11 @@ from muntin import Query, agg, window
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.snapshots import Snapshot
 from muntin.spark import chunks, java, needs
+from muntin.spark.bucket_state import BucketState
 from muntin.spark.buckets import Keyed, labels, spark_hash
 from muntin.spark.clock import Clock
 from muntin.spark.memory import Memory
 from muntin.spark.pack import Packer
-from muntin.spark.state import BucketState
 from muntin.streams.driven import DrivenStream
 
 

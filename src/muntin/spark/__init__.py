@@ -8,7 +8,19 @@ from muntin.spark.java import use_packaged_java
 from muntin.spark.late import split
 from muntin.spark.progress import Progress, progress
 from muntin.spark.session import session
+from muntin.spark.state import State, state
 from muntin.spark.upsert import upsert
 from muntin.spark.warm import warm
 
-__all__ = ["Progress", "explain", "progress", "session", "split", "upsert", "use_packaged_java", "warm"]
+__all__ = [
+    "Progress",
+    "State",
+    "explain",
+    "progress",
+    "session",
+    "split",
+    "state",
+    "upsert",
+    "use_packaged_java",
+    "warm",
+]

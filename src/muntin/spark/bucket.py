@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from muntin.errors import SnapshotError
 from muntin.query.query import Query
+from muntin.spark.bucket_state import BucketState, Header, facts_of
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import from_table
 from muntin.spark.memory import MEMORY
 from muntin.spark.pack import as_binary, from_binary
-from muntin.spark.state import BucketState, Header, facts_of
 from muntin.streams import snapshots
 from muntin.streams.driven import DrivenStream
 

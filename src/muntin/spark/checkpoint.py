@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 from muntin.errors import SnapshotError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _NOT_BEGUN = "STDS_COMMITTED_BATCH_UNAVAILABLE"
+
+
+def read_state(session: SparkSession, path: str, name: str) -> DataFrame:
+    """Return one of the states of a checkpoint, as of its last committed batch."""
+    return session.read.format("statestore").option("stateVarName", name).load(path)
 
 
 def saved_facts(session: SparkSession, path: str) -> dict[str, str] | None:
@@ -21,8 +26,7 @@ def saved_facts(session: SparkSession, path: str) -> dict[str, str] | None:
     from pyspark.errors import PySparkException
 
     try:
-        reader = session.read.format("statestore").option("stateVarName", "muntin_query")
-        rows = reader.load(path).select("value.facts").collect()
+        rows = read_state(session, path, "muntin_query").select("value.facts").collect()
     except PySparkException as error:
         if error.getCondition() == _NOT_BEGUN:
             return None

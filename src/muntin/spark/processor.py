@@ -10,8 +10,8 @@ from pyspark.sql import Row
 
 from muntin.errors import SnapshotError
 from muntin.spark.bucket import COUNTS, Bucket, Job, require_compatible
+from muntin.spark.bucket_state import BucketState
 from muntin.spark.buckets import CLERK
-from muntin.spark.state import BucketState
 from muntin.spark.worker import freeze_loaded
 
 HISTORY = "history"

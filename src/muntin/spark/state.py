@@ -1,87 +1,135 @@
-"""What a bucket keeps from batch to batch, in Spark's state store: a header, and chunks named by their content."""
+"""`muntin.spark.state`: what a checkpoint holds, by Spark's own reader of state."""
 
 from __future__ import annotations
 
 import json
-import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from muntin.durations import BEFORE_TIME
+from muntin.errors import SnapshotError
 from muntin.snapshots import Snapshot
-from muntin.spark import chunks
+from muntin.spark.bucket_state import Header
+from muntin.spark.buckets import Keyed, labels
+from muntin.spark.checkpoint import read_state, saved_facts
+from muntin.spark.chunks import parted
+from muntin.streams.contents import as_key, key_types, of_key, totals
 
-_NAME = 16
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_UNSET = object()
+_HELD = {"bucket": pa.int64(), **dict.fromkeys(("keys", "slices", "rows", "emitted", "bytes"), pa.int64())}
 
 
 @dataclass(frozen=True)
-class Header:
-    """What is read of every bucket that is called: a few hundred bytes, and the state itself where it is small."""
+class State:
+    """What the checkpoint of a streaming query holds, as of its last committed batch; `print` it for a summary."""
 
-    stamp: str
-    """Another one for each state that was ever written: who has seen this one knows the state."""
-    timer: int
-    """When the bucket is called without rows, in milliseconds; -1 where it is not."""
-    text: bytes
-    names: list[bytes]
-    """The chunks, in order."""
-    small: bytes
+    query: dict[str, str]
+    """What the query asks, as text: its key, time, windows, aggregates, options and the types of its columns."""
+    version: int | None
+    """Of the format of the state; None where no bucket holds any."""
+    buckets: int
+    """How many there are; those that hold nothing are not in `held`."""
+    watermark: int | None
+    """The watermark that the state has seen, in the unit of the time column; None before there is one."""
+    held: pa.Table
+    """For each bucket its keys, slices, rows that are kept as they are, emitted windows that are remembered for
+    revisions, and bytes; of one key, if that was asked for."""
+    slices: pa.Table | None = None
+    """Of the key that was asked for: each slice with its edges, how many rows it has where that is known, and the
+    windows that it is for."""
 
-
-class BucketState:
-    """The state of whichever bucket is at hand: Spark knows which. `header` is a value, `chunks` a map of Spark's."""
-
-    def __init__(self, header: Any, chunks: Any) -> None:
-        self._header = header
-        self._chunks = chunks
-
-    def header(self) -> Header | None:
-        """Return the header; None where there is no state."""
-        row = self._header.get()
-        if row is None:
-            return None
-        stamp, timer, text, names, small = row
-        names = bytes(names)
-        parts = [names[i : i + _NAME] for i in range(0, len(names), _NAME)]
-        return Header(stamp, timer, bytes(text), parts, bytes(small))
-
-    def read(self, header: Header) -> Snapshot:
-        """Return the state that a header describes. O(state)."""
-        data = header.small or b"".join(self._chunk(name) for name in header.names)
-        return chunks.parted(header.text, data)
-
-    def _chunk(self, name: bytes) -> bytes:
-        row = self._chunks.getValue((name,))
-        data = b"" if row is None else bytes(row[0])
-        if chunks.name_of(data) != name:
-            raise RuntimeError("a chunk of state is missing or damaged: the checkpoint cannot be used")
-        return data
-
-    def write(self, snapshot: Snapshot, timer: int, old: Header | None) -> tuple[Header, int]:
-        """Write a state, as far as it is not there yet; return its header and how many bytes were written."""
-        text, data = chunks.joined(snapshot)
-        is_small = len(data) <= chunks.LEAST
-        small, parts = (data, []) if is_small else (b"", chunks.cut(data))
-        names = [chunks.name_of(piece) for piece in parts]
-        pieces = dict(zip(names, parts, strict=True))
-        known = set() if old is None else set(old.names)
-        written = len(text) + len(small)
-        for name, piece in pieces.items():
-            if name not in known:
-                self._chunks.updateValue((name,), (piece,))
-                written += len(piece)
-        for name in known.difference(pieces):
-            self._chunks.removeKey((name,))
-        header = Header(uuid.uuid4().hex, timer, text, names, small)
-        self._header.update((header.stamp, timer, text, b"".join(names), small))
-        return header, written
-
-    def clear(self) -> None:
-        """Forget the bucket."""
-        self._header.clear()
-        self._chunks.clear()
+    def __str__(self) -> str:
+        """Say it in a few lines."""
+        names = ("keys", "slices", "rows", "emitted", "bytes")
+        sums = {name: sum(self.held[name].to_pylist()) for name in names if name in self.held.column_names}
+        counts = ", ".join(f"{count:,} {name}" for name, count in sums.items())
+        width = max(map(len, ("holds", *self.query)))
+        return "\n".join(
+            [
+                f"checkpoint: {self.held.num_rows} of {self.buckets} buckets hold state, watermark {self.watermark}",
+                *(f"  {name:<{width}}  {text}" for name, text in {"holds": counts, **self.query}.items()),
+            ]
+        )
 
 
-def facts_of(header: Header) -> dict[str, str]:
-    """Return what the query of a state asked, as text."""
-    asked: dict[str, str] = json.loads(header.text)["facts"]["query"]
-    return asked
+def state(path: str, key: Any = _UNSET, *, session: SparkSession | None = None) -> State:
+    """Return what the checkpoint of a query holds: which query, its buckets, keys, slices and kept rows.
+
+        print(muntin.spark.state("checkpoint/"))
+        muntin.spark.state("checkpoint/", key="north").slices.to_pandas()
+
+    `key` is one of the query's keys, a tuple where it has several columns: then only its bucket is read, `held` is of
+    that key, and `slices` has its slices. Without it a few hundred bytes of each bucket are read, which tell the
+    counts; with it all of one. The query may be running. `session` is the active one by default.
+    """
+    if session is None:
+        from pyspark.sql import SparkSession as Sessions
+
+        session = Sessions.builder.getOrCreate()
+    path = str(path)
+    facts = saved_facts(session, path)
+    if facts is None:
+        raise SnapshotError(f"{path!r} holds nothing: no batch has been committed there yet")
+    facts.pop("history", None)
+    buckets = int(facts.pop("buckets"))
+    found = read_state(session, path, "muntin_header").select("key.bucket", "value.*").collect()
+    headers = {bucket: Header.of(row) for bucket, *row in found}
+    described = {bucket: json.loads(each.text) for bucket, each in headers.items()}
+    rows = [{"bucket": bucket, **_totals(each)} for bucket, each in sorted(described.items())]
+    whole = State(
+        facts,
+        max((each["facts"]["version"] for each in described.values()), default=None),
+        buckets,
+        _watermark([each["facts"] for each in described.values()]),
+        pa.Table.from_pylist(rows, pa.schema(_HELD)),
+    )
+    return whole if key is _UNSET else _of_key(whole, session, path, headers, key)
+
+
+def _totals(header: dict[str, Any]) -> dict[str, int]:
+    arrays = header["arrays"]
+    counts = totals({each["name"]: each["rows"] for each in arrays})
+    return counts | {"bytes": sum(each["bytes"] for each in arrays)}
+
+
+def _watermark(facts: list[dict[str, Any]]) -> int | None:
+    """Return the watermark of the bucket that has seen the latest: others are called when they have something due."""
+    seen = [each["core"]["progress"]["watermark"] for each in facts if each["core"] is not None]
+    reached = max(seen, default=BEFORE_TIME)
+    return None if reached == BEFORE_TIME else reached
+
+
+def _of_key(whole: State, session: SparkSession, path: str, headers: dict[int, Header], key: Any) -> State:
+    """Return the same of one key."""
+    if not headers:
+        return whole
+    some = next(iter(headers))
+    columns = as_key(key, key_types(_snapshot(session, path, some, headers[some])))
+    keyed = Keyed.of(columns, 1, whole.buckets)
+    bucket = labels(whole.buckets)[int(keyed.buckets[keyed.numbers[0]])]
+    counts, slices = {"slices": 0, "rows": 0, "emitted": 0}, None
+    if bucket in headers:
+        counts, slices = of_key(_snapshot(session, path, bucket, headers[bucket]), columns)
+    names = ["bucket", *counts]
+    held = pa.Table.from_pylist([{"bucket": bucket, **counts}], pa.schema({name: _HELD[name] for name in names}))
+    return State(whole.query, whole.version, whole.buckets, whole.watermark, held, slices)
+
+
+def _snapshot(session: SparkSession, path: str, bucket: int, header: Header) -> Snapshot:
+    """Return the whole state of a bucket."""
+    from pyspark.sql import functions as F
+
+    data = header.small
+    if header.names:
+        chunks = read_state(session, path, "muntin_chunks").where(F.col("key.bucket") == bucket)
+        rows = chunks.select("user_map_key.name", "user_map_value.data").collect()
+        known = {bytes(row[0]): bytes(row[1]) for row in rows}
+        if not known.keys() >= set(header.names):
+            raise SnapshotError(f"the query of {path!r} has gone on in between: ask again")
+        data = b"".join(known[name] for name in header.names)
+    return parted(header.text, data)

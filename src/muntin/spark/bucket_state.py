@@ -1,0 +1,91 @@
+"""What a bucket keeps from batch to batch, in Spark's state store: a header, and chunks named by their content."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from muntin.snapshots import Snapshot
+from muntin.spark import chunks
+
+_NAME = 16
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is read of every bucket that is called: a few hundred bytes, and the state itself where it is small."""
+
+    stamp: str
+    """Another one for each state that was ever written: who has seen this one knows the state."""
+    timer: int
+    """When the bucket is called without rows, in milliseconds; -1 where it is not."""
+    text: bytes
+    names: list[bytes]
+    """The chunks, in order."""
+    small: bytes
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Header:
+        """Return the header that a row of Spark's state holds."""
+        stamp, timer, text, names, small = row
+        names = bytes(names)
+        parts = [names[i : i + _NAME] for i in range(0, len(names), _NAME)]
+        return cls(stamp, timer, bytes(text), parts, bytes(small))
+
+
+class BucketState:
+    """The state of whichever bucket is at hand: Spark knows which. `header` is a value, `chunks` a map of Spark's."""
+
+    def __init__(self, header: Any, chunks: Any) -> None:
+        self._header = header
+        self._chunks = chunks
+
+    def header(self) -> Header | None:
+        """Return the header; None where there is no state."""
+        row = self._header.get()
+        return None if row is None else Header.of(row)
+
+    def read(self, header: Header) -> Snapshot:
+        """Return the state that a header describes. O(state)."""
+        data = header.small or b"".join(self._chunk(name) for name in header.names)
+        return chunks.parted(header.text, data)
+
+    def _chunk(self, name: bytes) -> bytes:
+        row = self._chunks.getValue((name,))
+        data = b"" if row is None else bytes(row[0])
+        if chunks.name_of(data) != name:
+            raise RuntimeError("a chunk of state is missing or damaged: the checkpoint cannot be used")
+        return data
+
+    def write(self, snapshot: Snapshot, timer: int, old: Header | None) -> tuple[Header, int]:
+        """Write a state, as far as it is not there yet; return its header and how many bytes were written."""
+        text, data = chunks.joined(snapshot)
+        is_small = len(data) <= chunks.LEAST
+        small, parts = (data, []) if is_small else (b"", chunks.cut(data))
+        names = [chunks.name_of(piece) for piece in parts]
+        pieces = dict(zip(names, parts, strict=True))
+        known = set() if old is None else set(old.names)
+        written = len(text) + len(small)
+        for name, piece in pieces.items():
+            if name not in known:
+                self._chunks.updateValue((name,), (piece,))
+                written += len(piece)
+        for name in known.difference(pieces):
+            self._chunks.removeKey((name,))
+        header = Header(uuid.uuid4().hex, timer, text, names, small)
+        self._header.update((header.stamp, timer, text, b"".join(names), small))
+        return header, written
+
+    def clear(self) -> None:
+        """Forget the bucket."""
+        self._header.clear()
+        self._chunks.clear()
+
+
+def facts_of(header: Header) -> dict[str, str]:
+    """Return what the query of a state asked, as text."""
+    asked: dict[str, str] = json.loads(header.text)["facts"]["query"]
+    return asked

@@ -1,0 +1,135 @@
+"""What a stream's snapshot holds, read from its arrays: without the query, and without a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.errors import InvalidArgumentError
+from muntin.keys.table import KeyTable
+from muntin.snapshots import Snapshot
+from muntin.streams.slices.generations import by_key
+from muntin.types import Array
+
+_EMITTED = "emitted.name0"
+"""The keys of windows that late rows may revise."""
+SLICES = ("start", "end", "from_row", "to_row", "rows", "windows")
+"""What is told of a slice: its edges in time, or the numbers and times of its rows, and the windows that it is for."""
+
+
+def totals(lengths: Mapping[str, int]) -> dict[str, int]:
+    """Return how many keys, slices, kept rows and emitted windows there are, by the lengths of a snapshot's arrays.
+
+    Emitted windows are remembered where late rows may revise them; where slices tell them, only those that were
+    revised. Aggregations that are kept apart share their slices, which count once. O(arrays).
+
+    >>> totals({"keys.numbers": 2, "0.0.key": 5, "0.1.key": 5, "0.emitted.name0": 1, "1.rows.keys": 7})
+    {'keys': 2, 'slices': 5, 'rows': 7, 'emitted': 1}
+    """
+    strategies = sorted({name.partition(".")[0] for name in lengths if name[0].isdigit()})
+    slices = rows = 0
+    for each in strategies:
+        by_rows = f"{each}.0.row_sizes" in lengths
+        slices += lengths.get(f"{each}.0.key", lengths.get(f"{each}.0.low", 0))
+        apart = [length for name, length in lengths.items() if _is_under(name, each, "rows.tags")]
+        kept = lengths.get(f"{each}.0.times", 0) if by_rows else max(apart, default=0)
+        rows += lengths.get(f"{each}.rows.keys", kept)
+    emitted = sum(length for name, length in lengths.items() if name.endswith(_EMITTED))
+    return {"keys": lengths.get("keys.numbers", 0), "slices": slices, "rows": rows, "emitted": emitted}
+
+
+def _is_under(name: str, strategy: str, ending: str) -> bool:
+    return name.startswith(f"{strategy}.") and name.endswith(f".{ending}")
+
+
+def key_types(snapshot: Snapshot) -> dict[str, pa.DataType]:
+    """Return the types of the key columns by name."""
+    kinds = {name.removeprefix("key "): kind for name, kind in snapshot.schema if name.startswith("key ")}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def as_key(key: Any, types: Mapping[str, pa.DataType]) -> list[pa.Array]:
+    """Return a key, a value or a tuple of them, as the columns of one row; refuse what is none."""
+    values = key if isinstance(key, tuple | list) else (key,)
+    if len(values) != len(types):
+        names = ", ".join(map(repr, types)) or "none"
+        raise InvalidArgumentError(f"key is {key!r}, {len(values)} values, and the key columns are {names}")
+    try:
+        return [pa.array([value], kind) for value, kind in zip(values, types.values(), strict=True)]
+    except pa.ArrowException as error:
+        kinds = ", ".join(f"{name} {kind}" for name, kind in types.items())
+        raise InvalidArgumentError(f"key is {key!r}, and the key columns are {kinds}: {error}") from error
+
+
+def of_key(snapshot: Snapshot, key: list[pa.Array]) -> tuple[dict[str, int], pa.Table]:
+    """Return what is held of one key: how many slices, rows and emitted windows; and its slices. O(state)."""
+    arrays = by_key(snapshot.arrays)
+    number = _number(arrays, key)
+    groups = snapshot.header["core"]["strategies"]
+    time = next(kind for name, kind in snapshot.schema if name.startswith("time ")) or pa.int64()
+    parts = [_slices(arrays, f"{i}.0.", number, time, each["windows"]) for i, each in enumerate(groups)]
+    slices = pa.concat_tables([part for part in parts if part is not None] or [_schema(time).empty_table()])
+    rows = sum(_rows(arrays, str(i), number) for i in range(len(groups)))
+    emitted = sum(int((array == number).sum()) for name, array in arrays.items() if name.endswith(_EMITTED))
+    return {"slices": slices.num_rows, "rows": rows, "emitted": emitted}, slices
+
+
+def _number(arrays: Mapping[str, Array], key: list[pa.Array]) -> int:
+    """Return the number of a key among those of a snapshot; -1 where there is nothing of it."""
+    if not key:
+        return 0
+    table = KeyTable([each.type for each in key])
+    table.load({name.removeprefix("keys."): array for name, array in arrays.items() if name.startswith("keys.")})
+    number = int(table.numbers(key, 1)[0])
+    return number if number in arrays["keys.numbers"] else -1
+
+
+def _schema(time: pa.DataType) -> pa.Schema:
+    kinds = (time, time, pa.int64(), pa.int64(), pa.int64(), pa.list_(pa.int64()))
+    return pa.schema(dict(zip(SLICES, kinds, strict=True)))
+
+
+def _slices(
+    arrays: Mapping[str, Array], prefix: str, number: int, time: pa.DataType, windows: list[int]
+) -> pa.Table | None:
+    """Return the slices of a key in one set; None where that is no set of slices."""
+    if f"{prefix}sizes" not in arrays:
+        return None
+    sizes = np.where(arrays[f"{prefix}keys"] == number, arrays[f"{prefix}sizes"], 0)
+    mine = np.repeat(sizes > 0, arrays[f"{prefix}sizes"])
+    low, high = (arrays[prefix + name][mine] for name in ("low", "high"))
+    count = arrays[f"{prefix}count"][mine] if f"{prefix}count" in arrays else None
+    none = pa.nulls(len(low), pa.int64())
+    if f"{prefix}row_sizes" in arrays:
+        first, last = (_times(arrays[prefix + name][mine], time) for name in ("first", "last"))
+        columns = [first, last, pa.array(low), pa.array(high), pa.array(high - low)]
+    else:
+        columns = [_times(low, time), _times(high, time), none, none, none if count is None else pa.array(count)]
+    return pa.table([*columns, pa.array([windows] * len(low), pa.list_(pa.int64()))], _schema(time))
+
+
+def _times(values: Array, time: pa.DataType) -> pa.Array:
+    plain = pa.array(values)
+    return plain.cast(pa.int32()).cast(time) if pa.types.is_date32(time) else plain.cast(time)
+
+
+def _rows(arrays: Mapping[str, Array], strategy: str, number: int) -> int:
+    """Return how many rows a strategy keeps of a key as they are."""
+    if f"{strategy}.rows.keys" in arrays:
+        return int((arrays[f"{strategy}.rows.keys"] == number).sum())
+    if f"{strategy}.0.row_sizes" in arrays:
+        return int(arrays[f"{strategy}.0.row_sizes"][arrays[f"{strategy}.0.keys"] == number].sum())
+    return max((_kept(arrays, prefix, number) for prefix in _keeping(arrays, strategy)), default=0)
+
+
+def _keeping(arrays: Mapping[str, Array], strategy: str) -> Iterator[str]:
+    return (name.removesuffix("rows.tags") for name in arrays if _is_under(name, strategy, "rows.tags"))
+
+
+def _kept(arrays: Mapping[str, Array], prefix: str, number: int) -> int:
+    """Return how many rows are kept for the slices of a key: each has the tag of its slice."""
+    keys = np.repeat(arrays[f"{prefix}keys"], arrays[f"{prefix}sizes"])
+    return int(np.isin(arrays[f"{prefix}rows.tags"], arrays[f"{prefix}tag"][keys == number]).sum())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,6 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from sampling import QUICK, examples  # noqa: E402  # found by the line above
 
-PLAIN = {HERE / name for name in ("queries", "cli", "spark")}
-"""Where whole queries are asked: with uncompiled kernels unless a test is marked, since each set of aggregates is
-compiled by itself."""
 OUTSIDE = {"redis", "session", "spark"}
 """Fixtures that start a server or Spark."""
 LONG = {HERE / "spark" / name for name in ("test_recovery.py", "test_cluster.py")}
@@ -65,12 +63,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return OneSpark(config, log)
 
 
-@pytest.fixture(autouse=True)
-def _plain(request: pytest.FixtureRequest) -> Iterator[None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Run a test with plain kernels unless it is marked: to compile a set of aggregations takes seconds.
+
+    Machine code is made of the same text, and a sample of everything runs by it.
+    """
     from muntin.kernels.cache import uncompiled
 
-    if request.path.parent not in PLAIN or request.node.get_closest_marker("compiled"):
-        yield
-        return
-    with uncompiled():
-        yield
+    with nullcontext() if item.get_closest_marker("compiled") else uncompiled():
+        return (yield)

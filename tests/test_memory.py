@@ -42,7 +42,7 @@ def test_a_block_comes_again_only_when_nothing_sees_it(monkeypatch) -> None:
     memory._pool._timer.cancel()
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_results_keep_their_values_while_others_come_and_go() -> None:
     values = np.random.default_rng(0).normal(size=200_000)
     kept = [slide(values, agg.max("v"), range=width) for width in (2, 5)]

@@ -115,6 +115,7 @@ def test_against_the_definition(name: str, make: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["sum", "run"])
+@pytest.mark.compiled
 def test_compiled(name: str) -> None:
     policy, keep = CASES[name]
     window: Any = aggregators.MonoidTree(agg.max("v"), policy=policy)

@@ -192,7 +192,7 @@ def test_an_own_aggregation_may_ask_for_the_end() -> None:
         assert muntin.slide([1, 1], rows_per_unit("v"), range=2).tolist() == [1.0, 2.0]
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_compiled() -> None:
     chance = np.random.default_rng(2)
     times, values = np.cumsum(chance.integers(0, 5, 500)), chance.normal(size=500)

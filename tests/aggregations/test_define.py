@@ -207,7 +207,7 @@ def test_bad_types_name_the_column() -> None:
         slide({"word": ["a", "b"]}, agg.sum("word"), range=2)
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_what_cannot_be_compiled_is_explained() -> None:
     @agg.define(state="f8")
     class uses_a_string:

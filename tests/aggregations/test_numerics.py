@@ -20,7 +20,7 @@ def mixed_magnitudes(rows: int, seed: int = 0) -> np.ndarray:
     return rng.normal(size=rows) * 10.0 ** rng.integers(-12, 13, rows)
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_a_stream_of_a_hundred_million_does_not_drift() -> None:
     """The bound of arithmetic.py, u|S| + (nu)^2 sum|x|, holds at the end of the stream as at its beginning."""
     rows, width = 10**8, 1000
@@ -41,7 +41,7 @@ def test_a_stream_of_a_hundred_million_does_not_drift() -> None:
 
 
 @pytest.mark.parametrize("kind", [aggregators.TwoStacks, aggregators.SubtractOnEvict, aggregators.Recalculate])
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_aggregators_do_not_drift(kind: type) -> None:
     values = mixed_magnitudes(3000, 7)
     values[1000], values[1500], values[2000] = 1e300, math.inf, math.nan
@@ -58,7 +58,7 @@ def test_aggregators_do_not_drift(kind: type) -> None:
             assert not math.isfinite(window.query())
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_infinities_and_nan() -> None:
     values = np.array([1.0, math.inf, 2.0, -math.inf, 3.0, math.nan, 4.0, 5.0])
     assert str(slide(values, agg.sum("v"), range=2).tolist()) == "[1.0, inf, inf, -inf, -inf, nan, nan, 9.0]"
@@ -92,7 +92,7 @@ def test_an_overflow_is_an_error_and_the_window_goes_on() -> None:
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e8, -1e10])
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_variance_keeps_its_digits(offset: float) -> None:
     """Sums of squares would lose them all here: the mean is 1e10 times the spread."""
     values = np.random.default_rng(2).normal(size=2000) + offset
@@ -134,7 +134,7 @@ def test_geometric_mean_edges() -> None:
 
 
 @pytest.mark.parametrize("shape", ["normal", "uniform", "exponential", "lognormal"])
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_moment_sketch_is_off_by_about_a_percent(shape: str) -> None:
     rng = np.random.default_rng(8)
     values = {
@@ -150,7 +150,7 @@ def test_moment_sketch_is_off_by_about_a_percent(shape: str) -> None:
 
 
 @pytest.mark.parametrize("distinct", [10, 1000, 20000])
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_hyperloglog_is_off_by_a_few_percent(distinct: int) -> None:
     values = np.random.default_rng(9).integers(0, 2**60, distinct).repeat(2)
     estimate = slide(values, agg.hyperloglog("v"), range=len(values), slide=len(values))[0]

@@ -62,7 +62,7 @@ ASKED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.compiled)])
 def test_slide_equals_the_same_with_nulls(compiled: bool) -> None:
     data = table()
     asked = {f"{name} {where}": make("v", where=where) for name, make in ASKED.items() for where in ("paid", "big")}

@@ -370,6 +370,7 @@ LAST_AND_SUM = {"last": agg.last("v"), "sum": agg.sum("v")}
 """One that does not commute, and one that counts; the tests share it, since each other one takes half a minute."""
 
 
+@pytest.mark.compiled
 def test_compiled_against_plain() -> None:
     """The same random steps by the compiled kernels and by the plain ones: the same answers, the same bytes."""
     chance = random.Random(5)
@@ -399,7 +400,7 @@ def test_compiled_against_plain() -> None:
     both[0].check()
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_ten_million_random_operations_without_a_leak() -> None:
     """Memory stays that of the largest window, whatever came and went; the answer stays right."""
     chance = np.random.default_rng(3)

@@ -110,6 +110,7 @@ TestMachine.settings = settings(deadline=None, max_examples=examples(150), state
     st.lists(st.tuples(st.integers(0, 3), st.floats(-9, 9), st.booleans(), st.integers(0, 99)), max_size=60),
 )
 @settings(deadline=None, max_examples=examples(60))
+@pytest.mark.compiled
 def test_compiled_with_holes(capacity: int | None, steps: list[tuple[int, float, bool, int]]) -> None:
     """The compiled twin, over max: each step inserts, and evicts by time when it is told to or must."""
     window: Any = aggregators.FlatFat(agg.max("v"), capacity=capacity, dtype="f8")

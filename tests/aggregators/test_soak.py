@@ -11,7 +11,7 @@ import pytest
 
 from muntin import agg, aggregators, slide
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.compiled
 SLIDES, CALLS = 10_000_000, 20
 KINDS = ["BaseIntervals", "Boundary", "Daba", "FlatFat", "FlatFit", "SlickDeque", "TwoStacks"]
 

@@ -111,7 +111,7 @@ def rows_and_times(values: Any) -> Any:
 @pytest.mark.parametrize("case", [case for case in CASES if case.name != "time_weighted_mean"], ids=str)
 def test_uncompiled(case: Case) -> None:
     @given(rows_and_times(case.nullable), COUNTS)
-    @settings(max_examples=examples(15))
+    @settings(max_examples=case.examples(15))
     def run(data: tuple[list[Any], list[int]], shape: tuple[int, int, bool]) -> None:
         with uncompiled():
             run_all(case, *data, shape)
@@ -133,6 +133,7 @@ COMPILED = [
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in COMPILED], ids=str)
+@pytest.mark.compiled
 def test_compiled(case: Case) -> None:
     """A sample of shapes of states: one number, limbs, floats, sorted, with times, several results, arrays."""
 
@@ -145,7 +146,13 @@ def test_compiled(case: Case) -> None:
 
 
 @pytest.mark.parametrize("aggregator", [name for name, entry in TABLE.items() if entry.kind is not None])
-@pytest.mark.parametrize("values", [st.integers(-9, 9), st.integers(-9, 9).map(float)], ids=["int", "float"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(st.integers(-9, 9), id="int"),
+        pytest.param(st.integers(-9, 9).map(float), id="float", marks=pytest.mark.compiled),
+    ],
+)
 def test_every_aggregator_forced(aggregator: str, values: Any) -> None:
     case = Case("sum", agg.sum("v"), values)
 
@@ -166,6 +173,7 @@ def test_every_aggregator_forced(aggregator: str, values: Any) -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 64, 999, 1000, 1001, 10**9])
 @pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.compiled
 def test_threads_give_the_same_bits(width: int, threads: int) -> None:
     rng = np.random.default_rng(5)
     integers, floats = rng.integers(-(2**62), 2**62, 1000), rng.normal(size=1000)
@@ -224,6 +232,7 @@ def chosen(text: str) -> list[str]:
     return [line.split()[1] for line in text.splitlines() if line.strip().startswith("->")]
 
 
+@pytest.mark.compiled
 def test_explain_shows_the_table_with_the_rule_that_is_taken() -> None:
     floats, numbers = np.arange(100.0), np.arange(100)
     assert chosen(explain(floats, agg.max("v"), range=10)) == ["two_stacks"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.slow  # a process that compiles
+@pytest.mark.compiled  # a process that compiles
 def test_after_warming_nothing_is_compiled(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(

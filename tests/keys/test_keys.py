@@ -172,7 +172,9 @@ def play(kinds: list[pa.DataType], history: list[tuple[str, Any]]) -> None:
             model.restore()
 
 
-@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "uncompiled"])
+@pytest.mark.parametrize(
+    "compiled", [pytest.param(True, marks=pytest.mark.compiled), False], ids=["compiled", "uncompiled"]
+)
 @given(data=st.data())
 @settings(max_examples=examples(60))
 def test_any_history(compiled: bool, data: st.DataObject) -> None:
@@ -205,7 +207,7 @@ def test_every_type(kind: pa.DataType) -> None:
     ],
     ids=["int64", "string", "list"],
 )
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_many_keys(kind: pa.DataType, write: Callable[[int], Any]) -> None:
     chance = np.random.default_rng(3)
     table, numbers = KeyTable([kind]), {}
@@ -224,6 +226,7 @@ def test_many_keys(kind: pa.DataType, write: Callable[[int], Any]) -> None:
 
 
 @pytest.mark.parametrize("kinds", [[pa.int64()], [pa.string()], [pa.int8(), PAIR]], ids=str)
+@pytest.mark.compiled
 def test_compiled_as_uncompiled(kinds: list[pa.DataType]) -> None:
     chance = np.random.default_rng(4)
     saved = []

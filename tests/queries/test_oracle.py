@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries import oracle, strategies
 from queries.strategies import KINDS, Advance, Push
+from sampling import examples
 
 from muntin import agg, window
 from muntin.types import INT64
@@ -33,6 +34,7 @@ def play(stream: oracle.Stream, steps: list[Any]) -> list[oracle.Result]:
 
 @pytest.mark.parametrize("kind", [*KINDS, "several"])
 @given(data=st.data())
+@settings(max_examples=examples(30))
 def test_a_stream_ends_where_run_does(kind: str, data: st.DataObject) -> None:
     """However rows are cut and disordered, as long as none comes after the lateness."""
     chosen = strategies.ANY_KIND if kind == "several" else st.just(kind)

@@ -71,7 +71,7 @@ def play(query: oracle.Query, rows: list[dict[str, Any]], steps: list[Any], stra
 
 @pytest.mark.parametrize("kind", [*KINDS, "several"])
 @given(data=st.data())
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 def test_random_queries(kind: str, data: st.DataObject) -> None:
     """Uncompiled, since each set of aggregates would be compiled anew; the transcripts are run compiled."""
     chosen = strategies.ANY_KIND if kind == "several" else st.just(kind)
@@ -101,7 +101,7 @@ def test_early_and_idle(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 def test_the_last_word_is_what_run_says(data: st.DataObject) -> None:
     """However rows are cut and disordered, as long as none comes after the lateness."""
     query = data.draw(strategies.queries())
@@ -121,7 +121,7 @@ def test_the_last_word_is_what_run_says(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 def test_every_row_is_in_a_window_or_late(data: st.DataObject) -> None:
     query = data.draw(strategies.queries(st.sampled_from(["tumbling", "session"]), 1))
     query = replace(query, windows=query.windows[:1], aggregates={"n": agg.count()})
@@ -138,7 +138,7 @@ def test_every_row_is_in_a_window_or_late(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 def test_a_window_that_comes_later_is_complete_if_nothing_was_let_go(data: st.DataObject) -> None:
     """The watermark is so far behind that all rows are still held when the second window comes."""
     query = replace(data.draw(strategies.queries()), watermark=10_000, emit_empty=False)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from spark.place import PLANNED, Place
 
-KILLS = int(os.environ.get("MUNTIN_KILLS", "7"))
-"""One at each moment; MUNTIN_KILLS=20 takes about six minutes."""
-BATCHES = 8
+KILLS = int(os.environ.get("MUNTIN_KILLS", "3"))
+"""At so many of the moments, drawn anew in each run; MUNTIN_KILLS=20 takes about six minutes."""
+BATCHES = 6
 """So many there are at least."""
 MOMENTS = {
     "it has just begun": "logs/*",

@@ -77,6 +77,7 @@ def test_slices_in_row_numbers_say_what_the_oracle_says(conversation: Any, data:
 @pytest.mark.parametrize("name", ["total", "high", "values"])
 @given(data=st.data())
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.compiled
 def test_compiled_kernels_say_the_same(name: str, data: Any) -> None:
     query, steps = data.draw(conversations())
     play(replace(query, aggregates={name: strategies.AGGREGATES[name]}), steps, data)

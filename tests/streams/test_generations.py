@@ -54,7 +54,7 @@ def test_both_layouts_are_read(name: str) -> None:
     assert answers[0].equals(answers[1])
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_only_what_is_new_is_written() -> None:
     """All keys get rows in every batch; of two minutes of slices that are kept, five seconds are new."""
     query = Query(window.sliding(120, every=1), {"n": agg.sum("v"), "m": agg.max("v")}, key="k", time="t", watermark=1)

@@ -261,6 +261,7 @@ def test_check_sees_two_slices_of_one_name() -> None:
             driver.strategy.check()
 
 
+@pytest.mark.compiled
 def test_compiled() -> None:
     """Slices and kept rows in compiled kernels, for windows of every kind that slices answer."""
     random = np.random.default_rng(3)

@@ -68,6 +68,7 @@ def test_random_queries(kind: Any, data: st.DataObject) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 @settings(max_examples=examples(15))
+@pytest.mark.compiled
 def test_compiled(kind: Any, data: st.DataObject) -> None:
     names = ["total", "high", "values"]
     query = data.draw(strategies.queries(st.sampled_from(KINDS[kind])))

@@ -181,6 +181,7 @@ def test_integers_as_plain_python(script: list) -> None:
 
 @settings(max_examples=examples(60))
 @given(st.sampled_from([FLOAT64, INT64]), st.data())
+@pytest.mark.compiled
 def test_compiled(kind: object, data: st.DataObject) -> None:
     Pair(FEW, kind, plain=False).play(data.draw(operations(ROWS[kind])))
 
@@ -216,6 +217,7 @@ def test_times(logical: pa.DataType, plain: bool) -> None:
     assert valid.tolist() == [True, True, False]
 
 
+@pytest.mark.compiled
 def test_types_compiled() -> None:
     for dtype in ("f4", "?"):
         kind = numpy_type(dtype)
@@ -255,7 +257,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("count", [1, 60, 1000])
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_windows_of_many_runs(shape: str, count: int) -> None:
     rng = np.random.default_rng(5)
     rows = [SHAPES[shape](rng, run) for run in range(count)]

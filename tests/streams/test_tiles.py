@@ -82,6 +82,7 @@ def test_a_sum_that_is_too_large_changes_nothing() -> None:
     assert stream.push({"t": [4], "v": [5]})["total"].to_pylist() == [2**62 + 6]
 
 
+@pytest.mark.compiled
 def test_old_rows_are_few_states() -> None:
     """Five windows up to 30 days, a row every ten seconds: the state of a key is counted, and is that of its hops."""
     frames = {

@@ -119,7 +119,7 @@ class _moment_sketch:
 
     >>> from muntin import slide, agg
     >>> import numpy as np
-    >>> bool(abs(slide(np.arange(1000.0), agg.moment_sketch("v", 0.5), range=1000)[-1] - 500) < 10)
+    >>> bool(abs(slide(np.arange(1000.0), agg.moment_sketch("v", 0.5), range=1000, partial=False)[0] - 500) < 10)
     True
     """
 

@@ -76,9 +76,10 @@ def machine_name(processor: str) -> str:
 
     from muntin._version import __version__
 
-    # intrinsics.py is compiled into every kernel, so its text counts like the module's own.
-    intrinsics = importlib.resources.files("muntin.kernels").joinpath("intrinsics.py").read_bytes()
-    digest = hashlib.sha256(f"{processor}{numpy.__version__}".encode() + intrinsics).hexdigest()[:12]
+    # intrinsics.py is compiled into every kernel, by what linking.py says: their texts count like the module's own.
+    package = importlib.resources.files("muntin.kernels")
+    ours = b"".join(package.joinpath(name).read_bytes() for name in ("intrinsics.py", "linking.py"))
+    digest = hashlib.sha256(f"{processor}{numpy.__version__}".encode() + ours).hexdigest()[:12]
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
     return f"{__version__}-numba{numba.__version__}-{python}-{platform.machine()}-{digest}"
 

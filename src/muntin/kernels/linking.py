@@ -51,17 +51,31 @@ class LinkedAtOnce(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         super().finalize()
         self._shared_module = None
 
+    def _verify_declare_only_symbols(self) -> None:
+        """Refuse machine code that would call a function which it lacks: to call it would end the process."""
+        super()._verify_declare_only_symbols()
+        missing = {each.name for each in self._final_module.functions if each.is_declaration}
+        for library in self._linking_libraries:
+            for each in library._final_module.functions:
+                if not each.is_declaration and each.name in missing:
+                    raise AssertionError(f"{each.name} was not linked")
+
 
 def _reached_from(libraries: list[Any]) -> list[Any]:
-    reached: dict[int, Any] = {}
-    waiting = list(reversed(libraries))
-    while waiting:
-        library = waiting.pop()
-        if id(library) not in reached:
-            reached[id(library)] = library
-            if not library._finalized:
-                waiting += reversed(library._linking_libraries)
-    return list(reached.values())
+    """Return all that is called, callers before what they call: LLVM takes in only what is missing by then."""
+    seen: set[int] = set()
+    ordered: list[Any] = []
+
+    def reach(library: Any) -> None:
+        if id(library) not in seen:
+            seen.add(id(library))
+            for each in () if library._finalized else library._linking_libraries:
+                reach(each)
+            ordered.append(library)
+
+    for library in libraries:
+        reach(library)
+    return ordered[::-1]
 
 
 def install() -> None:

@@ -35,6 +35,7 @@ EXPERIMENTS = (
     "slide_moments",
     "slide_by_time",
     "over",
+    "ask",
     "own_aggregation",
     "fused",
     "threads",

@@ -245,13 +245,34 @@ def test_compiled_as_uncompiled(kinds: list[pa.DataType]) -> None:
 def test_no_columns() -> None:
     table = KeyTable([])
     assert table.numbers([], 0).tolist() == []
+    assert table.find([], 2).tolist() == [-1, -1]
     assert len(table) == 0
     assert table.numbers([], 3).tolist() == [0, 0, 0]
     assert (len(table), table.capacity, table.take(np.array([0]))) == (1, 1, [])
+    assert table.find([], 2).tolist() == [0, 0]
     table.load(table.save())
     table.check()
     table.release(np.array([0]))
     assert table.numbers([], 2).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+def test_keys_are_found_and_none_is_new(kind: pa.DataType) -> None:
+    """Before any key is known, when half of them are, and after some were released."""
+    values = column([None, *VALUES[kind]], kind)
+    table = KeyTable([kind])
+    for known in (0, (len(values) + 1) // 2, len(values)):
+        with uncompiled():
+            numbers = dict(enumerate(table.numbers([values.slice(0, known)], known).tolist()))
+            before = {name: array.tolist() for name, array in table.save().items()}, table.nbytes
+            truth = KeyTable([kind])
+            same = truth.numbers([values], len(values)).tolist()
+            expected = [numbers.get(same.index(each), -1) for each in same]
+            assert table.find([values], len(values)).tolist() == expected
+            assert ({name: array.tolist() for name, array in table.save().items()}, table.nbytes) == before
+    table.release(np.array([0]))
+    with uncompiled():
+        assert table.find([values.slice(0, 1)], 1).tolist() == [-1]
 
 
 def test_null_is_no_value() -> None:

@@ -121,7 +121,7 @@ def test_every_point_around_the_watermark(frame: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "_FEW", 0)
         stream.push(came)
-        for step in (0, 1, 2, 0, 0, 5, 1):
+        for step in (0, 2, 0, 0, 1, 5, 1):
             came = {"t": [*came["t"], came["t"][-1] + step], "v": [*came["v"], 2 * came["v"][-1]]}
             stream.push({name: values[-1:] for name, values in came.items()})
             moments = list(range(stream.watermark - 5, came["t"][-1] + 3))
@@ -284,6 +284,26 @@ def test_a_window_that_was_added_later() -> None:
     }  # fmt: skip
     with pytest.raises(InvalidArgumentError, match="'w2' at 52, .*once more rows have come"):
         stream.ask({"card": ["b"]})
+
+
+@pytest.mark.parametrize("options", [{}, {"hop": 5}], ids=["rows", "tiles"])
+def test_states_from_before_streams_were_asked(options: Any) -> None:
+    """They do not say what was let go or merged: whatever may have been is refused."""
+    stream = begun(window.trailing(10, **options))
+    stream.push({"t": [30, 31], "card": ["a", "a"], "v": [1, 2]})
+    (strategy,) = stream._state.core.strategies
+    state = strategy.save()
+    strategy.load({**state, "marks": state["marks"][:4]})
+    assert stream.ask({"card": ["a"]})["spent"].to_pylist() == [3]
+    with pytest.raises(InvalidArgumentError, match=f"answered from {31 if options else 19} on"):
+        stream.ask({"card": ["a"], "t": [15]})
+
+
+def test_the_end_of_time() -> None:
+    stream = begun(window.frame(5, 5))
+    stream.advance(2**63 - 3)
+    with pytest.raises(InvalidArgumentError, match="reach beyond"):
+        stream.ask({"card": ["a"]})
 
 
 def test_a_refused_row_stops_no_question() -> None:

@@ -60,12 +60,27 @@ class ArrayRun:
     def all(self, aggregations: Mapping[str, Aggregation]) -> dict[str, Any]:
         """Return the results by name. What compiles together runs together; the rest runs by itself."""
         results: dict[str, Any] = {}
-        for group in self._groups(aggregations):
-            results |= self._group(group)
+        for binding in self._bindings(aggregations):
+            results |= self._answers(binding)
         return {name: results[name] for name in aggregations}
 
-    def _groups(self, aggregations: Mapping[str, Aggregation]) -> list[dict[str, Aggregation]]:
-        return run_together(aggregations, self._bind, self._ranked_values)
+    def _bindings(self, aggregations: Mapping[str, Aggregation]) -> list[Binding]:
+        """Return what runs together. Remembered: a stream has the same aggregations in every call."""
+        used = {c: self.columns[c] for each in aggregations.values() for c in each.reads}
+        asks_for_nan = any(map(_asks_for_nan, aggregations.values()))
+        key = (
+            tuple((name, each.fingerprint, each.columns) for name, each in aggregations.items()),
+            tuple((name, column.type, column.valid is None) for name, column in used.items()),
+            tuple(map(self._has_nan, used)) if asks_for_nan else (),
+            (self.aggregator, self.span.gaps, self.span.time_type),
+        )
+        found = _known_bindings.get(key)
+        if found is None:
+            found = [self._bind(group) for group in run_together(aggregations, self._bind, self._ranked_values)]
+            if len(_known_bindings) >= _MOST_KNOWN:
+                _known_bindings.clear()
+            _known_bindings[key] = found
+        return found
 
     def _ranked_values(self, _name: str, alone: Binding) -> Hashable:
         """Return which values an aggregation ranks or tells apart, None where it does neither.
@@ -84,7 +99,8 @@ class ArrayRun:
         nullable = skips or any(column.valid is not None for column in used.values())
         types = {name: column.type for name, column in used.items()}
         time = self.span.time_type or INT64
-        has_nan = _asks_for_nan(aggregations) and any(self._has_nan(name) for name in used)
+        asks_for_nan = any(map(_asks_for_nan, aggregations.values()))
+        has_nan = asks_for_nan and any(self._has_nan(name) for name in used)
         return bind(aggregations, types, time=time, nullable=nullable, gaps=self.span.gaps, has_nan=has_nan)
 
     def _has_nan(self, name: str) -> bool:
@@ -108,8 +124,7 @@ class ArrayRun:
         """Say whether only the number of distinct values is asked for, and no other way was."""
         return all(part.distinct for part in binding.parts) and self.aggregator in ("auto", "distinct_counts")
 
-    def _group(self, aggregations: Mapping[str, Aggregation]) -> dict[str, Any]:
-        binding = self._bind(aggregations)
+    def _answers(self, binding: Binding) -> dict[str, Any]:
         outputs = binding.outputs(self.span.count)
         if self.span.count:
             try:
@@ -170,7 +185,7 @@ class ArrayRun:
 
     def facts(self, aggregations: Mapping[str, Aggregation]) -> list[Facts]:
         """Return, for aggregations that run together, what the choice of their algorithm depends on."""
-        return [self._facts(self._bind(group)) for group in self._groups(aggregations)]
+        return [self._facts(binding) for binding in self._bindings(aggregations)]
 
     def explained(self, aggregations: Mapping[str, Aggregation]) -> str:
         """Say what would run, and why."""
@@ -397,5 +412,9 @@ def _in_pieces(piece: Callable[[int, int], object], start: int, stop: int, unit:
             future.result()
 
 
-def _asks_for_nan(aggregations: Mapping[str, Aggregation]) -> bool:
-    return any(each.asks_for_nan for one in aggregations.values() for each in one.factory.definitions.values())
+def _asks_for_nan(aggregation: Aggregation) -> bool:
+    return any(each.asks_for_nan for each in aggregation.factory.definitions.values())
+
+
+_MOST_KNOWN = 1024
+_known_bindings: dict[Hashable, list[Binding]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.columns import require_columns, row_count
+from muntin.columns import Column, require_columns, row_count
 from muntin.errors import InvalidArgumentError, MuntinError, UnsupportedOperationError
 from muntin.kernels.tiers import working_on
 from muntin.keys.order import inverse
@@ -100,9 +100,10 @@ class _PointReader:
         core = self._core
         if self._time is None:
             now = core.progress.horizon if core.query.time is not None else core.progress.time_of_rows()
-            return np.full(self._rows, now, np.int64)
-        times = time_column(self._table, self._time)
-        require_room(times, self._time, reach_of(core.plan.windows.values()))
+            times = Column(np.full(self._rows, now, np.int64), None, core.types.time)
+        else:
+            times = time_column(self._table, self._time)
+        require_room(times, str(core.query.time), reach_of(core.plan.windows.values()))
         return times.values.astype(np.int64)
 
     def _refusal(self, row: int, time: int, window: str, since: int | None) -> InvalidArgumentError:

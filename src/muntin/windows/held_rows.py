@@ -82,10 +82,11 @@ class HeldRows:
 
     def gathered(self, first: Array, last: Array) -> HeldRows:
         """Return the rows at the places [first, last), which ascend. O(rows taken), no copy of neighbours."""
-        held = np.flatnonzero(first < last)
-        first, last = first[held], last[held]
-        if not len(held) or (first[1:] == last[:-1]).all():
-            return self.take(slice(int(first[0]), int(last[-1])) if len(held) else slice(0, 0))
+        if len(first) > 1:
+            held = first < last
+            first, last = first[held], last[held]
+        if not len(first) or (first[1:] == last[:-1]).all():
+            return self.take(slice(int(first[0]), int(last[-1])) if len(first) else slice(0, 0))
         sizes = last - first
         skipped = first - np.concatenate(([0], np.cumsum(sizes)[:-1]))
         return self.take(np.repeat(skipped, sizes) + np.arange(sizes.sum()))

@@ -63,6 +63,17 @@ def answers() -> tuple[pa.Table, pa.Table]:
         return pa.concat_tables(emitted), query.run(whole)
 
 
+@pytest.mark.parametrize("pushes", [[[9]], [[11], [9]], [[11], [9], [13]]])
+def test_after_a_history(pushes: list[list[int]]) -> None:
+    """What a stream revises or retracts, though it was due by the history and never emitted, hides nothing."""
+    query = Query([window.session(3), window.tumbling(20)], {"n": agg.count()}, time="t", allowed_lateness=50)
+    with uncompiled():
+        stream = query.stream(history={"t": [10, 12, 40]})
+        emitted = pa.concat_tables([*(stream.push({"t": push}) for push in pushes), stream.close()])
+        final = query.run({"t": [10, 12, 40, *(time for push in pushes for time in push)]})
+    assert listed(muntin.latest(emitted)) == listed(final)
+
+
 def listed(table: pa.Table) -> list[str]:
     return sorted(repr({**row, "revision": 0}) for row in table.to_pylist())
 

@@ -38,6 +38,13 @@ def test_early_windows_by_rows_and_the_answers_of_batches(session: Any) -> None:
     assert muntin.latest(batch).count() == batch.count() == final.num_rows
 
 
+def test_after_a_history(session: Any) -> None:
+    query = Query(window.session(3), {"n": agg.count()}, time="t", allowed_lateness=50)
+    with uncompiled():
+        emitted = query.stream(history={"t": [10, 12, 40]}).push({"t": [9]})
+    assert muntin.latest(session.createDataFrame(emitted)).toArrow()["n"].to_pylist() == [3]
+
+
 def test_a_streaming_frame_is_refused(session: Any, tmp_path: Path) -> None:
     emitted, _ = answers()
     feed = Feed(session, tmp_path, emitted.schema)

@@ -54,7 +54,8 @@ def _with_trailing(answers: DataFrame, identity: list[Column]) -> DataFrame:
 def _with_moved(answers: DataFrame, identity: list[Column]) -> DataFrame:
     """Return answers with a column more: whether late rows may move where their windows begin.
 
-    They may, for all windows of a definition, if a revision is there without the one before: those of policies.
+    They may, for all windows of a definition, if a revision is there without the one before, and none is retracted:
+    those of policies.
     """
     from pyspark.sql import functions as F
 
@@ -64,8 +65,10 @@ def _with_moved(answers: DataFrame, identity: list[Column]) -> DataFrame:
             by_time = by_time.where(F.col(f"window.{name}").isNull())
     bounds = [F.col(f"window.{name}").alias(f"muntin {name}") for name in ("start", "end")]
     known = F.size(F.collect_set("revision"))
-    moved = by_time.groupBy(*identity, *bounds).agg((known <= F.max("revision")).alias("moved"))
-    flags = moved.groupBy("window_id").agg(F.max("moved").alias("muntin moved"))
+    moved = by_time.groupBy(*identity, *bounds).agg(
+        (known <= F.max("revision")).alias("moved"), F.max("retracted").alias("retracted")
+    )
+    flags = moved.groupBy("window_id").agg((F.max("moved") & ~F.max("retracted")).alias("muntin moved"))
     return answers.join(F.broadcast(flags), "window_id", "left")
 
 

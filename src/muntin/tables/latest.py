@@ -143,7 +143,8 @@ def _last_rows(answers: pa.Table, others: list[pa.Array], from_row: pa.Array, to
 def _starts(answers: pa.Table, others: list[pa.Array], bounds: list[pa.Array]) -> pa.Array:
     """Return where windows by time begin, null where late rows may move that: then the end alone tells them apart.
 
-    They may, for all windows of a definition, if a revision is there without the one before: those of policies.
+    They may, for all windows of a definition, if a revision is there without the one before, and none is retracted:
+    those of policies. A stream that began on a history revises windows that it has never emitted, too.
     """
     revision = answers["revision"].to_numpy()
     identity = _numbers([*others, *bounds], len(revision))
@@ -151,7 +152,8 @@ def _starts(answers: pa.Table, others: list[pa.Array], bounds: list[pa.Array]) -
     last = np.zeros(len(known), np.int64)
     np.maximum.at(last, identity, revision)
     ids = answers["window_id"].to_numpy()
-    moved = np.isin(ids, ids[(known <= last)[identity]])
+    retracted = answers["retracted"].to_numpy(zero_copy_only=False)
+    moved = np.isin(ids, ids[(known <= last)[identity]]) & ~np.isin(ids, ids[retracted])
     return pc.if_else(pa.array(moved), None, bounds[0])
 
 

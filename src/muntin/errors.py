@@ -71,3 +71,7 @@ class LeaseError(StoreError):
 
 class PolicyWarning(UserWarning):
     """A slide policy that claims to be monotone has contradicted itself."""
+
+
+class CacheFolderWarning(UserWarning):
+    """Others can write to the folder of compiled kernels, so that what is there is not run."""

@@ -7,17 +7,18 @@ A wrong version, a wrong aggregation or a flipped bit is a clear error.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.errors import SnapshotError
+from muntin.errors import MuntinError, SnapshotError
 from muntin.objects import decode_objects, encode_objects
 from muntin.types import OBJECT, Array
 
@@ -25,6 +26,18 @@ MAGIC = b"muntin\x00\x01"
 FORMAT = 1
 _PREFIX = struct.Struct("<8sHI")
 _ANY = b"python object"
+
+FORGED = (
+    LookupError,
+    ValueError,
+    TypeError,
+    AssertionError,
+    RecursionError,
+    MemoryError,
+    struct.error,
+    pa.ArrowException,
+)
+"""What reading bytes that were made up may end in, though their checksum is right."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,11 @@ class Snapshot:
             raise SnapshotError(f"the snapshot has format {version}; this version of muntin reads format {FORMAT}")
         if not is_whole(data):
             raise SnapshotError("the snapshot is damaged: its checksum does not match")
+        with refusing_forged():
+            return cls._decode(data, length, allow_pickle)
+
+    @classmethod
+    def _decode(cls, data: bytes, length: int, allow_pickle: bool) -> Snapshot:
         at = _PREFIX.size + length
         text = data[_PREFIX.size : at]
         pieces = []
@@ -83,6 +101,17 @@ class Snapshot:
             pieces.append(data[at : at + size])
             at += size
         return cls.of_pieces(text, pieces, allow_pickle=allow_pickle)
+
+
+@contextlib.contextmanager
+def refusing_forged() -> Iterator[None]:
+    """Say of bytes whose checksum is right, but which cannot be read, that they are no snapshot."""
+    try:
+        yield
+    except MuntinError:
+        raise
+    except FORGED as error:
+        raise SnapshotError(f"the snapshot is not what muntin wrote: {type(error).__name__}: {error}") from error
 
 
 def sizes(text: bytes) -> list[int]:

@@ -30,7 +30,7 @@ from muntin.errors import (
     SnapshotError,
 )
 from muntin.kernels.tiers import working_on
-from muntin.snapshots import Snapshot
+from muntin.snapshots import Snapshot, refusing_forged
 from muntin.types import (
     ANY,
     INT64,
@@ -222,7 +222,8 @@ class Aggregator(ABC):
         window._time_type = None if time is None else column_type(time)
         window._rebind()
         states = States(window._binding)
-        window._adopt({name: states.revived(array) for name, array in snapshot.arrays.items()})
+        with refusing_forged():
+            window._adopt({name: states.revived(array) for name, array in snapshot.arrays.items()})
         return window
 
     def check(self) -> None:

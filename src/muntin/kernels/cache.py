@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import contextvars
 import hashlib
 import linecache
 import os
-import shutil
-import tempfile
 import threading
 import types
 from collections.abc import Iterator
-from functools import cache as memoise
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from muntin.kernels.compiler import import_file
-from muntin.kernels.folder import cache_folder, is_writable, sweep, write_atomically
+from muntin.kernels.folder import usable_folder, write_atomically
 from muntin.kernels.generate import Generated
 from muntin.kernels.machine_code import MachineCode
 from muntin.kernels.shipped import shipped_folders
@@ -77,7 +72,7 @@ def _load_compiled(generated: Generated) -> types.ModuleType:
 
     text = generated.compiled.encode()
     name = f"muntin_kernel_{hashlib.sha256(text).hexdigest()[:24]}"
-    path = _folder() / f"{name}.py"
+    path = usable_folder() / f"{name}.py"
     try:
         if not path.exists() or path.read_bytes() != text:
             write_atomically(path, text)
@@ -96,32 +91,6 @@ def _load_compiled(generated: Generated) -> types.ModuleType:
 
 def _plain_entry(generated: Generated, entry: str) -> Any:
     return getattr(load(generated, compiled=False), entry)
-
-
-def _folder() -> Path:
-    """Return where modules are written: the cache, or where that cannot be written a folder of this process alone."""
-    folder = cache_folder()
-    return folder if _prepared(folder, os.getpid()) else _own_folder(os.getpid())
-
-
-@memoise
-def _prepared(folder: Path, _process: int) -> bool:
-    if not is_writable(folder):
-        return False
-    sweep(folder)
-    return True
-
-
-@memoise
-def _own_folder(process: int) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="muntin-"))
-    atexit.register(_delete, folder, process)
-    return folder
-
-
-def _delete(folder: Path, process: int) -> None:
-    if os.getpid() == process:  # a fork of it has the same work to do at its end
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 _anonymous = iter(range(1 << 62))

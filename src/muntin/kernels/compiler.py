@@ -7,7 +7,8 @@ the process that started it is gone.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import hashlib
+import marshal
 import os
 import pickle
 import queue
@@ -19,13 +20,14 @@ import types
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from muntin.kernels.folder import machine_lock, writing
+from muntin.kernels.folder import machine_lock, read_checked, write_checked, writing
 
 IDLE = 30.0
 """Seconds without a request after which the process ends."""
 LARGEST = 800 << 20
 """Bytes of memory after which it ends: the next request starts a new one."""
 _PARENT_CHECK = 1.0
+_MAGIC = b"muntin bytecode 1\n"
 
 
 class Request(NamedTuple):
@@ -123,12 +125,23 @@ def _compile(request: Request, modules: dict[Path, types.ModuleType]) -> Reply:
 
 
 def import_file(path: Path) -> types.ModuleType:
-    """Import a generated module."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    """Import a generated module, whose name ends with the digest of its text; `OSError` if it is another text.
+
+    Python's own cache of bytecode is left out: it would be run without a look at what is in it.
+    """
+    text = path.read_bytes()
+    digest = hashlib.sha256(text).hexdigest()
+    if not digest.startswith(path.stem.rpartition("_")[2]):
+        raise OSError(f"{path} is damaged")
+    kept = path.with_suffix(".bytecode")
+    held = read_checked(kept, _MAGIC + digest.encode())
+    code = compile(text, str(path), "exec") if held is None else marshal.loads(held)  # noqa: S302  # of ours alone
+    if held is None:
+        with contextlib.suppress(OSError):  # a full disk
+            write_checked(kept, _MAGIC + digest.encode(), marshal.dumps(code))
+    sys.modules[path.stem] = module = types.ModuleType(path.stem)
+    module.__file__ = str(path)
+    exec(code, module.__dict__)  # noqa: S102  # of a text that is ours
     return module
 
 

@@ -3,24 +3,32 @@
 It is named by everything besides a kernel's text that decides its machine code (versions, processor). Files appear by
 rename, so a half-written one is never seen. One process compiles a kernel, the others wait for it (a file lock that the
 system drops when its holder dies). Whatever is wrong with the folder, kernels still work: they are compiled again.
+
+What is loaded from there is run. So the folder is made for its user alone, one that others can write to is not used,
+and every file has a checksum.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import importlib.resources
 import os
 import platform
 import shutil
+import stat
 import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache as memoise
 from pathlib import Path
+
+from muntin.errors import CacheFolderWarning
 
 try:
     import fcntl
@@ -104,11 +112,91 @@ def clear_cache() -> None:
 def is_writable(folder: Path) -> bool:
     """Say whether files can be written there; the folder is made where it is missing."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for each in (folder.parent, folder):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:
         return False
+
+
+def usable_folder() -> Path:
+    """Return where kernels are written and read: the cache folder, or where that cannot be, one of this process alone.
+
+    It cannot be where it is not writable, or where others can write to it.
+    """
+    folder = cache_folder()
+    return folder if _prepared(folder, os.getpid()) else _own_folder(os.getpid())
+
+
+@memoise
+def _prepared(folder: Path, _process: int) -> bool:
+    if not is_writable(folder):
+        return False
+    doubtful = open_to_others(folder)
+    if doubtful is not None:
+        warnings.warn(
+            f"others can write to {doubtful}, so that the compiled kernels in {folder} are not used, and each process "
+            f"compiles its own: chmod go-w {doubtful}, or set MUNTIN_CACHE_DIR to a folder of your own",
+            CacheFolderWarning,
+            stacklevel=2,
+        )
+        return False
+    sweep(folder)
+    return True
+
+
+def open_to_others(folder: Path) -> Path | None:
+    """Return the folder, or one of the two around it, that users other than this one and root can write to."""
+    if not hasattr(os, "getuid"):  # pragma: no cover  # not a POSIX system: users' folders are their own there
+        return None
+    for each, forbidden in ((folder, 0o022), (folder.parent, 0o022), (folder.parent.parent, 0o002)):
+        found = each.stat()
+        sticky = (
+            found.st_mode & stat.S_ISVTX and each == folder.parent.parent
+        )  # as /tmp: only owners replace what is there
+        if found.st_uid not in (os.getuid(), 0) or (found.st_mode & forbidden and not sticky):
+            return each
+    return None
+
+
+@memoise
+def _own_folder(process: int) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="muntin-"))
+    atexit.register(_delete, folder, process)
+    return folder
+
+
+def _delete(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # a fork of it has the same work to do at its end
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_checked(path: Path, magic: bytes, payload: bytes) -> None:
+    """Write a file that says what it is, with a checksum."""
+    write_atomically(path, magic + hashlib.sha256(payload).digest() + payload)
+
+
+def read_checked(path: Path, magic: bytes) -> bytes | None:
+    """Return what such a file holds; None where it is missing or another user's. A damaged one is deleted."""
+    try:
+        with path.open("rb") as file:
+            if hasattr(os, "getuid") and os.fstat(file.fileno()).st_uid not in (os.getuid(), 0):
+                return None  # what is loaded is run
+            data = file.read()
+    except OSError:
+        return None
+    head, digest, payload = data[: len(magic)], data[len(magic) : len(magic) + 32], data[len(magic) + 32 :]
+    if head == magic and hashlib.sha256(payload).digest() == digest:
+        return payload
+    delete(path)
+    return None
+
+
+def delete(path: Path) -> None:
+    """Delete a file that is of no use."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def write_atomically(path: Path, data: bytes) -> None:

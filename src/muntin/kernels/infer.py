@@ -13,10 +13,11 @@ import numpy as np
 
 from muntin.errors import DefinitionError
 from muntin.kernels import cache
-from muntin.kernels.folder import cache_folder, write_atomically
+from muntin.kernels.folder import read_checked, usable_folder, write_checked
 from muntin.kernels.generate import Part, generate
 from muntin.kernels.tiers import explain
 
+_MAGIC = b"muntin types 1\n"
 _known: dict[str, tuple[list[str], int | None]] = {}
 
 
@@ -46,18 +47,16 @@ def _remembered(
 ) -> tuple[list[str], int | None]:
     """Return what is known of a definition, in this process or on disk, else the answer."""
     digest = f"{question}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    path = cache_folder() / f"{digest}.json"
     if digest not in _known:
-        try:
-            names, length = json.loads(path.read_text())
+        path = usable_folder() / f"{digest}.json"
+        held = read_checked(path, _MAGIC)
+        if held is not None:
+            names, length = json.loads(held)
             _known[digest] = (list(names), length)
-        except (OSError, ValueError):
+        else:
             _known[digest] = answer()
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(path, json.dumps(_known[digest]).encode())
-            except OSError:
-                pass  # a cache that cannot be written only costs time
+            with contextlib.suppress(OSError):  # a cache that cannot be written only costs time
+                write_checked(path, _MAGIC, json.dumps(_known[digest]).encode())
     return _known[digest]
 
 

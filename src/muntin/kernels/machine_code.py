@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import pickle
 from pathlib import Path
 from typing import Any
 
-from muntin.kernels.folder import write_atomically
+from muntin.kernels.folder import delete, read_checked, write_checked
 
 _MAGIC = b"muntin machine code 1\n"
 
@@ -38,12 +37,12 @@ class MachineCode:
         target_context.refresh()  # the runtime of compiled code is there before the code
         for folder in self._folders:
             path = self.path(signature, folder)
-            payload = _read(path)
+            payload = read_checked(path, _MAGIC)
             if payload is None:
                 continue
             with contextlib.suppress(Exception):  # whatever pickle or LLVM say: it is compiled again
                 return _rebuild(payload, target_context)
-            _delete(path)
+            delete(path)
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
@@ -53,7 +52,7 @@ class MachineCode:
         if any(not each.can_cache for each in result.lifted) or result.library.has_dynamic_globals:
             return
         payload = dumps(result._reduce())
-        write_atomically(self.path(signature), _MAGIC + hashlib.sha256(payload).digest() + payload)
+        write_checked(self.path(signature), _MAGIC, payload)
 
     def enable(self) -> None:
         """Do nothing: numba asks its caches to be switched on."""
@@ -65,30 +64,9 @@ class MachineCode:
         """Do nothing: files are written at once."""
 
 
-def _read(path: Path) -> bytes | None:
-    """Return what a file holds; None where it is missing, damaged, or could be another user's."""
-    try:
-        with path.open("rb") as file:
-            if hasattr(os, "getuid") and os.fstat(file.fileno()).st_uid not in (os.getuid(), 0):
-                return None  # what is loaded is run
-            data = file.read()
-    except OSError:
-        return None
-    head, digest, payload = data[: len(_MAGIC)], data[len(_MAGIC) : len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
-    if head == _MAGIC and hashlib.sha256(payload).digest() == digest:
-        return payload
-    _delete(path)
-    return None
-
-
-def _delete(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        path.unlink()
-
-
 def _rebuild(payload: bytes, target_context: Any) -> Any:
     from numba.core.compiler import CompileResult
 
-    result = CompileResult._rebuild(target_context, *pickle.loads(payload))  # noqa: S301  # from a file of ours alone, see `_read`
+    result = CompileResult._rebuild(target_context, *pickle.loads(payload))  # noqa: S301  # from a file of ours alone, see `read_checked`
     result.library._shared_module = None  # for inlining into other kernels, which entries never are
     return result

@@ -13,7 +13,7 @@ from muntin.columns import type_of_values, wide
 from muntin.errors import SnapshotError
 from muntin.query.plan import Types
 from muntin.query.query import Query
-from muntin.snapshots import Snapshot
+from muntin.snapshots import Snapshot, refusing_forged
 from muntin.streams.core import StreamCore
 from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import STRATEGIES
@@ -88,6 +88,11 @@ def save(state: StreamState) -> Snapshot:
 
 def load(state: StreamState, snapshot: Snapshot) -> None:
     """Bring a stream that was just made to where one was whose state this is."""
+    with refusing_forged():
+        _load(state, snapshot)
+
+
+def _load(state: StreamState, snapshot: Snapshot) -> None:
     header = snapshot.header
     _require_readable(header)
     _require_same(header["query"], facts(state.query))

@@ -41,6 +41,10 @@ class UnsupportedOperationError(MuntinError):
     """The structure cannot answer this; the message names one that can."""
 
 
+class ConcurrentUseError(MuntinError, RuntimeError):
+    """A call came while another one was at work on the same stream or aggregator. Nothing changed."""
+
+
 class AggregationOverflowError(MuntinError, OverflowError):
     """A result does not fit its type. Nothing wraps around in silence."""
 

@@ -7,6 +7,7 @@ snapshots, checks. A structure adds its kernels and says how it is laid out in a
 from __future__ import annotations
 
 import datetime
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Self
@@ -31,6 +32,7 @@ from muntin.errors import (
 )
 from muntin.kernels.tiers import working_on
 from muntin.snapshots import Snapshot, refusing_forged
+from muntin.turns import Turn, exclusive
 from muntin.types import (
     ANY,
     INT64,
@@ -52,6 +54,12 @@ from muntin.types import (
 _SINGLE = "value"
 
 
+_ONE_AT_A_TIME = frozenset(
+    ("insert", "bulk_insert", "evict", "bulk_evict", "evict_at", "query", "range_query", "snapshot", "flush", "close")
+)
+"""Methods that change a window, or read what others change."""
+
+
 class Aggregator(ABC):
     """A window of rows, each with a time, and the aggregate of all of them.
 
@@ -69,8 +77,16 @@ class Aggregator(ABC):
     """The name that users know it by, where that is not the name of the class."""
     needs_invert: ClassVar[bool] = False
     needs_identity: ClassVar[bool] = False
+    _turn: Turn
+    """Held by the thread whose call is at work."""
     _window: Any
     """The arrays that hold the structure: a named tuple, declared where the structure's kernels are."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let one thread at a time call what is defined here."""
+        super().__init_subclass__(**options)
+        for name in _ONE_AT_A_TIME & vars(cls).keys():
+            setattr(cls, name, exclusive(vars(cls)[name]))
 
     def __init__(
         self,
@@ -81,6 +97,7 @@ class Aggregator(ABC):
         count_combines: bool = False,
         compiled: bool = True,
     ) -> None:
+        self._turn = threading.RLock()  # methods call each other
         self._single = not isinstance(aggregation, Mapping)
         self._aggregations: dict[str, Aggregation] = named(aggregation)
         for each in self._aggregations.values():
@@ -114,6 +131,7 @@ class Aggregator(ABC):
 
     # ------------------------------------------------------------ what the user calls
 
+    @exclusive
     def insert(self, t: Any, v: Any = None) -> None:
         """Insert a value at a time. A refused one changes nothing."""
         row = self._row(v)
@@ -133,6 +151,7 @@ class Aggregator(ABC):
         self._time_cell[0] = time
         self._insert(self._cell_views, self._time_view, 1)
 
+    @exclusive
     def bulk_insert(self, ts: Any, vs: Any = None) -> None:
         """Insert many values. All of them are checked first: a refused call changes nothing."""
         time_type, times = self._read_times(ts)
@@ -161,6 +180,7 @@ class Aggregator(ABC):
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t."""
 
+    @exclusive
     def query(self) -> Any:
         """Return the aggregate of the window: a value, or a dict of them where there are several aggregations."""
         outputs = self._binding.outputs(1)
@@ -194,6 +214,7 @@ class Aggregator(ABC):
             raise InvalidArgumentError("combines are counted only with count_combines=True")
         return self._counter[0]
 
+    @exclusive
     def snapshot(self) -> bytes:
         """Return the window as bytes: a header, the arrays as they are, a checksum. O(n), a copy of memory."""
         header = {"structure": self._name(), "options": {"nullable": self._nullable, **self._options()}}
@@ -226,6 +247,7 @@ class Aggregator(ABC):
             window._adopt({name: states.revived(array) for name, array in snapshot.arrays.items()})
         return window
 
+    @exclusive
     def check(self) -> None:
         """Verify every invariant of the structure; raise `InvariantError` with the broken one. O(n) combines."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time as system_time
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,7 @@ from muntin.streams.row_reading import Row, names_of_cells, row_of
 from muntin.streams.state import StreamState
 from muntin.tables.answers import Answers
 from muntin.tabular import as_table
+from muntin.turns import exclusive
 from muntin.windows.base import Window
 
 
@@ -36,7 +38,7 @@ class Stream:
 
     Each call returns a table of the windows that are due, or have changed since they were emitted; its columns and
     types are the same for every call from the first push with rows on, which resolves the types of the columns. A call
-    that raises an error has changed nothing.
+    that raises an error has changed nothing. One thread at a time: another one that calls in between is refused.
 
     >>> from muntin import Query, agg, window
     >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t", allowed_lateness=5).stream()
@@ -59,6 +61,7 @@ class Stream:
         clock: Callable[[], int] | None = None,
         most_late: int | None = 1_000_000,
     ) -> None:
+        self._turn = threading.Lock()  # held by the thread whose call is at work
         if clock is not None and not callable(clock):
             raise InvalidArgumentError(f"clock is {clock!r}; give a function that returns the time as an integer")
         self._state = StreamState(
@@ -77,6 +80,7 @@ class Stream:
 
     # ------------------------------------------------------------ rows in, windows out
 
+    @exclusive
     def push(self, table: Any) -> pa.Table:
         """Take rows, in any order; return the windows that are due or have changed.
 
@@ -86,6 +90,7 @@ class Stream:
         self._require_open()
         return self._push(as_table(table))
 
+    @exclusive
     def push_row(self, *row: Any) -> pa.Table:
         """Take one row, which means what `push` of a table of this row means; return the same, in less time.
 
@@ -126,6 +131,7 @@ class Stream:
         core.release_keys()
         return out
 
+    @exclusive
     def advance(self, watermark: Any) -> pa.Table:
         """Say that no row before this time is expected any more; return the windows that are due.
 
@@ -153,6 +159,7 @@ class Stream:
         core.release_keys()
         return out
 
+    @exclusive
     def tick(self) -> pa.Table:
         """Do what is due by the clock: the watermark of an idle stream goes on, and early results are given."""
         self._require_open()
@@ -164,6 +171,7 @@ class Stream:
         core.release_keys()
         return out
 
+    @exclusive
     def close(self) -> pa.Table:
         """Return all that is left: every window that holds rows, but for those by rows that never filled.
 
@@ -182,6 +190,7 @@ class Stream:
 
     # ------------------------------------------------------------ points in, what frames hold out
 
+    @exclusive
     def ask(self, points: Any) -> Any:
         """Return points, each with what the frames of its key hold at its time, from what is held now. Changes nothing.
 
@@ -211,6 +220,7 @@ class Stream:
     # ------------------------------------------------------------ late rows
 
     @property
+    @exclusive
     def late(self) -> pa.Table:
         """The rows that no window took, in the order of arrival, since the start or since `take_late`.
 
@@ -222,6 +232,7 @@ class Stream:
             self._state.late = LateRows((table,), late.schema)  # so that asking again takes no time
         return table
 
+    @exclusive
     def take_late(self) -> pa.Table:
         """Return the rows that no window took, and forget them, so that they take no memory.
 
@@ -237,6 +248,7 @@ class Stream:
 
     # ------------------------------------------------------------ windows that come and go
 
+    @exclusive
     def add(self, window: Window) -> int:
         """Answer one more window from now on; return its window_id.
 
@@ -254,6 +266,7 @@ class Stream:
         with all_or_nothing(self._state):
             return self._state.add(window)
 
+    @exclusive
     def remove(self, window_id: int) -> None:
         """Answer a window no more. The others keep their numbers."""
         self._require_open()
@@ -318,6 +331,7 @@ class Stream:
         """Return a table, for notebooks."""
         return _html.table(f"Stream of {self.query!r}", self.metrics().items())
 
+    @exclusive
     def snapshot(self) -> bytes:
         """Return the whole state as bytes, from which `Query.stream` goes on. O(state).
 
@@ -330,6 +344,7 @@ class Stream:
         """
         return snapshots.save(self._state).encode()
 
+    @exclusive
     def check(self) -> None:
         """Raise `InvariantError` where the state contradicts itself."""
         if self._state.core is not None:

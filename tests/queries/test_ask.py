@@ -299,6 +299,23 @@ def test_states_from_before_streams_were_asked(options: Any) -> None:
         stream.ask({"card": ["a"], "t": [15]})
 
 
+def test_a_key_that_was_forgotten_has_no_rows() -> None:
+    """From then on, as the stream has it; of the time before nothing is told that was otherwise."""
+    stream = begun([window.trailing(rows(2)), window.trailing(10)], forget_after=50)
+    stream.push({"t": [100], "card": ["c"], "v": [1]})
+    assert stream.metrics()["forgotten"] == 2
+    assert stream.ask({"card": ["a", "c"]}).to_pydict() == {
+        "card": ["a", "c"], "n_w0": [0, 1], "spent_w0": [None, 1], "n_w1": [0, 1], "spent_w1": [None, 1],
+    }  # fmt: skip
+    restored = stream.query.stream(stream.snapshot())
+    for each in (stream, restored):
+        with pytest.raises(InvalidArgumentError, match="'w0' at 99, .*answered from 100 on"):
+            each.ask({"card": ["a"], "t": [99]})
+    stream.remove(0)
+    with pytest.raises(InvalidArgumentError, match="'w1' at 18, .*answered from 19 on"):
+        stream.ask({"card": ["a"], "t": [18]})
+
+
 def test_the_end_of_time() -> None:
     stream = begun(window.frame(5, 5))
     stream.advance(2**63 - 3)

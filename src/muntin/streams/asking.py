@@ -17,9 +17,10 @@ from muntin.streams.core import StreamCore
 from muntin.streams.points import AskedPoints
 from muntin.streams.state import StreamState
 from muntin.tables.over import as_column, as_rows_have_it, column_names
-from muntin.tables.run import reach_of, require_room, time_column
+from muntin.tables.run import require_room, time_column
 from muntin.tabular import TableKind, as_table, kind_of
 from muntin.types import Array, logical_array
+from muntin.windows.held_rows import ascends
 
 
 def ask(state: StreamState, points: Any) -> Any:
@@ -86,7 +87,7 @@ class _PointReader:
         columns = [self._table[name] for name in self._core.types.keys]
         keys = self._core.keys.find(columns, self._rows)
         order = None
-        if not (((keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (times[1:] >= times[:-1]))).all()):
+        if len(keys) > 1 and not ascends(keys, times):
             order = np.lexsort((times, keys))
             keys, times = keys[order], times[order]
 
@@ -103,7 +104,7 @@ class _PointReader:
             times = Column(np.full(self._rows, now, np.int64), None, core.types.time)
         else:
             times = time_column(self._table, self._time)
-        require_room(times, str(core.query.time), reach_of(core.plan.windows.values()))
+        require_room(times, str(core.query.time), core.reach)
         return times.values.astype(np.int64)
 
     def _refusal(self, row: int, time: int, window: str, since: int | None) -> InvalidArgumentError:

@@ -46,7 +46,7 @@ class StreamCore:
         self.types = types
         self.forced = forced
         self.plan = resolve(query, types, windows)
-        self._reach, self._particular = reach_of(self.plan.windows.values()), _particular(self.plan)
+        self.reach, self._particular = reach_of(self.plan.windows.values()), _particular(self.plan)
         timing = Timing.of(query, types.time)
         self.progress = Progress(timing, clock)
         self.silence = None if timing.forget_after is None else self._silence(timing.forget_after, timing.delay)
@@ -81,7 +81,7 @@ class StreamCore:
         if name is None:
             times = np.full(data.num_rows, self.progress.time_of_rows(), np.int64)
         else:
-            times = read_times(reader.times(data), name, self.types.time, self._reach)
+            times = read_times(reader.times(data), name, self.types.time, self.reach)
         if self.query.ordered:
             require_order(times, name, after=self.progress.seen)
         return Batch(reader.key_numbers(data, self.keys), times, columns, arrived)
@@ -196,7 +196,7 @@ class StreamCore:
         self.plan = _without(self.plan, window_id)  # the columns of answers stay
 
     def _follow(self, plan: Plan) -> None:
-        self.plan, self._reach, self.tables = plan, reach_of(plan.windows.values()), AnswerTables(plan)
+        self.plan, self.reach, self.tables = plan, reach_of(plan.windows.values()), AnswerTables(plan)
         self._particular = _particular(plan)
 
     # ------------------------------------------------------------ state

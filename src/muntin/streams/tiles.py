@@ -49,7 +49,7 @@ from muntin.windows.buffered import BufferedWindows, less
 from muntin.windows.held_rows import HeldRows
 
 _STATE, _CONTENT = "state", "content"
-_MARKS = 6
+_MARKS = 7
 """How many marks a state has; older ones do not say when rows were merged, which was by their watermark."""
 _FEW = 16
 """Rows more than after the last time, before tiles are made again."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class HeldRows:
 
     def sorted(self) -> HeldRows:
         """Return the rows by key and time; those of equal time stay in their order. O(n log n), O(n) if they are."""
-        if _ascends(self.keys, self.times):
+        if ascends(self.keys, self.times):
             return self
         return self.take(np.lexsort((self.times, self.keys)))
 
@@ -68,17 +67,27 @@ class HeldRows:
 
     def of_key(self, key: int) -> slice:
         """Return where the rows of a key are. O(log n)."""
-        return slice(int(np.searchsorted(self.keys, key)), int(np.searchsorted(self.keys, key, "right")))
+        return slice(int(self.keys.searchsorted(key)), int(self.keys.searchsorted(key, "right")))
 
     def near(self, keys: Array, since: Array, until: Array, rows: int) -> tuple[Array, Array]:
         """Return for each key where its rows of the times [since, until] are, and `rows` more each way.
 
         Keys ascend; one that has no rows has an empty place. O(log n) a key.
         """
+        if len(keys) <= _FEW:  # in less time than NumPy takes to be called for arrays
+            each = zip(keys.tolist(), since.tolist(), until.tolist(), strict=True)
+            places = np.array([self._near(*one, rows) for one in each], np.int64).reshape(-1, 2)
+            return places[:, 0], places[:, 1]
         low, high = np.searchsorted(self.keys, keys, "left"), np.searchsorted(self.keys, keys, "right")
-        first = _sought(self.times, low, high, since, "left")
-        last = _sought(self.times, low, high, until, "right")
+        first = _sought(self.times, low, high, since, np.less)
+        last = _sought(self.times, low, high, until, np.less_equal)
         return np.maximum(first - rows, low), np.minimum(last + rows, high)
+
+    def _near(self, key: int, since: int, until: int, rows: int) -> tuple[int, int]:
+        mine = self.of_key(key)
+        times = self.times[mine]
+        first, last = int(times.searchsorted(since, "left")), int(times.searchsorted(until, "right"))
+        return mine.start + max(0, first - rows), min(mine.start + last + rows, mine.stop)
 
     def gathered(self, first: Array, last: Array) -> HeldRows:
         """Return the rows at the places [first, last), which ascend. O(rows taken), no copy of neighbours."""
@@ -116,7 +125,8 @@ class HeldRows:
         return replace(self, keys=state["keys"], times=state["times"], numbers=state["numbers"], columns=columns)
 
 
-def _ascends(keys: Array, times: Array) -> bool:
+def ascends(keys: Array, times: Array) -> bool:
+    """Say whether rows are sorted by key and time. O(n)."""
     same = keys[1:] == keys[:-1]
     return bool(((keys[1:] > keys[:-1]) | (same & (times[1:] >= times[:-1]))).all())
 
@@ -124,13 +134,9 @@ def _ascends(keys: Array, times: Array) -> bool:
 _FEW = 16
 
 
-def _sought(times: Array, low: Array, high: Array, wanted: Array, side: Literal["left", "right"]) -> Array:
-    """Return for each stretch [low, high) of times that ascend there what `searchsorted` does. O(log n) each."""
-    if len(low) <= _FEW:
-        found = [a + times[a:b].searchsorted(time, side) for a, b, time in zip(low, high, wanted, strict=True)]
-        return np.array(found, np.int64)
+def _sought(times: Array, low: Array, high: Array, wanted: Array, goes_before: np.ufunc) -> Array:
+    """Return for each stretch [low, high) of times that ascend there the first that does not go before. O(log n)."""
     low, high = low.copy(), high.copy()
-    goes_before = np.less if side == "left" else np.less_equal
     open_ones = np.flatnonzero(low < high)
     while len(open_ones):
         middle = (low[open_ones] + high[open_ones]) // 2

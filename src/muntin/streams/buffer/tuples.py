@@ -47,6 +47,7 @@ class Tuples(Strategy):
         self._arrived = 0
         self._complete_from = BEFORE_TIME  # every row from this time on is held
         self._kept_from = BEFORE_TIME  # no row from this time on was let go
+        self._forgotten_at = BEFORE_TIME  # the watermark at which keys were last forgotten
         self._wake = np.zeros(0, np.int64)  # for each key the watermark at which something is to be done
 
     def _part(self, window_id: int, definition: Window, plan: Plan) -> BufferedDefinition:
@@ -136,7 +137,9 @@ class Tuples(Strategy):
             raise points.refusal(bad, part.window_id, since)
 
     def _first_answered(self, part: BufferedDefinition, kept_from: int) -> int:
-        return part.kind.first_answered(kept_from)
+        """Return the least time of which a point can be answered, as far as times tell."""
+        least = part.kind.first_answered(kept_from)
+        return max(least, self._forgotten_at) if part.lookback.rows else least
 
     def _let_go(self, rows: HeldRows, needed: Array) -> None:
         """Keep of the rows of some keys those from the first that is needed on."""
@@ -209,15 +212,18 @@ class Tuples(Strategy):
             part.refused = np.setdiff1d(part.refused, rows.numbers, assume_unique=True)
         self._rows = self._rows.take(np.flatnonzero(~gone))
         if len(rows):
-            self._complete_from = max(self._complete_from, int(rows.times.max()) + 1)
+            self._kept_from = max(self._kept_from, int(rows.times.max()) + 1)
+            self._complete_from = max(self._complete_from, self._kept_from)
+        if len(chosen):
+            self._forgotten_at = self._watermark
         self._wake_at(chosen, _NEVER)
         return answers
 
     def save(self) -> dict[str, Array]:
         """Return the whole state, as arrays by name."""
         state = {f"rows.{name}": array for name, array in self._rows.save().items()}
-        marks = [self._watermark, self._fresh, self._arrived, self._complete_from, self._kept_from]
-        state["marks"] = np.array(marks, np.int64)
+        marks = [self._watermark, self._fresh, self._arrived, self._complete_from]
+        state["marks"] = np.array([*marks, self._kept_from, self._forgotten_at], np.int64)
         state["wake"] = self._wake.copy()
         for i, part in enumerate(self._parts):
             state |= {f"{i}.{name}": array for name, array in part.save().items()}
@@ -227,7 +233,8 @@ class Tuples(Strategy):
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
         self._rows = self._rows.load(under("rows.", state))
         self._watermark, self._fresh, self._arrived, self._complete_from, *later = map(int, state["marks"])
-        self._kept_from = later[0] if later else self._complete_from  # older states do not say it
+        # Older states do not say what was let go: all that may have been.
+        self._kept_from, self._forgotten_at, *_ = later or (self._complete_from, self._watermark)
         self._wake = state["wake"].copy()
         for i, part in enumerate(self._parts):
             part.load(under(f"{i}.", state))

@@ -69,7 +69,7 @@ def compare(query: oracle.Query, truth: oracle.Stream, ours: Stream, points: pa.
 
 
 @given(data=st.data())
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(15))
 def test_a_stream_answers_as_over_does(data: st.DataObject) -> None:
     """Rows in any order, some refused, with watermarks between them; asked after each step, and of a key unknown."""
     query = data.draw(strategies.queries(KINDS) | tiled_queries())

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 import muntin
-from muntin import Query, agg, aggregators, rows, slide, window
+from muntin import Query, agg, aggregators, policies, rows, slide, stores, window
 from muntin.errors import ColumnTypeError, DefinitionError, InvalidArgumentError, MuntinError
 from muntin.kernels.cache import uncompiled
+from muntin.testing import laws
 
 NONSENSE = (
     *(None, -1, 2.5, float("nan"), "", "nonsense", b"x", [], {}, object(), [1, "a"], {"a": 1}, lambda: 1, 10**30, True),
@@ -87,6 +88,11 @@ def inserted() -> Any:
     return made
 
 
+def stored(**options: Any) -> None:
+    """Make a window in a store, and close it."""
+    aggregators.MonoidTree(agg.sum("v"), **{"store": stores.Memory(), "compiled": False, **options}).close()
+
+
 def cases() -> dict[str, Callable[[Any], Any]]:
     """Return calls that each take one argument."""
     frames = Query(window.trailing(10), COUNT, time="t")
@@ -138,6 +144,19 @@ def cases() -> dict[str, Callable[[Any], Any]]:
         "insert": lambda it: inserted().insert(it, 1.0),
         "insert a value": lambda it: inserted().insert(2, it),
         "bulk_insert": lambda it: inserted().bulk_insert(it, [1.0]),
+        "MonoidTree(store=)": lambda it: aggregators.MonoidTree.open(it, "w", agg.sum("v")),
+        "MonoidTree(chunk_pairs=)": lambda it: stored(chunk_pairs=it),
+        "MonoidTree(patience=)": lambda it: stored(patience=it),
+        "TwoStacks(dtype=)": lambda it: aggregators.TwoStacks(agg.sum("v"), dtype=it),
+        "TwoStacks(nullable=)": lambda it: aggregators.TwoStacks(agg.sum("v"), nullable=it),
+        "Fiba(min_arity=)": lambda it: aggregators.Fiba(agg.sum("v"), min_arity=it),
+        "Boundary(threads=)": lambda it: aggregators.Boundary(agg.sum("v"), threads=it),
+        "Enforced": lambda it: aggregators.Enforced(it, policies.at_most_rows(3)),
+        "Enforced(policy=)": lambda it: aggregators.Enforced(aggregators.TwoStacks(agg.sum("v")), it),
+        "register": aggregators.register,
+        "laws.check": laws.check,
+        "Redis": stores.Redis,
+        "Lmdb": lambda it: stores.Lmdb(it) if not isinstance(it, str) else stores.Lmdb(None),  # type: ignore[arg-type]
         "restore": lambda it: aggregators.TwoStacks.restore(it, agg.sum("v")),
     }
 

@@ -98,6 +98,9 @@ class Aggregator(ABC):
         compiled: bool = True,
     ) -> None:
         self._turn = threading.RLock()  # methods call each other
+        for name, flag in (("nullable", nullable), ("count_combines", count_combines), ("compiled", compiled)):
+            if not isinstance(flag, bool | np.bool_):
+                raise InvalidArgumentError(f"{name} is {flag!r}; it is True or False")
         self._single = not isinstance(aggregation, Mapping)
         self._aggregations: dict[str, Aggregation] = named(aggregation)
         for each in self._aggregations.values():
@@ -112,7 +115,7 @@ class Aggregator(ABC):
         self._time_type: ColumnType | None = None
         self._plain = count_combines or not compiled
         self._counter: list[int] | None = [0] if count_combines else None
-        self._nullable = nullable
+        self._nullable = bool(nullable)
         self._rebind()
 
     @classmethod
@@ -527,4 +530,7 @@ def _declared_types(names: tuple[str, ...], dtype: Any, conditions: Collection[s
 
 
 def _as_type(dtype: Any) -> ColumnType:
-    return column_type(dtype) if isinstance(dtype, pa.DataType) else numpy_type(dtype)
+    try:
+        return column_type(dtype) if isinstance(dtype, pa.DataType) else numpy_type(dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"dtype is {dtype!r}; give a type of NumPy or Arrow, such as 'f8'") from error

@@ -194,7 +194,7 @@ class Boundary(RingAggregator):
     def __init__(
         self, aggregation: Any, *, threads: int = 1, range: Any = None, slide: Any = 1, **options: Any
     ) -> None:
-        if threads not in (1, 2):
+        if not isinstance(threads, int | np.integer) or threads not in (1, 2):
             raise InvalidArgumentError(f"threads is {threads!r}; Boundary runs on 1 thread, or on 2")
         self._threads = threads
         self._range, self._slide = (int(x) if isinstance(x, np.integer) else x for x in (range, slide))

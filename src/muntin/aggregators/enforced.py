@@ -33,6 +33,11 @@ class Enforced:
     """
 
     def __init__(self, window: Aggregator, policy: Policy) -> None:
+        if not isinstance(window, Aggregator) or not isinstance(policy, Policy):
+            raise InvalidArgumentError(
+                f"Enforced puts an aggregator under a policy, such as policies.at_most_rows(100); got {window!r} and "
+                f"{policy!r}"
+            )
         if len(window):
             raise InvalidArgumentError(
                 f"a policy is enforced from the first row on, and there are {len(window)} already"

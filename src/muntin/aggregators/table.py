@@ -288,6 +288,8 @@ def register(entry: Entry) -> None:
     >>> slide(np.array([1, 2, 3]), agg.sum("v"), range=2, aggregator="slow").tolist()
     [1, 3, 5]
     """
+    if not isinstance(entry, Entry):
+        raise InvalidArgumentError(f"an aggregator is registered by an aggregators.Entry; got {entry!r}")
     if entry.name in ("auto", "lazy", *BUILT_IN):
         raise InvalidArgumentError(f"the name {entry.name!r} is taken; register the aggregator by another one")
     TABLE[entry.name] = entry

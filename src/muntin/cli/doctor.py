@@ -66,8 +66,8 @@ def _cache() -> Finding:
     detail = f"{info.modules} kernels, {info.bytes / 1e6:.1f} MB, in {info.folder}"
     if info.writable:
         return Finding("kernel cache", "ok", detail)
-    advice = "kernels are compiled again in every process: set MUNTIN_CACHE_DIR to a folder that can be written"
-    return Finding("kernel cache", "broken", f"{info.folder} cannot be written", advice)
+    advice = "kernels are compiled again in every process: set MUNTIN_CACHE_DIR to a folder that you alone can write"
+    return Finding("kernel cache", "broken", f"{info.folder} cannot be written, or others can write there", advice)
 
 
 def java_version(path: str) -> int:

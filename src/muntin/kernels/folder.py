@@ -101,7 +101,8 @@ def cache_info() -> CacheInfo:
     folder = cache_folder()
     files = [file for file in folder.glob("*") if file.is_file()] if folder.is_dir() else []
     size = sum(file.stat().st_size for file in files)
-    return CacheInfo(folder, is_writable(folder), sum(f.suffix == ".py" for f in files), size)
+    usable = is_writable(folder) and open_to_others(folder) is None
+    return CacheInfo(folder, usable, sum(f.suffix == ".py" for f in files), size)
 
 
 def clear_cache() -> None:

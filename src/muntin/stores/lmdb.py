@@ -45,6 +45,8 @@ class Lmdb(Store):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = False, most_bytes: int = 1 << 40) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidArgumentError(f"the store Lmdb is a folder, and its path is {path!r}; give a text or a Path")
         self._path = Path(path).resolve()
         self._traffic = 0
         self._environment = _open(self._path, durable, most_bytes)

@@ -52,6 +52,8 @@ class Redis(Store):
             raise InvalidArgumentError(
                 "the store Redis needs the package redis: pip install 'muntin[redis]'"
             ) from error
+        if not isinstance(url, str):
+            raise InvalidArgumentError(f"the URL of a Redis server is a text, such as redis://host:6379/0; got {url!r}")
         options: dict[str, Any] = {}
         if "socket_timeout=" not in url:
             options = {"socket_timeout": timeout, "socket_connect_timeout": timeout}

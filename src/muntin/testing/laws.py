@@ -17,7 +17,7 @@ import numpy as np
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import PlainAlgebra, plain_algebra
 from muntin.aggregators.states import close
-from muntin.errors import ColumnTypeError, LawError
+from muntin.errors import ColumnTypeError, InvalidArgumentError, LawError
 from muntin.types import value_type
 
 TOLERANCE = 1e-9
@@ -67,6 +67,8 @@ def check(aggregation: Aggregation, values: Iterable[Any] | None = None, *, roun
 
 
 def _row_sets(aggregation: Aggregation, values: Iterable[Any] | None) -> list[list[tuple[Any, ...]]]:
+    if not isinstance(aggregation, Aggregation):
+        raise InvalidArgumentError(f"laws are those of an aggregation, such as agg.max('v'); got {aggregation!r}")
     width = len(aggregation.columns)
     if values is not None:
         # What a value has for where= decides which rows are lifted, not how.

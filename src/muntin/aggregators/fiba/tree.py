@@ -98,7 +98,7 @@ class Fiba(Aggregator):
     def __init__(
         self, aggregation: Aggregation | Mapping[str, Aggregation], min_arity: int = 4, **options: Any
     ) -> None:
-        if min_arity not in ARITIES:
+        if not isinstance(min_arity, int | np.integer) or min_arity not in ARITIES:
             raise InvalidArgumentError(f"min_arity is one of {', '.join(map(str, ARITIES))}; got {min_arity!r}")
         self._arity = int(min_arity)
         super().__init__(aggregation, **options)

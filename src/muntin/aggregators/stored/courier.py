@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from muntin.errors import DamagedChunkError, LeaseError, StoreError
+from muntin.errors import DamagedChunkError, InvalidArgumentError, LeaseError, StoreError
 from muntin.stores.base import Lease, Store
 
 T = TypeVar("T")
@@ -41,6 +41,13 @@ class Clock:
     def pause(self, changed: threading.Condition, until: Callable[[], bool], seconds: float) -> bool:
         """Wait for `seconds`, the lock of `changed` held; return early, with True, once `until` holds."""
         return changed.wait_for(until, seconds)
+
+
+def require_patience(seconds: Any) -> float:
+    """Return for how long the store is waited for; refuse what is no number of seconds."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise InvalidArgumentError(f"patience is {seconds!r}; give a number of seconds")
+    return seconds
 
 
 class Courier:

@@ -16,7 +16,7 @@ from muntin.aggregators.monoid_tree import TOP, MonoidTree
 from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.aggregators.states import States, converted
 from muntin.aggregators.stored.chunks import FORMAT, OLDEST, ChunkFormat
-from muntin.aggregators.stored.courier import Courier
+from muntin.aggregators.stored.courier import Courier, require_patience
 from muntin.aggregators.stored.ends import (
     ENTER_LIMIT,
     LEVELS,
@@ -39,6 +39,7 @@ from muntin.snapshots import Snapshot
 from muntin.stores.base import Store
 from muntin.types import NULL, Array, ColumnType, column_type
 
+LARGEST_CHUNK = 1 << 24
 LONGEST_ID = 400
 """LMDB has keys of up to 511 bytes."""
 
@@ -67,8 +68,10 @@ class StoredMonoidTree(MonoidTree):
         **options: Any,
     ) -> None:
         _require_store(store)
-        if chunk_pairs < 4 or chunk_pairs & (chunk_pairs - 1):
+        whole = isinstance(chunk_pairs, int) and not isinstance(chunk_pairs, bool)
+        if not whole or not 4 <= chunk_pairs < LARGEST_CHUNK or chunk_pairs & (chunk_pairs - 1):
             raise InvalidArgumentError(f"chunk_pairs is a power of two, 4 or more; got {chunk_pairs!r}")
+        require_patience(patience)
         self.window_id = secrets.token_hex(8) if window_id is None else _checked_id(window_id)
         self._allow_pickle = allow_pickle
         self._courier = _courier or Courier(store, store.lease(self.window_id.encode()), patience)
@@ -93,7 +96,8 @@ class StoredMonoidTree(MonoidTree):
     ) -> StoredMonoidTree:
         """Return the window as its last flush left it. See `MonoidTree.open`."""
         _require_store(store)
-        courier = Courier(store, store.lease(_checked_id(window_id).encode()), options.pop("patience", 30.0))
+        patience = require_patience(options.pop("patience", 30.0))
+        courier = Courier(store, store.lease(_checked_id(window_id).encode()), patience)
         try:
             trusted = options.get("allow_pickle", False)
             manifests = Manifests(courier, Names(window_id))

@@ -58,7 +58,7 @@ class Begun(Machine):
 
 
 @given(data=st.data())
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(12))
 def test_cut_anywhere(data: st.DataObject) -> None:
     """Late rows, revisions and retractions included: batch by batch the answers are the same, and so is what is lost.
 
@@ -89,7 +89,7 @@ def test_cut_anywhere(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=examples(6))
+@settings(max_examples=examples(4))
 def test_as_in_a_stream(data: st.DataObject) -> None:
     """`q.stream(history=...)` says the same of rows that are not late."""
     slack = data.draw(st.sampled_from([0, 2, 7]))
@@ -142,31 +142,29 @@ def listed(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist()))
 
 
-@pytest.mark.connect
-def test_on_spark_with_a_restart(session: Any, tmp_path: Path) -> None:
-    """Rows are late by the history's greatest time, and a restart does not read it again."""
-    from pyspark.sql import is_remote
-
+def test_on_spark_connect(
+    spark: Any, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are late by the history's greatest time. `test_state` has a restart, and a classic session."""
+    remote = request.getfixturevalue("remote")
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    monkeypatch.setenv("SPARK_LOCAL_REMOTE", "1")
     history = table_of([0, 31, 12.0071, 30, 33, 3, 40, 37, 29, 34])
     # Of these 1 is late by the history, and 27 revises a window, though Spark knows nothing of that yet.
-    pushes = [table_of([39.9985, 42, 1, 41, 43, 42, 27, 44]), table_of([60, 44, 61, 61, 55, 63])]
-    pushes = pushes[:1] if is_remote() else pushes  # one of the two sessions is enough for the restart
+    rows_now = table_of([39.9985, 42, 1, 41, 43, 42, 27, 44])
     with uncompiled():
         stream = QUERY.stream(history=history)
-        truth = [stream.push(each) for each in pushes]
-    feed = Feed(session, tmp_path, ROWS)
+        truth = stream.push(rows_now)
+    feed = Feed(remote, tmp_path, ROWS)
+    feed.add(rows_now)
     # Other columns, and their order, do not matter.
-    frame = session.createDataFrame(history.select(["v", "k", "ts"]))
-    answers: list[pa.Table] = []
-    for each in pushes:
-        feed.add(each)
-        answers += feed.run(QUERY, history=frame, buckets=3, late=True)
-        assert muntin.spark.progress(feed.query).rows == each.num_rows
-    whole = pa.concat_tables(answers)
+    frame = remote.createDataFrame(history.select(["v", "k", "ts"]))
+    whole = pa.concat_tables(feed.run(QUERY, history=frame, buckets=3, late=True))
+    assert muntin.spark.progress(feed.query).rows == rows_now.num_rows
     late = whole["late"].combine_chunks()
-    assert sorted(row["ts"].second for row in late.filter(late.is_valid()).to_pylist()) == [21]
+    assert [row["ts"].second for row in late.filter(late.is_valid()).to_pylist()] == [21]
     assert stream.late.num_rows == 1
-    assert listed(whole.filter(late.is_null()).drop_columns("late")) == listed(pa.concat_tables(truth))
+    assert listed(whole.filter(late.is_null()).drop_columns("late")) == listed(truth)
     assert 1 in whole["revision"].to_pylist()
 
 
@@ -191,7 +189,6 @@ def test_a_checkpoint_that_began_without_one() -> None:
             begun.batch([{"t": 5}])
 
 
-@pytest.mark.connect
 def test_what_is_no_history(session: Any, tmp_path: Path) -> None:
     frame = Feed(session, tmp_path, ROWS).frame()
     history = session.createDataFrame(table_of([0, 1]))

@@ -326,6 +326,7 @@ def test_the_log_is_merged_before_it_outgrows_the_runs() -> None:
     assert len(runs) == 37
 
 
+@pytest.mark.compiled
 def test_space_of_freed_slots_is_used_again() -> None:
     runs = Runs(FEW, {"v": INT64})
     sizes = []

@@ -64,6 +64,7 @@ class Spanned:
 
     def note(self, key: int, times: Array, watermark: int) -> None:
         """Note that a key got rows of these times, which ascend."""
+        self.watermark = max(watermark, self.watermark)  # which a stream may have advanced before its first row
         time = int(times[0])
         self.changed[key] = min(time, self.changed.get(key, time))
         if self.plan.emit_empty:

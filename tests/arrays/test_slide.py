@@ -119,23 +119,13 @@ def test_uncompiled(case: Case) -> None:
     run()
 
 
-COMPILED = [
-    "max",
-    "sum_integer",
-    "std",
-    "median",
-    "first",
-    "m4",
-    "bloom",
-    "longest_increasing_run",
-    "linear_regression",
-]
+COMPILED = ["max", "sum_integer", "median", "m4", "bloom"]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in COMPILED], ids=str)
 @pytest.mark.compiled
 def test_compiled(case: Case) -> None:
-    """A sample of shapes of states: one number, limbs, floats, sorted, with times, several results, arrays."""
+    """A sample of shapes of states: one number, limbs, sorted, several results with times, arrays."""
 
     @given(st.one_of(rows_and_times(case.values), rows_and_times(case.nullable)), COUNTS, st.integers(1, 3))
     @settings(max_examples=examples(30))
@@ -145,16 +135,20 @@ def test_compiled(case: Case) -> None:
     run()
 
 
-@pytest.mark.parametrize("aggregator", [name for name, entry in TABLE.items() if entry.kind is not None])
+FORCED = [name for name, entry in TABLE.items() if entry.kind is not None]
+TREES = ("fiba", "monoid_tree")
+"""Compiled here; others are in test_soak.py and test_numerics.py."""
+
+
 @pytest.mark.parametrize(
-    "values",
+    ("aggregator", "kind"),
     [
-        pytest.param(st.integers(-9, 9), id="int"),
-        pytest.param(st.integers(-9, 9).map(float), id="float", marks=pytest.mark.compiled),
+        *((name, int) for name in FORCED),
+        *(pytest.param(name, float, marks=pytest.mark.compiled if name in TREES else ()) for name in FORCED),
     ],
 )
-def test_every_aggregator_forced(aggregator: str, values: Any) -> None:
-    case = Case("sum", agg.sum("v"), values)
+def test_every_aggregator_forced(aggregator: str, kind: type) -> None:
+    case = Case("sum", agg.sum("v"), st.integers(-9, 9).map(kind))
 
     @given(rows_and_times(case.nullable), COUNTS)
     @settings(max_examples=examples(30))

@@ -1,7 +1,8 @@
 """A program whose worker, or executor, dies in the middle of a query: the aggregation itself kills it, once.
 
-Arguments: a folder, a master, what is to be killed, and the value of the row that does it. Each query is asked twice,
-first without harm; what it answers is written to the folder, and beside it what Spark counted.
+Arguments: a folder, a master, what is to be killed in the stream and what in the batch, and the value of the row that
+does it. Each query is asked twice, first without harm; what it answers is written to the folder, and beside it what
+Spark counted.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def compile_at_once(session: Any) -> list[dict[str, int]]:
     return session.range(2, numPartitions=2).mapInArrow(work, ddl, barrier=True).toArrow().to_pylist()
 
 
-def main(where: pathlib.Path, master: str, victim: str, fatal: int) -> None:
+def main(where: pathlib.Path, master: str, victims: dict[str, str], fatal: int) -> None:
     settings = {**SETTINGS, "spark.executor.memory": "512m", "spark.executorEnv.MUNTIN_UNCOMPILED": "1"}
     session = muntin.spark.session(master, **{name.replace(".", "__"): value for name, value in settings.items()})
     counts = {}
@@ -129,11 +130,10 @@ def main(where: pathlib.Path, master: str, victim: str, fatal: int) -> None:
             place = where / f"{name}.strike"
             if name.startswith("calm"):
                 place.touch()
-            counts[name] = ask(session, where, name, query(place, victim, fatal))
-    compiled = compile_at_once(session) if master.startswith("local-cluster") else []
-    (where / "report.json").write_text(json.dumps({"counts": counts, "compiled": compiled}))
+            counts[name] = ask(session, where, name, query(place, victims[kind], fatal))
+    (where / "report.json").write_text(json.dumps({"counts": counts, "compiled": compile_at_once(session)}))
     session.stop()
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(pathlib.Path(sys.argv[1]), sys.argv[2], {"stream": sys.argv[3], "batch": sys.argv[4]}, int(sys.argv[5]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from spark.place import PLANNED, Place
 
-KILLS = int(os.environ.get("MUNTIN_KILLS", "3"))
+KILLS = int(os.environ.get("MUNTIN_KILLS", "2"))
 """At so many of the moments, drawn anew in each run; MUNTIN_KILLS=20 takes about six minutes."""
 BATCHES = 6
 """So many there are at least."""

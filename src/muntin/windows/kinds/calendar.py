@@ -52,7 +52,9 @@ class Calendar(EnumeratedWindow):
     def __post_init__(self) -> None:
         """Refuse what is no period, or no zone."""
         _parsed(self.period)
-        _zone(self.zone if isinstance(self.zone, str) else repr(self.zone))
+        if not isinstance(self.zone, str):
+            raise _no_zone(self.zone)
+        _zone(self.zone)
 
     def resolve(self, time: ColumnType) -> Self:
         """Return it in the unit of the time column; refuse integers, of which nobody knows the unit. O(1)."""
@@ -192,14 +194,18 @@ def _parsed(period: Any) -> tuple[int, str]:
 
 
 @lru_cache(64)
-def _zone(name: Any) -> ZoneInfo:
+def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, TypeError, OSError) as error:
-        raise InvalidArgumentError(
-            f"window.calendar: there is no zone {name!r}; give a name like 'Europe/Berlin' (on a machine without time "
-            "zones, pip install tzdata brings them)"
-        ) from error
+    except (KeyError, ValueError, OSError) as error:
+        raise _no_zone(name) from error
+
+
+def _no_zone(zone: Any) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"window.calendar: there is no zone {zone!r}; give a name like 'Europe/Berlin' (on a machine without time "
+        f"zones, pip install tzdata brings them)"
+    )
 
 
 # ---------------------------------------------------------------- counting periods

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from cases import CASES, Case
+from cases import CASES, STRINGS, Case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sampling import examples
@@ -161,19 +161,11 @@ def test_fiba_plain(case: Case) -> None:
     run()
 
 
-LIKE_ANOTHER = {
-    *("arg_min", "bit_or", "bit_xor", "count_values", "max_integer", "min", "min_count", "range_integer", "std_pop"),
-    *("any_where", "count_where", "max_where", "median_where", "var_pop"),
-    "moment_sketch",  # in test_numerics.py: it takes long
-}
-"""Cases whose machine code differs from that of another one by little."""
-
-
 def is_sampled(kind: type, case: Case) -> bool:
-    """Compiling is slow: each aggregation is compiled for one aggregator, and each aggregator for some aggregations."""
-    if kind is aggregators.TwoStacks:
-        return case.name not in LIKE_ANOTHER
-    return case.name in (("bloom", "max") if kind in TREES else ("arg_max", "bloom", "sum"))
+    """Compiling is slow: each aggregator is compiled for some aggregations, and `TwoStacks` for all of them."""
+    return kind is aggregators.TwoStacks or case.name in (
+        ("bloom", "max") if kind in TREES else ("arg_max", "bloom", "sum")
+    )
 
 
 def named(kind: type, case: Case) -> Any:
@@ -185,7 +177,7 @@ def named(kind: type, case: Case) -> Any:
 @pytest.mark.parametrize(("kind", "case"), [named(*pair) for pair in PAIRS])
 def test_plain(kind: type, case: Case) -> None:
     @given(steps(case.nullable))
-    @settings(RELAXED, max_examples=case.examples(15 if is_sampled(kind, case) and kind not in TREES else 8))
+    @settings(RELAXED, max_examples=case.examples(15 if is_sampled(kind, case) and kind not in TREES else 5))
     def run(sequence: list[tuple[Any, ...]]) -> None:
         driver = Driver(kind, case.aggregation, check=True, compiled=False)
         for step in sequence:
@@ -194,7 +186,7 @@ def test_plain(kind: type, case: Case) -> None:
     run()
 
 
-SAMPLED = [pair for pair in PAIRS if is_sampled(*pair)]
+SAMPLED = [pair for pair in PAIRS if is_sampled(*pair) and pair[0] is not aggregators.TwoStacks]
 
 
 @pytest.mark.parametrize(("kind", "case"), SAMPLED, ids=[f"{kind.__name__}-{case}" for kind, case in SAMPLED])
@@ -207,6 +199,42 @@ def test_compiled(kind: type, case: Case) -> None:
         for step in sequence:
             driver.step(*step)
         driver.window.check()
+
+    run()
+
+
+def alike() -> list[list[Case]]:
+    """Return all cases with machine code, of the same columns together: to compile eight takes as long as two alone."""
+    groups: dict[Any, list[Case]] = {}
+    for case in CASES:
+        columns = case.columns if isinstance(case.columns, tuple) else (case.columns,)
+        if case.aggregation.kind != "holistic" and STRINGS not in columns and not case.costly:
+            groups.setdefault((columns, tuple(case.aggregation.reads) or ("v",)), []).append(case)
+    return [group[i : i + 8] for group in groups.values() for i in range(0, len(group), 8)]
+
+
+class DriverOfMany(Driver):
+    """Runs steps on an aggregator of many aggregations."""
+
+    def step(self, name: str, *arguments: Any) -> None:
+        answers = self.take(name, *arguments)
+        for each, aggregation in self.aggregation.items():
+            assert same(answers[each], recompute(aggregation, self.rows)), each
+
+
+@pytest.mark.parametrize("cases", alike(), ids=lambda cases: f"{cases[0]} to {cases[-1]}")
+@pytest.mark.compiled
+def test_all_compiled(cases: list[Case]) -> None:
+    """Every aggregation by one aggregator."""
+
+    @given(steps(cases[0].nullable))
+    @settings(RELAXED, max_examples=examples(25))
+    def run(sequence: list[tuple[Any, ...]]) -> None:
+        driver = DriverOfMany(aggregators.TwoStacks, {case.name: case.aggregation for case in cases}, check=False)
+        for step in sequence:
+            driver.step(*step)
+        driver.window.check()
+        assert driver.window._binding is None or driver.window._binding.compiled
 
     run()
 

@@ -79,7 +79,9 @@ def filled(tmp_path: Path, made: Path) -> Path:
 
 def whole(folder: Path) -> bool:
     """Say whether there is machine code, and none that a process would refuse. That is deleted."""
-    return all([machine_code._read(file) is not None for file in folder.rglob("*.code")] or [False])
+    return all(
+        [folders.read_checked(file, machine_code._MAGIC) is not None for file in folder.rglob("*.code")] or [False]
+    )
 
 
 def test_a_new_process_finds_the_kernel(filled: Path) -> None:

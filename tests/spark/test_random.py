@@ -86,7 +86,7 @@ def played(data: st.DataObject, query: oracle.Query, rows: list[dict[str, Any]])
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_parts(data: st.DataObject) -> None:
     slack = data.draw(st.sampled_from([0, 2, 7]))
     query = replace(data.draw(strategies.queries()), key=data.draw(st.sampled_from(KEYS)), watermark=slack + 1)
@@ -102,7 +102,7 @@ def test_the_parts(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_parts_early(data: st.DataObject) -> None:
     """Early results change nothing of the last word on a window that is due."""
     slack = data.draw(st.sampled_from([0, 2, 7]))

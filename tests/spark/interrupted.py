@@ -1,8 +1,9 @@
 """A program that may be killed at any moment and started again: two streaming queries, each from its checkpoint.
 
-One writes to Spark's parquet sink, the other by `foreachBatch`, which overwrites by batch id. Of two arguments the
-first is a folder, and the second says whether to wait `forever` for more files in its folder `in`, or to go on `to the
-end`: when all are answered, what a reader finds is written to `files.parquet` and `batches.parquet`.
+One writes to Spark's parquet sink, the other by `foreachBatch`, which overwrites by batch id. The first argument says
+whether to wait `forever` for more files in the folder `in` of a folder, which is the second one, or to go on `to the
+end` in each of the folders that follow: when all files are answered, what a reader finds is written to `files.parquet`
+and `batches.parquet`.
 """
 
 from __future__ import annotations
@@ -73,21 +74,22 @@ def start(session: Any, where: Path, trigger: dict[str, Any]) -> list[Any]:
     return started
 
 
-def main(where: Path, *, forever: bool) -> None:
+def main(folders: list[Path], *, forever: bool) -> None:
     # Batches without rows come when there is time for them, and would not be the same in another life.
     settings = {**SETTINGS, "spark.sql.streaming.noDataMicroBatches.enabled": "false" if forever else "true"}
     session = muntin.spark.session("local[1]", **{name.replace(".", "__"): value for name, value in settings.items()})
-    (where / "up").mkdir(exist_ok=True)
-    (where / "up" / session.sparkContext.applicationId).touch()
-    queries = start(session, where, {"processingTime": "0 seconds"} if forever else {"availableNow": True})
-    if forever:
-        session.streams.awaitAnyTermination()
-    for query in queries:
-        query.awaitTermination()
-    for name in ("files", "batches"):
-        pq.write_table(session.read.parquet(str(where / name)).toArrow(), where / f"{name}.parquet")
+    for where in folders:
+        (where / "up").mkdir(exist_ok=True)
+        (where / "up" / session.sparkContext.applicationId).touch()
+        queries = start(session, where, {"processingTime": "0 seconds"} if forever else {"availableNow": True})
+        if forever:
+            session.streams.awaitAnyTermination()
+        for query in queries:
+            query.awaitTermination()
+        for name in ("files", "batches"):
+            pq.write_table(session.read.parquet(str(where / name)).toArrow(), where / f"{name}.parquet")
     session.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), forever=sys.argv[2] == "forever")
+    main([Path(each) for each in sys.argv[2:]], forever=sys.argv[1] == "forever")

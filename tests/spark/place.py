@@ -65,27 +65,20 @@ class Place:
         """
         self.feed(1 + min(self.count(PLANNED.replace("*", name, 1)) for name in ("files", "batches")))
 
-    def live_until(self, pattern: str, wanted: int, longer: float) -> None:
-        """Let the program live until there are so many files of a kind, and a little longer; then kill it."""
+    def live_until(self, wanted: dict[str, int], longer: float) -> None:
+        """Let the program live until there are so many files of each kind, and a little longer; then kill it."""
 
         def has_come() -> bool:
             self.feed_on()
-            return self.count(pattern) >= wanted
+            return all(self.count(pattern) >= number for pattern, number in wanted.items())
 
         for _ in range(TRIES):
-            with family("interrupted.py", self.where, "forever", log=self.log, **UNCOMPILED) as driver:
+            with family("interrupted.py", "forever", self.where, log=self.log, **UNCOMPILED) as driver:
                 driver.until(has_come)
                 time.sleep(longer)
                 if driver.process.poll() is None:
                     return
                 assert driver.was_too_slow, driver.said()
-        raise TimeoutError("this machine is too busy for Spark")
-
-    def live_to_the_end(self) -> None:
-        for _ in range(TRIES):
-            with family("interrupted.py", self.where, "to the end", log=self.log, **UNCOMPILED) as driver:
-                if driver.finish():
-                    return
         raise TimeoutError("this machine is too busy for Spark")
 
     def answers(self, name: str) -> list[str]:
@@ -105,3 +98,13 @@ class Place:
         """Return what each batch told the next one."""
         commits = (self.where / f"checkpoint of {name}" / "commits").glob("[0-9]*")
         return [path.read_text() for path in sorted(commits, key=lambda path: int(path.name))]
+
+
+def live_to_the_end(places: list[Place]) -> None:
+    """Let one program after the other go on until all files are answered; a single driver runs them all."""
+    for _ in range(TRIES):
+        folders = [place.where for place in places]
+        with family("interrupted.py", "to the end", *folders, log=places[0].log, **UNCOMPILED) as driver:
+            if driver.finish():
+                return
+    raise TimeoutError("this machine is too busy for Spark")

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from spark.place import PLANNED, Place
+from spark.place import PLANNED, Place, live_to_the_end
 
 KILLS = int(os.environ.get("MUNTIN_KILLS", "2"))
 """At so many of the moments, drawn anew in each run; MUNTIN_KILLS=20 takes about six minutes."""
@@ -37,13 +37,10 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
     for moment in moments[1:]:
         once = moment in ("it has just begun", "the session is up")
         wanted = killed.count(MOMENTS[moment]) + (1 if once else chance.randint(1, 3))
-        killed.live_until(MOMENTS[moment], wanted, chance.uniform(0, 3 if moment == "it has just begun" else 0.3))
-    killed.live_until(PLANNED, 2 * BATCHES, chance.uniform(0, 0.3))
-    if not killed.count(SNAPSHOTS):
-        killed.live_until(SNAPSHOTS, 1, 0)
+        killed.live_until({MOMENTS[moment]: wanted}, chance.uniform(0, 3 if moment == "it has just begun" else 0.3))
+    killed.live_until({PLANNED: 2 * BATCHES, SNAPSHOTS: 1}, chance.uniform(0, 0.3))
     calm.feed(killed.files)
-    for place in (killed, calm):
-        place.live_to_the_end()
+    live_to_the_end([killed, calm])
 
     # A batch of which Spark's file sink has all answers is not run again, and then its watermark is lost until the next
     # one: windows have fewer revisions, and the same in the end. Nothing else may become of a watermark.

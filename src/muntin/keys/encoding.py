@@ -174,7 +174,8 @@ def hashes_of(columns: Sequence[Any], rows: int) -> Array:
     """
     data, ends = rows_of([one_array(column) for column in columns], rows)
     hashes = np.empty(rows, np.uint64)
-    kernels().hash_runs(frozen(data), frozen(ends), hashes)
+    with np.errstate(over="ignore"):  # modulo 2**64, as plain Python too
+        kernels().hash_runs(frozen(data), frozen(ends), hashes)
     return hashes
 
 

@@ -315,6 +315,7 @@ def test_sorting_many_rows_by_wide_digits(scale: float) -> None:
     assert np.array_equal(keys, OrderKeys(np.dtype("f8")).of(np.sort(values)))
 
 
+@pytest.mark.compiled
 def test_the_log_is_merged_before_it_outgrows_the_runs() -> None:
     runs = Runs(FEW, {"v": INT64})
     values = np.arange(100_000) % 37

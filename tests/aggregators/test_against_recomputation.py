@@ -177,7 +177,7 @@ def named(kind: type, case: Case) -> Any:
 @pytest.mark.parametrize(("kind", "case"), [named(*pair) for pair in PAIRS])
 def test_plain(kind: type, case: Case) -> None:
     @given(steps(case.nullable))
-    @settings(RELAXED, max_examples=case.examples(15 if is_sampled(kind, case) and kind not in TREES else 5))
+    @settings(RELAXED, max_examples=case.examples(15 if is_sampled(kind, case) and kind not in TREES else 3))
     def run(sequence: list[tuple[Any, ...]]) -> None:
         driver = Driver(kind, case.aggregation, check=True, compiled=False)
         for step in sequence:

@@ -136,15 +136,15 @@ def test_compiled(case: Case) -> None:
 
 
 FORCED = [name for name, entry in TABLE.items() if entry.kind is not None]
-TREES = ("fiba", "monoid_tree")
-"""Compiled here; others are in test_soak.py and test_numerics.py."""
+COMPILED_TOO = "monoid_tree"
+"""Others are compiled in test_soak.py and test_numerics.py."""
 
 
 @pytest.mark.parametrize(
     ("aggregator", "kind"),
     [
         *((name, int) for name in FORCED),
-        *(pytest.param(name, float, marks=pytest.mark.compiled if name in TREES else ()) for name in FORCED),
+        *(pytest.param(name, float, marks=pytest.mark.compiled if name == COMPILED_TOO else ()) for name in FORCED),
     ],
 )
 def test_every_aggregator_forced(aggregator: str, kind: type) -> None:

@@ -83,6 +83,14 @@ class Machine(RuleBasedStateMachine):
         expected = "".join(v for t, v in self.rows if lo <= t <= lo + length) or None
         assert self.window.range_query(lo, lo + length) == expected
 
+    @rule(begins=st.lists(st.integers(-1, 12), max_size=5), length=st.integers(-1, 9))
+    def range_queries(self, begins: list[int], length: int) -> None:
+        oldest = self.rows[0][0] if self.rows else 0
+        los = [oldest + begin for begin in begins]
+        his = [lo + length for lo in los]
+        expected = ["".join(v for t, v in self.rows if lo <= t <= hi) or None for lo, hi in zip(los, his, strict=True)]
+        assert self.window.range_queries(los, his) == expected
+
     @rule()
     def query(self) -> None:
         assert self.window.query() == self.text()
@@ -126,6 +134,9 @@ def test_compiled_with_holes(capacity: int | None, steps: list[tuple[int, float,
         rows.append((now, value))
         assert window.query() == max(v for _, v in rows)
     window.check()
+    ranges = [(0, now), (now // 2, now), (now + 1, now + 2)]
+    expected = [max((v for t, v in rows if lo <= t <= hi), default=None) for lo, hi in ranges]
+    assert window.range_queries(*zip(*ranges, strict=True)) == expected
 
 
 def bound(changes: int, capacity: int) -> int:

@@ -55,7 +55,10 @@ _SINGLE = "value"
 
 
 _ONE_AT_A_TIME = frozenset(
-    ("insert", "bulk_insert", "evict", "bulk_evict", "evict_at", "query", "range_query", "snapshot", "flush", "close")
+    (
+        *("insert", "bulk_insert", "evict", "bulk_evict", "evict_at", "query", "range_query", "range_queries"),
+        *("snapshot", "flush", "close"),
+    )
 )
 """Methods that change a window, or read what others change."""
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from muntin.aggregators.base_intervals import highest_level
 from muntin.aggregators.ring import END, FRONT
-from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, kernel, load, store
+from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, emit_empty, hold, kernel, load, store
 
 HOLES, PENDING = 4, 5
 """Marks: the evicted rows between the oldest and the youngest one, and the leaves that wait to be carried up."""
@@ -139,5 +139,15 @@ def answer_between(window: MarkedWindow, begin: int, end: int, outputs: Outputs)
     emit(outputs, 0, between(window, begin, end))
 
 
-STRUCTURE = (renew, schedule, push, pop, pop_until, highest_level, join, between, total, answer_between)
-ENTRIES = ("schedule", "pop_until", "answer_between")
+@kernel
+def answer_spans(window: MarkedWindow, begins: Ints, ends: Ints, outputs: Outputs) -> None:
+    """Lower the aggregates of many spans of positions; each that is not empty begins and ends with a row."""
+    for i in range(len(begins)):
+        if begins[i] < ends[i]:
+            emit(outputs, i, between(window, begins[i], ends[i]))
+        else:
+            emit_empty(outputs, i)
+
+
+STRUCTURE = (renew, schedule, push, pop, pop_until, highest_level, join, between, total, answer_between, answer_spans)
+ENTRIES = ("schedule", "pop_until", "answer_between", "answer_spans")

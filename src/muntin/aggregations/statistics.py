@@ -1,7 +1,15 @@
-"""Moments: variance and its kin, by merging centred sums (Youngs and Cramer; Chan; Pebay), never sums of squares.
+"""Moments: variance and its kin, by merging centred sums (Chan; Pebay), never sums of squares.
 
-The centred form keeps the digits that `E[x^2] - E[x]^2` loses when the mean is large beside the spread. Names and edge
-cases are Spark SQL's: `std` and `var` are of the sample and null for one row, the kurtosis is the excess over 3.
+The centred form keeps the digits that `E[x^2] - E[x]^2` loses when the mean is large beside the spread. A merge loses
+digits too, if the mean is rounded: then the distance of two means is off by the rounding of the means, which may be as
+large as the distance. So beside each mean stands what was rounded off it, `low`; the distance is that of the sums of
+both. Equal values have equal means, and no variance at all.
+
+Rejected: totals instead of means (Youngs and Cramer), which cost less, but whose products lose the same digits; and
+sums around the first value of each window, of which an outlier spoils all windows that begin with it.
+
+Names and edge cases are Spark SQL's: `std` and `var` are of the sample and null for one row, the kurtosis is the excess
+over 3.
 """
 
 from __future__ import annotations
@@ -10,10 +18,21 @@ import math
 
 from muntin.aggregations.define import define, numeric
 
-_MOMENTS = {"n": "f8", "mean": "f8", "m2": "f8"}
+_MOMENTS = {"n": "f8", "mean": "f8", "low": "f8", "m2": "f8"}
 
 
-@define(state={"n": "f8", "total": "f8", "m2": "f8"}, result="f8", commutative=True)
+def _moved(mean, low, apart, below, share):
+    """Return a mean moved by a share of a distance, and what was rounded off it so far."""
+    step = apart * share
+    to = mean + step
+    return to, low + (below * share + (step - (to - mean)))
+
+
+def _never_negative(m2):
+    return m2 if m2 > 0.0 or m2 != m2 else 0.0
+
+
+@define(state=_MOMENTS, result="f8", commutative=True)
 class _var:
     """The sample variance; null for one row. O(1) combine, invertible.
 
@@ -23,23 +42,26 @@ class _var:
     """
 
     def lift(v):
-        return (1.0, float(v), -0.0)
+        return (1.0, float(v), 0.0, -0.0)
 
     def combine(a, b):
-        # Youngs and Cramer: as stable as merging means, with one division, and none on the chain from sum to sum.
         n = a.n + b.n
-        apart = b.total * a.n - a.total * b.n
-        return (n, a.total + b.total, a.m2 + (b.m2 + apart * apart / max(a.n * b.n * n, 1.0)))
+        share = b.n / max(n, 1.0)
+        apart, below = b.mean - a.mean, b.low - a.low
+        mean, low = _moved(a.mean, a.low, apart, below, share)
+        delta = apart + below
+        return (n, mean, low, a.m2 + (b.m2 + delta * (delta * (a.n * share))))
 
     def invert(a, b):
         n = a.n - b.n
-        total = a.total - b.total
-        apart = b.total * n - total * b.n
-        m2 = a.m2 - (b.m2 + apart * apart / max(n * b.n * a.n, 1.0))
-        return (n, total, m2 if m2 > 0.0 or m2 != m2 else 0.0)
+        if n <= 0.0:
+            return (n, 0.0, 0.0, 0.0)
+        mean, low = _moved(a.mean, a.low, a.mean - b.mean, a.low - b.low, b.n / n)
+        delta = (mean - b.mean) + (low - b.low)
+        return (n, mean, low, _never_negative(a.m2 - (b.m2 + delta * (delta * (b.n * n / a.n)))))
 
     def neutral():
-        return (0.0, 0.0, 0.0)
+        return (0.0, 0.0, 0.0, 0.0)
 
     def lower(s):
         return s.m2 / (s.n - 1.0) if s.n > 1.0 else None
@@ -100,35 +122,32 @@ class _skewness:
     """
 
     def lift(v):
-        return (1.0, float(v), 0.0, 0.0)
+        return (1.0, float(v), 0.0, 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
-        share = b.n / n if n > 0.0 else 0.0
-        delta = b.mean - a.mean
-        step = delta * share
-        cross = delta * a.n * step
-        return (
-            n,
-            a.mean + step,
-            a.m2 + b.m2 + cross,
-            a.m3 + b.m3 + cross * (delta - 2.0 * step) + 3.0 * (delta * (1.0 - share) * b.m2 - step * a.m2),
-        )
+        share = b.n / max(n, 1.0)
+        apart, below = b.mean - a.mean, b.low - a.low
+        mean, low = _moved(a.mean, a.low, apart, below, share)
+        delta = apart + below
+        step, left = delta * share, delta * (a.n / max(n, 1.0))
+        cross = delta * (a.n * step)
+        m3 = a.m3 + b.m3 + cross * (left - step) + 3.0 * (left * b.m2 - step * a.m2)
+        return (n, mean, low, a.m2 + b.m2 + cross, m3)
 
     def invert(a, b):
         n = a.n - b.n
-        mean = a.mean + (a.mean - b.mean) * b.n / n if n > 0.0 else 0.0
-        share = n / a.n
-        delta = mean - b.mean
-        step = delta * share
-        cross = delta * b.n * step
-        m2 = a.m2 - b.m2 - cross
-        m2 = m2 if m2 > 0.0 or m2 != m2 else 0.0
-        m3 = a.m3 - b.m3 - cross * (delta - 2.0 * step) - 3.0 * (delta * (1.0 - share) * m2 - step * b.m2)
-        return (n, mean, m2, m3)
+        if n <= 0.0:
+            return (n, 0.0, 0.0, 0.0, 0.0)
+        mean, low = _moved(a.mean, a.low, a.mean - b.mean, a.low - b.low, b.n / n)
+        delta = (mean - b.mean) + (low - b.low)
+        step, left = delta * (n / a.n), delta * (b.n / a.n)
+        cross = delta * (b.n * step)
+        m2 = _never_negative(a.m2 - b.m2 - cross)
+        return (n, mean, low, m2, a.m3 - b.m3 - cross * (left - step) - 3.0 * (left * m2 - step * b.m2))
 
     def neutral():
-        return (0.0, 0.0, 0.0, 0.0)
+        return (0.0, 0.0, 0.0, 0.0, 0.0)
 
     def lower(s):
         return math.sqrt(s.n) * s.m3 / (s.m2 * math.sqrt(s.m2)) if s.m2 > 0.0 or s.m2 != s.m2 else None
@@ -144,19 +163,20 @@ class _kurtosis:
     """
 
     def lift(v):
-        return (1.0, float(v), 0.0, 0.0, 0.0)
+        return (1.0, float(v), 0.0, 0.0, 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
-        share = b.n / n if n > 0.0 else 0.0
-        rest = 1.0 - share
-        delta = b.mean - a.mean
-        step = delta * share
-        left = delta * rest
-        cross = delta * a.n * step
+        share = b.n / max(n, 1.0)
+        apart, below = b.mean - a.mean, b.low - a.low
+        mean, low = _moved(a.mean, a.low, apart, below, share)
+        delta = apart + below
+        step, left = delta * share, delta * (a.n / max(n, 1.0))
+        cross = delta * (a.n * step)
         return (
             n,
-            a.mean + step,
+            mean,
+            low,
             a.m2 + b.m2 + cross,
             a.m3 + b.m3 + cross * (left - step) + 3.0 * (left * b.m2 - step * a.m2),
             a.m4
@@ -168,14 +188,13 @@ class _kurtosis:
 
     def invert(a, b):
         n = a.n - b.n
-        mean = a.mean + (a.mean - b.mean) * b.n / n if n > 0.0 else 0.0
-        share = n / a.n
-        delta = mean - b.mean
-        step = delta * share
-        left = delta * (1.0 - share)
-        cross = delta * b.n * step
-        m2 = a.m2 - b.m2 - cross
-        m2 = m2 if m2 > 0.0 or m2 != m2 else 0.0
+        if n <= 0.0:
+            return (n, 0.0, 0.0, 0.0, 0.0, 0.0)
+        mean, low = _moved(a.mean, a.low, a.mean - b.mean, a.low - b.low, b.n / n)
+        delta = (mean - b.mean) + (low - b.low)
+        step, left = delta * (n / a.n), delta * (b.n / a.n)
+        cross = delta * (b.n * step)
+        m2 = _never_negative(a.m2 - b.m2 - cross)
         m3 = a.m3 - b.m3 - cross * (left - step) - 3.0 * (left * m2 - step * b.m2)
         m4 = (
             a.m4
@@ -184,17 +203,26 @@ class _kurtosis:
             - 6.0 * (step * step * b.m2 + left * left * m2)
             - 4.0 * (left * m3 - step * b.m3)
         )
-        return (n, mean, m2, m3, m4)
+        return (n, mean, low, m2, m3, m4)
 
     def neutral():
-        return (0.0, 0.0, 0.0, 0.0, 0.0)
+        return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def lower(s):
         return s.n * s.m4 / (s.m2 * s.m2) - 3.0 if s.m2 > 0.0 or s.m2 != s.m2 else None
 
 
 @define(
-    state={"n": "f8", "mean_x": "f8", "mean_y": "f8", "m2_x": "f8", "m2_y": "f8", "cross": "f8"},
+    state={
+        "n": "f8",
+        "mean_x": "f8",
+        "low_x": "f8",
+        "mean_y": "f8",
+        "low_y": "f8",
+        "m2_x": "f8",
+        "m2_y": "f8",
+        "cross": "f8",
+    },
     result="f8",
     commutative=True,
 )
@@ -207,44 +235,50 @@ class _covariance:
     """
 
     def lift(x, y):
-        return (1.0, float(x), float(y), 0.0, 0.0, 0.0)
+        return (1.0, float(x), 0.0, float(y), 0.0, 0.0, 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
-        share = b.n / n if n > 0.0 else 0.0
-        dx = b.mean_x - a.mean_x
-        dy = b.mean_y - a.mean_y
-        weight = a.n * share
+        share = b.n / max(n, 1.0)
+        apart_x, below_x = b.mean_x - a.mean_x, b.low_x - a.low_x
+        apart_y, below_y = b.mean_y - a.mean_y, b.low_y - a.low_y
+        mean_x, low_x = _moved(a.mean_x, a.low_x, apart_x, below_x, share)
+        mean_y, low_y = _moved(a.mean_y, a.low_y, apart_y, below_y, share)
+        dx, dy = apart_x + below_x, apart_y + below_y
+        weighted = dx * (a.n * share)
         return (
             n,
-            a.mean_x + dx * share,
-            a.mean_y + dy * share,
-            a.m2_x + b.m2_x + dx * dx * weight,
-            a.m2_y + b.m2_y + dy * dy * weight,
-            a.cross + b.cross + dx * dy * weight,
+            mean_x,
+            low_x,
+            mean_y,
+            low_y,
+            a.m2_x + b.m2_x + dx * weighted,
+            a.m2_y + b.m2_y + dy * (dy * (a.n * share)),
+            a.cross + b.cross + dy * weighted,
         )
 
     def invert(a, b):
         n = a.n - b.n
-        back = b.n / n if n > 0.0 else 0.0
-        mean_x = a.mean_x + (a.mean_x - b.mean_x) * back
-        mean_y = a.mean_y + (a.mean_y - b.mean_y) * back
-        dx = mean_x - b.mean_x
-        dy = mean_y - b.mean_y
+        if n <= 0.0:
+            return (n, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        mean_x, low_x = _moved(a.mean_x, a.low_x, a.mean_x - b.mean_x, a.low_x - b.low_x, b.n / n)
+        mean_y, low_y = _moved(a.mean_y, a.low_y, a.mean_y - b.mean_y, a.low_y - b.low_y, b.n / n)
+        dx = (mean_x - b.mean_x) + (low_x - b.low_x)
+        dy = (mean_y - b.mean_y) + (low_y - b.low_y)
         weight = b.n * n / a.n
-        m2_x = a.m2_x - b.m2_x - dx * dx * weight
-        m2_y = a.m2_y - b.m2_y - dy * dy * weight
         return (
             n,
             mean_x,
+            low_x,
             mean_y,
-            m2_x if m2_x > 0.0 or m2_x != m2_x else 0.0,
-            m2_y if m2_y > 0.0 or m2_y != m2_y else 0.0,
-            a.cross - b.cross - dx * dy * weight,
+            low_y,
+            _never_negative(a.m2_x - b.m2_x - dx * (dx * weight)),
+            _never_negative(a.m2_y - b.m2_y - dy * (dy * weight)),
+            a.cross - b.cross - dy * (dx * weight),
         )
 
     def neutral():
-        return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def lower(s):
         return s.cross / (s.n - 1.0) if s.n > 1.0 else None
@@ -269,7 +303,7 @@ correlation = covariance.lowered_by(
 
 
 @define(
-    state={"n": "f8", "mean_y": "f8", "mean_x": "f8", "m2_x": "f8", "cross": "f8"},
+    state={"n": "f8", "mean_y": "f8", "low_y": "f8", "mean_x": "f8", "low_x": "f8", "m2_x": "f8", "cross": "f8"},
     result={"slope": "f8", "intercept": "f8"},
     commutative=True,
 )
@@ -284,35 +318,41 @@ class _linear_regression:
     """
 
     def lift(y, x):
-        return (1.0, float(y), float(x), 0.0, 0.0)
+        return (1.0, float(y), 0.0, float(x), 0.0, 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
-        share = b.n / n if n > 0.0 else 0.0
-        dy = b.mean_y - a.mean_y
-        dx = b.mean_x - a.mean_x
-        weight = a.n * share
+        share = b.n / max(n, 1.0)
+        apart_y, below_y = b.mean_y - a.mean_y, b.low_y - a.low_y
+        apart_x, below_x = b.mean_x - a.mean_x, b.low_x - a.low_x
+        mean_y, low_y = _moved(a.mean_y, a.low_y, apart_y, below_y, share)
+        mean_x, low_x = _moved(a.mean_x, a.low_x, apart_x, below_x, share)
+        dy, dx = apart_y + below_y, apart_x + below_x
+        weighted = dx * (a.n * share)
         return (
             n,
-            a.mean_y + dy * share,
-            a.mean_x + dx * share,
-            a.m2_x + b.m2_x + dx * dx * weight,
-            a.cross + b.cross + dx * dy * weight,
+            mean_y,
+            low_y,
+            mean_x,
+            low_x,
+            a.m2_x + b.m2_x + dx * weighted,
+            a.cross + b.cross + dy * weighted,
         )
 
     def invert(a, b):
         n = a.n - b.n
-        back = b.n / n if n > 0.0 else 0.0
-        mean_y = a.mean_y + (a.mean_y - b.mean_y) * back
-        mean_x = a.mean_x + (a.mean_x - b.mean_x) * back
-        dy = mean_y - b.mean_y
-        dx = mean_x - b.mean_x
-        weight = b.n * n / a.n
-        m2_x = a.m2_x - b.m2_x - dx * dx * weight
-        return (n, mean_y, mean_x, m2_x if m2_x > 0.0 or m2_x != m2_x else 0.0, a.cross - b.cross - dx * dy * weight)
+        if n <= 0.0:
+            return (n, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        mean_y, low_y = _moved(a.mean_y, a.low_y, a.mean_y - b.mean_y, a.low_y - b.low_y, b.n / n)
+        mean_x, low_x = _moved(a.mean_x, a.low_x, a.mean_x - b.mean_x, a.low_x - b.low_x, b.n / n)
+        dy = (mean_y - b.mean_y) + (low_y - b.low_y)
+        dx = (mean_x - b.mean_x) + (low_x - b.low_x)
+        weighted = dx * (b.n * n / a.n)
+        m2_x = _never_negative(a.m2_x - b.m2_x - dx * weighted)
+        return (n, mean_y, low_y, mean_x, low_x, m2_x, a.cross - b.cross - dy * weighted)
 
     def neutral():
-        return (0.0, 0.0, 0.0, 0.0, 0.0)
+        return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def lower(s):
         if s.m2_x > 0.0 or s.m2_x != s.m2_x:

@@ -48,6 +48,7 @@ bench: $(VENV)/.installed-bench ## Measure against bottleneck, polars, pandas, n
 docs: $(VENV)/.installed-docs ## Run the code of the documentation, and build it into site/
 	$(BIN)/python tools/check_docs.py
 	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python tools/check_site.py
 	@echo "The documentation is in site/index.html"
 
 clean: ## Delete the virtual environment and everything built

@@ -7,6 +7,12 @@ behind it, the comment is what its value must look like:
 
     agg.max("v").commutative  # True
 
+or, where a line would be too long for a page, the lines below it that begin with `#>` are:
+
+    muntin.show(answers)
+    #> window   n
+    #> 0 to 10  2
+
 A block that begins with the line `# raises NameOfError` must raise that error. What a block prints must be what a
 ```text block right behind it shows, if there is one. Pages with the line
 <!-- needs: spark --> run only with --spark. Without files: README.md and docs/.
@@ -17,6 +23,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import itertools
 import linecache
 import re
 import sys
@@ -27,6 +34,7 @@ ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NEEDS_SPARK = "<!-- needs: spark -->"
 SHOWN = re.compile(r"\s*^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BELOW = "#>"
 RAISES = re.compile(r"# raises (\w+)")
 
 
@@ -64,15 +72,28 @@ def run_block(code: str, where: str, space: dict[str, Any]) -> list[str]:
     linecache.cache[filename] = (len(code), None, lines, filename)  # definitions read their own source
     wrong = []
     for node in ast.parse(code).body:
-        last = lines[(node.end_lineno or 1) - 1]
-        _, mark, comment = last[node.end_col_offset or 0 :].partition("#")
-        if isinstance(node, ast.Expr) and mark and not last.startswith("#"):
+        says = shown_result(node, lines) if isinstance(node, ast.Expr) else None
+        if isinstance(node, ast.Expr) and says is not None:
             value = eval(compile(ast.Expression(node.value), filename, "eval"), space)
-            if repr(value) != comment.strip():
-                wrong.append(f"{where} + {node.lineno - 1}: says {comment.strip()}, is {value!r}")
+            if _stripped(repr(value)) != says:
+                wrong.append(f"{where} + {node.lineno - 1}: says {says}, is {value!r}")
         else:
             exec(compile(ast.Module([node], []), filename, "exec"), space)
     return wrong
+
+
+def shown_result(node: ast.Expr, lines: list[str]) -> str | None:
+    """Return what a page says of the value of an expression: behind it, or in the lines below; None if it does not."""
+    end = node.end_lineno or 1
+    _, mark, comment = lines[end - 1][node.end_col_offset or 0 :].partition("#")
+    if mark:
+        return comment.strip()
+    below = itertools.takewhile(lambda line: line.startswith(BELOW), lines[end:])
+    return "\n".join(line.removeprefix(BELOW).removeprefix(" ").rstrip() for line in below) or None
+
+
+def _stripped(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.splitlines())
 
 
 def main(names: list[str]) -> int:

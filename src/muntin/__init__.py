@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from muntin.kernels.folder import cache_info, clear_cache
     from muntin.plotting import plot
     from muntin.query.query import ProcessingTime, Query
+    from muntin.showing import show
     from muntin.tables.latest import latest
     from muntin.warming import warm
     from muntin.windows import rows
@@ -36,6 +37,7 @@ __all__ = [
     "plot",
     "policies",
     "rows",
+    "show",
     "slide",
     "spark",
     "stores",
@@ -56,6 +58,7 @@ _MEMBERS = {
     "latest": "tables.latest",
     "plot": "plotting",
     "rows": "windows",
+    "show": "showing",
     "slide": "arrays.slide",
     "warm": "warming",
 }

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from cli.files import QUERY, read, readings, write
 
-from muntin import Query, agg, rows, window
-from muntin.cli import local, progress
+from muntin.cli import local
 from muntin.cli.query_file import parse_query
 from muntin.cli.sinks import flat
 from muntin.cli.sources import BATCH_ROWS, Position, Source
@@ -229,8 +228,3 @@ def test_a_position_moves_only_past_rows_that_were_used(tmp_path):
     assert seen == [0, 100, 200, 300, 400, 500]
     assert position == Position({"in.parquet"})
     assert next(iter(source.batches(Position(file="in.parquet", rows=450), rows=100))).num_rows == 50
-
-
-def test_a_frame_without_rows_is_shown_as_such():
-    answers = Query(window.trailing(rows(2), closed="left"), {"n": agg.count()}).run({"ts": [1, 2]})
-    assert [progress._cell(each) for each in answers["window"].to_pylist()] == ["no rows at 1", "1 to 1 (rows 0 to 1)"]

@@ -21,6 +21,7 @@ from muntin.columns import Column, as_list, read_column, row_count, select
 from muntin.durations import in_any_unit
 from muntin.errors import InvalidArgumentError
 from muntin.kernels.tiers import working_on
+from muntin.showing import Explanation
 from muntin.tabular import is_polars, kind_of
 from muntin.types import Array, logical_array
 from muntin.windows.frames import closed_word
@@ -145,7 +146,7 @@ def explain(
     aggregator: str = "auto",
     threads: int = 1,
     offset: Any = 0,
-) -> str:
+) -> Explanation:
     """Say what `slide` would do with the same arguments: which algorithm runs each aggregation, and why.
 
     Nothing is aggregated; the times are looked at, to find the windows.
@@ -158,7 +159,7 @@ def explain(
     """
     call = _Call(values, aggregation, range, slide, times, by, closed, partial, aggregator, threads, offset)
     planned = call.planned()
-    return planned.run.explained(planned.aggregations)
+    return Explanation(planned.run.explained(planned.aggregations))
 
 
 @dataclass(frozen=True)

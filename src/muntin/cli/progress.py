@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 from dataclasses import asdict, dataclass
 from types import TracebackType
@@ -13,6 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from muntin.showing import cell
 
 _HIDDEN = ("revision", "retracted")
 
@@ -100,32 +101,5 @@ def windows_table(windows: pa.Table, *, title: str | None = None, most: int = 20
         shown.add_column(name, justify="right" if numeric else "left", overflow="fold")
     last = windows.slice(max(0, windows.num_rows - most))
     for row in last.to_pylist():
-        shown.add_row(*(_cell(row[name]) for name in names))
+        shown.add_row(*(cell(row[name]) for name in names))
     return shown
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
-    if isinstance(value, dict) and {"start", "end"} <= value.keys():
-        return _span(value)
-    return _time(value)
-
-
-def _time(value: Any) -> str:
-    """Show a time to the second; anything else as it is."""
-    if isinstance(value, datetime.datetime):
-        return value.replace(microsecond=0, tzinfo=None).isoformat(" ")
-    return str(value)
-
-
-def _span(window: dict[str, Any]) -> str:
-    if window["start"] is None:  # a frame by rows that holds none
-        return f"no rows at {_time(window.get('at'))}"
-    start, end = _time(window["start"]), _time(window["end"])
-    if start[:11] == end[:11] and len(start) > 11:
-        end = end[11:]
-    rows = "" if window.get("from_row") is None else f" (rows {window['from_row']} to {window['to_row']})"
-    return f"{start} to {end}{rows}"

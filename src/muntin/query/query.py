@@ -15,6 +15,7 @@ from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.named_windows import Windows
+from muntin.showing import show_in_notebooks
 from muntin.suggestions import hint
 from muntin.windows.base import Window
 from muntin.windows.lengths import any_sign, positive, sized
@@ -402,3 +403,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return repr(value[0]) if len(value) == 1 else repr(list(value))
     return repr(value)
+
+
+show_in_notebooks()  # where this is imported in one

@@ -11,6 +11,7 @@ from muntin.aggregations.binding import bind
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
+from muntin.showing import Explanation
 from muntin.spark import native, survey
 from muntin.spark.collations import require_bytewise
 from muntin.spark.explained import default_parallelism
@@ -169,17 +170,19 @@ def chosen(resolved: Resolved, path: str) -> tuple[str, str]:
     return "native", "all windows are tumbling, and Spark knows every aggregate"
 
 
-def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> str:
+def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> Explanation:
     """Say how `Query.spark` answers a query over a DataFrame, and why. No row is read.
 
     Of a finite DataFrame: which path runs, and which windows need all rows of a key in one task.
     """
     if frame.isStreaming:
-        return "streaming: rows are grouped by buckets of keys, and answered by one stateful call a bucket"
+        return Explanation("streaming: rows are grouped by buckets of keys, and answered by one stateful call a bucket")
     resolved = Resolved.of(query, frame)
     name, why = chosen(resolved, path)
     if name == "native":
-        return f"path native: {why}\n  rows are aggregated into slices, and slices into windows, by Spark alone"
+        return Explanation(
+            f"path native: {why}\n  rows are aggregated into slices, and slices into windows, by Spark alone"
+        )
     lines = [f"path python: {why}", f"  rows are sorted by {', '.join([*query.key, str(query.time)])}, by Spark"]
     lines += ["  and by arrival among equal times, which matters here"] if resolved.ordered else []
     held = [repr(each) for each in resolved.windows if not each.cuttable]
@@ -189,7 +192,7 @@ def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> str:
         lines += [f"  each key is answered in one task, because {each}" for each in whole]
     else:
         lines += ["  a key with more than its share of the rows is cut by time into pieces that overlap by a window"]
-    return "\n".join(lines)
+    return Explanation("\n".join(lines))
 
 
 def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, ...]) -> DataFrame:

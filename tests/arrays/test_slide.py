@@ -136,7 +136,7 @@ def test_compiled(case: Case) -> None:
 
 
 FORCED = [name for name, entry in TABLE.items() if entry.kind is not None]
-COMPILED_TOO = "monoid_tree"
+COMPILED_TOO = ("fiba", "monoid_tree")
 """Others are compiled in test_soak.py and test_numerics.py."""
 
 
@@ -144,7 +144,7 @@ COMPILED_TOO = "monoid_tree"
     ("aggregator", "kind"),
     [
         *((name, int) for name in FORCED),
-        *(pytest.param(name, float, marks=pytest.mark.compiled if name == COMPILED_TOO else ()) for name in FORCED),
+        *(pytest.param(name, float, marks=pytest.mark.compiled if name in COMPILED_TOO else ()) for name in FORCED),
     ],
 )
 def test_every_aggregator_forced(aggregator: str, kind: type) -> None:

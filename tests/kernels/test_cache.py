@@ -141,6 +141,27 @@ def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path, where: 
     assert done.stdout.strip() == "6.0"
 
 
+FULL = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit then fails as it does on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
+"""
+
+
+def test_a_full_disk_only_costs_time(tmp_path: Path) -> None:
+    """Of the files of a kernel only the text fits."""
+    source = tmp_path / "source.py"
+    source.write_text(FULL + PROGRAM.format(factor=1.0).split("from muntin.kernels")[0])
+    folder = tmp_path / "cache"
+    environment = {**os.environ, "MUNTIN_CACHE_DIR": str(folder)}
+    done = subprocess.run([sys.executable, str(source)], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "6.0"), done.stderr
+    assert any(folder.rglob("muntin_kernel_*.py"))
+    assert not any(folder.rglob(f"{folders.WRITING}*")), "half of a file"
+    assert not any(folder.rglob("*.code"))
+    assert finish(program(folder)) == (6.0, 0, 1), "where there is room again it is compiled and kept"
+
+
 def test_the_folder_is_named_by_what_decides_the_machine_code() -> None:
     import numba
 

@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from gates import Gate, closed_gate
 from waiting import PATIENCE, until
 
 import muntin
 from muntin import Query, agg, slide, window
 from muntin.errors import DefinitionError
-from muntin.kernels import cache, tiers
+from muntin.kernels import background, cache, tiers
 from muntin.kernels.background import Background, Job
 from muntin.kernels.compiler import Reply, Request
 from muntin.kernels.folder import WRITING
@@ -129,30 +130,12 @@ QUERY = Query(
 
 
 @pytest.fixture
-def gates(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether kernels count as compiled; they are all plain until the first of these is made true."""
-    gate = [False]
-    ready = Entry._ready
-
-    def only_when_open(self: Entry, signature: Any) -> bool:
-        if not gate[0]:
-            return False
-        with tiers.waiting():
-            return ready(self, signature)
-
-    def call(self: Entry, *arguments: Any) -> Any:
-        if gate[0]:
-            return compiled_or_plain(self, *arguments)
-        return self._run_plain(arguments)
-
-    compiled_or_plain = Entry.__call__
-    monkeypatch.setattr(Entry, "_ready", only_when_open)
-    monkeypatch.setattr(Entry, "__call__", call)
-    return gate
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return closed_gate(monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_stream_goes_over_in_the_middle(seed: int, gates: list[bool]) -> None:
+def test_a_stream_goes_over_in_the_middle(seed: int, gate: Gate) -> None:
     rng = random.Random(seed)
     pushes = [
         {
@@ -164,10 +147,10 @@ def test_a_stream_goes_over_in_the_middle(seed: int, gates: list[bool]) -> None:
     ]
 
     def answers(change_at: int) -> list[Any]:
-        gates[0] = False
+        gate.open = False
         stream, out = QUERY.stream(), []
         for i, rows in enumerate(pushes):
-            gates[0] = i >= change_at
+            gate.open = i >= change_at
             out.append(stream.push(rows).to_pylist())
         return [*out, stream.close().to_pylist(), stream.late.to_pylist()]
 
@@ -176,17 +159,17 @@ def test_a_stream_goes_over_in_the_middle(seed: int, gates: list[bool]) -> None:
         assert answers(change_at) == plain
 
 
-def test_overflow_is_the_same_error(gates: list[bool]) -> None:
+def test_overflow_is_the_same_error(gate: Gate) -> None:
     large = np.array([2**62, 2**62, 2**62])
     errors = []
-    for gates[0] in (False, True):
+    for gate.open in (False, True):
         with pytest.raises(muntin.errors.MuntinError) as caught:
             slide(large, agg.sum("v"), range=3)
         errors.append(str(caught.value))
     assert errors[0] == errors[1]
 
 
-def test_mathematics_of_own_definitions_is_that_of_machine_code(gates: list[bool]) -> None:
+def test_mathematics_of_own_definitions_is_that_of_machine_code(gate: Gate) -> None:
     import math
 
     @agg.define(state="f8")
@@ -201,9 +184,9 @@ def test_mathematics_of_own_definitions_is_that_of_machine_code(gates: list[bool
             return math.sqrt(s) + math.log(abs(s)) + 1.0 / s
 
     values = np.array([-4.0, 4.0, 0.0, 9.0])
-    gates[0] = False
+    gate.open = False
     plain = slide(values, odd("v"), range=1)
-    gates[0] = True
+    gate.open = True
     np.testing.assert_array_equal(plain, slide(values, odd("v"), range=1))
 
 
@@ -282,6 +265,35 @@ def test_a_compiler_that_is_killed_is_started_again(entry: Entry, compiler: Back
     assert the_job(entry).reply is not None
     assert entry(VALUES) == 10.0
     assert is_compiled(entry)
+
+
+ONE_REPLY = """#!{python}
+import pickle, sys
+sys.path[:] = {path!r}
+from muntin.kernels.compiler import Reply
+request = pickle.load(sys.stdin.buffer)
+pickle.dump(Reply(request.number, 0.0), sys.stdout.buffer)
+"""
+
+
+def test_a_compiler_that_has_grown_fails_no_job(
+    compiler: Background, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "one_reply"
+    program.write_text(ONE_REPLY.format(python=sys.executable, path=sys.path))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    jobs = [compiler.submit(tmp_path / "none.py", "none", (), 1.0) for _ in range(4)]
+    until(lambda: all(job.over.is_set() for job in jobs))
+    assert [job.reply and job.reply.error for job in jobs] == [""] * 4
+    assert jobs[-1].tries > background._TRIES, "more often than one is sent that may be to blame"
+
+
+@pytest.mark.parametrize(("sent", "status"), [(b"", 0), (b"no request", 1)])
+def test_a_compiler_ends_with_its_requests(sent: bytes, status: int) -> None:
+    program = f"import sys; sys.path[:] = {sys.path!r}; from muntin.kernels.compiler import main; main()"
+    ended = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True, check=False)
+    assert ended.returncode == status
 
 
 # ---------------------------------------------------------------- processes and threads

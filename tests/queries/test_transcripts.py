@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
+from gates import closed_gate
 from queries import oracle, streams, transcript
 from queries.transcript import Case
+from sampling import some
 
 CASES = transcript.load()
 
@@ -29,15 +32,21 @@ def test_transcript(case: Case) -> None:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("case", CASES[::20], ids=str)
-def test_transcript_compiled(case: Case) -> None:
-    play(case, "auto")
+@pytest.mark.parametrize("case", some(CASES, 20), ids=str)
+def test_kernels_are_compiled_in_the_middle_of_a_transcript(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = closed_gate(monkeypatch)
+
+    def open_in_the_middle(step: int) -> None:
+        gate.open = step >= len(case.steps) // 2
+
+    play(case, "auto", before=open_in_the_middle)
 
 
-def play(case: Case, runner: str) -> None:
+def play(case: Case, runner: str, before: Callable[[int], None] = lambda step: None) -> None:
     clock = streams.Clock()
     stream = RUNNERS[runner](case.query, case.rows, clock)
-    for step in case.steps:
+    for number, step in enumerate(case.steps):
+        before(number)
         known = len(stream.late)
         if step.action == "push":
             emitted = stream.push(step.rows)

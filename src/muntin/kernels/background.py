@@ -75,12 +75,13 @@ class Background:
     def _send(self, job: Job) -> None:
         job.tries += 1
         try:
-            if self._process is None or self._process.poll() is not None:
+            if self._process is None:
                 self._start()
             assert self._process is not None
             assert self._process.stdin is not None
-            pickle.dump(job.request, self._process.stdin)
-            self._process.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):  # it has just ended: the listener sends all to the next one
+                pickle.dump(job.request, self._process.stdin)
+                self._process.stdin.flush()
         except Exception as reason:  # noqa: BLE001  # no process, no pipe, types that cannot be sent
             self._fail(job, f"{type(reason).__name__}: {reason}")
 
@@ -109,14 +110,14 @@ class Background:
                     self._end(job, reply)
         process.stdout.close()
         process.wait()
-        _close(process)
         with self._lock:
+            _close(process)
             if self._process is process:
                 self._process = None
                 self._send_again(process.returncode, had_enough=replied and process.returncode == 0)
 
     def _send_again(self, status: int, *, had_enough: bool) -> None:
-        """Send what a process that has ended left undone to a new one. One that has grown is not to blame its jobs."""
+        """Send what a process that has ended left undone to a new one. Where it had grown, no job is to blame."""
         for job in list(self._jobs.values()):
             if had_enough or job.tries < _TRIES:
                 self._send(job)

@@ -80,11 +80,14 @@ def serve(waiting: queue.SimpleQueue[Request], replies: IO[bytes]) -> None:
 
 
 def _receive(requests: IO[bytes], waiting: queue.SimpleQueue[Request]) -> None:
+    status = 1  # a request that cannot be read: the parent goes without
     try:
         while True:
             waiting.put(pickle.load(requests))  # noqa: S301  # from the parent
+    except EOFError:
+        status = 0
     finally:
-        _end()  # at the end of the requests, or where one cannot be read: the parent then tries again, or goes without
+        _end(status)
 
 
 def _watch(parent: int) -> None:
@@ -94,9 +97,9 @@ def _watch(parent: int) -> None:
     _end()
 
 
-def _end() -> None:
+def _end(status: int = 0) -> None:
     with writing:
-        os._exit(0)  # in the middle of a kernel, but of no file
+        os._exit(status)  # in the middle of a kernel, but of no file
 
 
 def _compile(request: Request, modules: dict[Path, types.ModuleType]) -> Reply:

@@ -153,9 +153,8 @@ def open_to_others(folder: Path) -> Path | None:
         return None
     for each, forbidden in ((folder, 0o022), (folder.parent, 0o022), (folder.parent.parent, 0o002)):
         found = each.stat()
-        sticky = (
-            found.st_mode & stat.S_ISVTX and each == folder.parent.parent
-        )  # as /tmp: only owners replace what is there
+        # As /tmp: all may write there, and only owners replace what is there.
+        sticky = found.st_mode & stat.S_ISVTX and each == folder.parent.parent
         if found.st_uid not in (os.getuid(), 0) or (found.st_mode & forbidden and not sticky):
             return each
     return None

@@ -75,6 +75,44 @@ def same_bytes(some: Any, begin: int, others: Any, start: int, length: int) -> b
 
 
 @inlined
+def slot_of_word(words: Any, valid: Any, row: int, slots: Any, shift: Any) -> tuple[Any, int]:
+    """Return a row's key of one word, and the slot that has it, or else the free one that it would take."""
+    null = index(len(slots) - 1)
+    word = words[index(row)]
+    at = home(word, shift)
+    if len(valid) > 0 and not valid[index(row)]:
+        word = np.uint64(0)
+        at = null
+    while slots[at, 1] != np.uint64(0) and slots[at, 0] != word:
+        at = (at + index(1)) & (null - index(1))
+    return word, at
+
+
+@inlined
+def slot_of_bytes(
+    data: Any, offsets: Ints, valid: Any, row: int, slots: Any, shift: Any, places: Ints, arena: Any
+) -> tuple[int, int, Any, int]:
+    """Return where a row's key of bytes begins, its length, its fingerprint, and its slot as `slot_of_word` does."""
+    null = index(len(slots) - 1)
+    start = offsets[index(row)]
+    length = offsets[index(row + 1)] - start
+    if len(valid) > 0 and not valid[index(row)]:
+        return start, 0, np.uint64(0), null
+    fingerprint = hash_bytes(data, start, start + length)
+    at = home(fingerprint, shift)
+    while slots[at, 1] != np.uint64(0):
+        known = index(slots[at, 1]) - index(1)
+        if (
+            slots[at, 0] == fingerprint
+            and places[known, LENGTH] == length
+            and same_bytes(data, start, arena, places[known, START], length)
+        ):
+            break
+        at = (at + index(1)) & (null - index(1))
+    return start, length, fingerprint, at
+
+
+@inlined
 def give(free: Ints, tallies: Ints, room: int) -> int:
     """Return a number that is not in use, or -1 where there is room for no more."""
     while tallies[WAITING] > 0:
@@ -105,13 +143,7 @@ def number_words(
     """Number keys of one word from a row on. Return the row at which there was no more room. O(1) a row, expected."""
     null = index(len(slots) - 1)
     for row in range(begin, len(words)):
-        word = words[index(row)]
-        at = home(word, shift)
-        if len(valid) > 0 and not valid[index(row)]:
-            word = np.uint64(0)
-            at = null
-        while slots[at, 1] != np.uint64(0) and slots[at, 0] != word:
-            at = (at + index(1)) & (null - index(1))
+        word, at = slot_of_word(words, valid, row, slots, shift)
         held = slots[at, 1]
         if held == np.uint64(0):
             number = give(free, tallies, len(used))
@@ -145,26 +177,8 @@ def number_bytes(
     """Number keys of bytes from a row on. Return the row at which there was no more room. O(bytes) a row, expected."""
     null = index(len(slots) - 1)
     for row in range(begin, len(offsets) - 1):
-        start = offsets[index(row)]
-        length = offsets[index(row + 1)] - start
-        if len(valid) > 0 and not valid[index(row)]:
-            length = 0
-            fingerprint = np.uint64(0)
-            at = null
-        else:
-            fingerprint = hash_bytes(data, start, start + length)
-            at = home(fingerprint, shift)
+        start, length, fingerprint, at = slot_of_bytes(data, offsets, valid, row, slots, shift, places, arena)
         held = slots[at, 1]
-        while held != np.uint64(0):
-            known = index(held) - index(1)
-            if (
-                slots[at, 0] == fingerprint
-                and places[known, LENGTH] == length
-                and same_bytes(data, start, arena, places[known, START], length)
-            ):
-                break
-            at = (at + index(1)) & (null - index(1))
-            held = slots[at, 1]
         if held == np.uint64(0):
             end = tallies[END] + length
             number = give(free, tallies, len(used)) if end <= len(arena) else -1
@@ -187,15 +201,8 @@ def number_bytes(
 @kernel
 def find_words(words: Any, valid: Any, slots: Any, shift: Any, numbers: Ints) -> None:
     """Write the numbers of keys of one word, -1 where one is not known. O(1) a row, expected."""
-    null = index(len(slots) - 1)
     for row in range(len(words)):
-        word = words[index(row)]
-        at = home(word, shift)
-        if len(valid) > 0 and not valid[index(row)]:
-            word = np.uint64(0)
-            at = null
-        while slots[at, 1] != np.uint64(0) and slots[at, 0] != word:
-            at = (at + index(1)) & (null - index(1))
+        _, at = slot_of_word(words, valid, row, slots, shift)
         numbers[index(row)] = np.int64(slots[at, 1]) - 1
 
 
@@ -204,29 +211,9 @@ def find_bytes(
     data: Any, offsets: Ints, valid: Any, slots: Any, shift: Any, places: Ints, arena: Any, numbers: Ints
 ) -> None:
     """Write the numbers of keys of bytes, -1 where one is not known. O(bytes) a row, expected."""
-    null = index(len(slots) - 1)
     for row in range(len(offsets) - 1):
-        start = offsets[index(row)]
-        length = offsets[index(row + 1)] - start
-        if len(valid) > 0 and not valid[index(row)]:
-            length = 0
-            fingerprint = np.uint64(0)
-            at = null
-        else:
-            fingerprint = hash_bytes(data, start, start + length)
-            at = home(fingerprint, shift)
-        held = slots[at, 1]
-        while held != np.uint64(0):
-            known = index(held) - index(1)
-            if (
-                slots[at, 0] == fingerprint
-                and places[known, LENGTH] == length
-                and same_bytes(data, start, arena, places[known, START], length)
-            ):
-                break
-            at = (at + index(1)) & (null - index(1))
-            held = slots[at, 1]
-        numbers[index(row)] = np.int64(held) - 1
+        _, _, _, at = slot_of_bytes(data, offsets, valid, row, slots, shift, places, arena)
+        numbers[index(row)] = np.int64(slots[at, 1]) - 1
 
 
 @kernel
@@ -298,6 +285,6 @@ def hash_runs(data: Any, ends: Ints, into: Any) -> None:
         into[row] = mixed ^ (mixed >> np.uint64(33))
 
 
-WITHIN = (home, word_at, hash_bytes, same_bytes, give)
+WITHIN = (home, word_at, hash_bytes, same_bytes, slot_of_word, slot_of_bytes, give)
 KEYING = (number_words, number_bytes, forget, give_back, fill_slots, copy_runs, hash_runs)
 FINDING = (find_words, find_bytes)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from muntin.errors import InvalidArgumentError
+from muntin.spark.quoting import quoted
 from muntin.spark.schemas import spark_schema
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ def with_schema(frame: DataFrame, schema: Any) -> DataFrame:
     from pyspark.sql import functions as F
 
     known = struct_of(schema)
-    quoted = ["`" + name.replace("`", "``") + "`" for name in known.names]
-    return known_as(frame.select(*(F.col(name) for name in quoted)), known)
+    return known_as(frame.select(*(F.col(quoted(name)) for name in known.names)), known)
 
 
 def known_as(frame: DataFrame, schema: StructType) -> DataFrame:

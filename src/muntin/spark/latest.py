@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from muntin.errors import UnsupportedOperationError
+from muntin.spark.quoting import quoted
 from muntin.tables.latest import bound_columns, key_columns
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def latest_of_frame(answers: DataFrame) -> DataFrame:
         )
     names = list(answers.columns)
     keys = key_columns(names)
-    identity = [F.col(f"`{name}`") for name in (*keys, "window_id")]
+    identity = [F.col(quoted(name)) for name in (*keys, "window_id")]
     if "from_row" in answers.select("window.*").columns:
         answers = _with_trailing(answers, identity)
     answers = _with_moved(answers, identity)
@@ -34,7 +35,7 @@ def latest_of_frame(answers: DataFrame) -> DataFrame:
     ranked = answers.select("*", newest.alias("muntin newest"), windows.alias("muntin windows"))
     last = ranked.where((F.col("`muntin newest`") == 1) & ~F.col("retracted"))
     times = F.sequence(F.lit(1), F.greatest(F.lit(1), F.col("`muntin windows`").cast("int")))
-    return last.select("*", F.explode(times).alias("muntin nth")).select(*(F.col(f"`{name}`") for name in names))
+    return last.select("*", F.explode(times).alias("muntin nth")).select(*(F.col(quoted(name)) for name in names))
 
 
 def _with_trailing(answers: DataFrame, identity: list[Column]) -> DataFrame:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from muntin import aggregations as agg
 from muntin.aggregations.aggregation import Aggregation
 from muntin.spark.names import column
+from muntin.spark.quoting import quoted
 from muntin.spark.schemas import spark_schema
 from muntin.windows.base import Window
 from muntin.windows.shapes import SLIDING, Periodic
@@ -125,14 +126,14 @@ def _window(resolved: Resolved, window_id: int, each: Periodic) -> DataFrame:
         for i, one in enumerate(query.aggregates.values())
         for alias, how, first in _partials(one, f"part {i}", _source(one, read))
     ]
-    slices = rows.groupBy(*_named(keys), "slice").agg(*(first for _, _, first in partials))
+    slices = rows.groupBy(*map(quoted, keys), "slice").agg(*(first for _, _, first in partials))
     # The windows that hold a slice begin at the multiples of `every` from here on.
     last = _floor(F.col("slice"), each.every, each.offset)
     starts = F.sequence(last - (each.length - step) // each.every * each.every, last, F.lit(each.every))
     if each.length != step:
         held = slices.withColumn("start", F.explode(F.filter(starts, lambda t: t + each.length > F.col("slice"))))
-        merged = held.groupBy(*_named(keys), "start").agg(
-            *(getattr(F, how)(F.col(f"`{alias}`")).alias(alias) for alias, how, _ in partials)
+        merged = held.groupBy(*map(quoted, keys), "start").agg(
+            *(getattr(F, how)(F.col(quoted(alias))).alias(alias) for alias, how, _ in partials)
         )
     else:
         merged = slices.withColumnRenamed("slice", "start")
@@ -140,7 +141,7 @@ def _window(resolved: Resolved, window_id: int, each: Periodic) -> DataFrame:
         resolved.as_time(F.col("start")).alias("start"), resolved.as_time(F.col("start") + each.length).alias("end")
     )
     return merged.select(
-        *(F.col(f"`{alias}`").alias(name) for name, alias in zip(query.key, keys, strict=True)),
+        *(F.col(quoted(alias)).alias(name) for name, alias in zip(query.key, keys, strict=True)),
         bounds.alias("window"),
         F.lit(window_id).cast("long").alias("window_id"),
         *(_result(one, f"part {i}").alias(name) for i, (name, one) in enumerate(query.aggregates.items())),
@@ -157,10 +158,6 @@ def _required(resolved: Resolved) -> Column:
     return F.coalesce(resolved.ticks, F.raise_error(F.lit(text)).cast("long"))
 
 
-def _named(names: list[str]) -> list[str]:
-    return [f"`{name}`" for name in names]
-
-
 def _floor(ticks: Column, step: int, offset: int) -> Column:
     """Return the last multiple of a step, plus an offset, that is not after a time."""
     from pyspark.sql import functions as F
@@ -171,8 +168,8 @@ def _floor(ticks: Column, step: int, offset: int) -> Column:
 def _source(aggregation: Aggregation, read: dict[str, str]) -> Column:
     from pyspark.sql import functions as F
 
-    value = F.col(f"`{read[aggregation.columns[0]]}`") if aggregation.columns else F.lit(1)
-    return value if aggregation.where is None else F.when(F.col(f"`{read[aggregation.where]}`"), value)
+    value = F.col(quoted(read[aggregation.columns[0]])) if aggregation.columns else F.lit(1)
+    return value if aggregation.where is None else F.when(F.col(quoted(read[aggregation.where])), value)
 
 
 def _partials(aggregation: Aggregation, alias: str, value: Column) -> list[tuple[str, str, Column]]:
@@ -190,8 +187,8 @@ def _partials(aggregation: Aggregation, alias: str, value: Column) -> list[tuple
 def _result(aggregation: Aggregation, alias: str) -> Column:
     from pyspark.sql import functions as F
 
-    whole = F.col(f"`{alias}`")
+    whole = F.col(quoted(alias))
     if _known(aggregation) != "mean":
         return whole
-    count = F.col(f"`{alias} n`")
+    count = F.col(quoted(f"{alias} n"))
     return F.when(count > 0, whole.cast("double") / count)

@@ -12,6 +12,7 @@ from pyarrow import fs
 
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
 from muntin.query.query import Query
+from muntin.spark.quoting import quoted
 from muntin.spark.unpack import LATE
 from muntin.tables.latest import bound_columns, key_columns
 
@@ -56,12 +57,12 @@ def last_words(answers: DataFrame, query: Query | None = None) -> DataFrame:
     from pyspark.sql import functions as F
 
     names = answers.columns
-    identity = [F.col(_quoted(name)) for name in (*key_columns(names), "window_id")] + _bounds(answers, query)
+    identity = [F.col(quoted(name)) for name in (*key_columns(names), "window_id")] + _bounds(answers, query)
     newest = F.row_number().over(Window.partitionBy(*identity).orderBy(F.col("revision").desc()))
     last = answers.select("*", newest.alias("muntin newest")).where(
         (F.col("`muntin newest`") == 1) & ~F.col("retracted")
     )
-    return last.select(*(F.col(_quoted(name)) for name in names))
+    return last.select(*(F.col(quoted(name)) for name in names))
 
 
 def _bounds(answers: DataFrame, query: Query | None) -> list[Column]:
@@ -112,10 +113,6 @@ def _require_same_columns(answers: DataFrame, known: DataFrame | None, target: s
                 f"{str(target)!r} is of another query: its column {name!r} is {found.get(name, 'not there')}, that of "
                 f"the answers {wanted.get(name, 'not there')}; give another place"
             )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 @dataclass(frozen=True)
@@ -188,7 +185,6 @@ class _Table:
         if not session.catalog.tableExists(self.name):
             answers.limit(0).write.format("parquet").saveAsTable(self.name)
         made = f"{self._next}_{uuid.uuid4().hex[:8]}"  # of one that was interrupted files may be left
-        answers.select(*(f"`{name}`" for name in session.table(self.name).columns)).write.format("parquet").saveAsTable(
-            made
-        )
+        columns = map(quoted, session.table(self.name).columns)
+        answers.select(*columns).write.format("parquet").saveAsTable(made)
         self._copy(session, made)

@@ -83,8 +83,7 @@ def _number(arrays: Mapping[str, Array], key: list[pa.Array]) -> int:
         return 0
     table = KeyTable([each.type for each in key])
     table.load({name.removeprefix("keys."): array for name, array in arrays.items() if name.startswith("keys.")})
-    number = int(table.numbers(key, 1)[0])
-    return number if number in arrays["keys.numbers"] else -1
+    return int(table.find(key, 1)[0])
 
 
 def _schema(time: pa.DataType) -> pa.Schema:

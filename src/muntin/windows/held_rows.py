@@ -14,7 +14,7 @@ from muntin.types import Array, ColumnType
 
 @dataclass(frozen=True)
 class HeldRows:
-    """HeldRows with their keys, times, numbers in the order in which they were taken, and columns."""
+    """Rows with their keys, times, numbers in the order in which they were taken, and columns."""
 
     keys: Array
     times: Array

@@ -11,7 +11,8 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from muntin.kernels.vocabulary import replaced_by, written_name
 
@@ -54,20 +55,14 @@ class _Writer:
 
     def text(self, kernel: Kernel) -> str:
         """Return the text of a kernel, and of the outer values that no kernel before it used."""
-        node = ast.parse(textwrap.dedent(inspect.getsource(kernel))).body[0]
-        assert isinstance(node, ast.FunctionDef)
-        node.name = written_name(kernel)
-        layouts = _layouts(kernel)
-        _strip(node, "entry" if node.name in self.entries else _mark(node))
-        head, renames = self._outer_values(kernel, node)
-        if renames:
-            _Rename(renames).visit(node)
-        return "".join(layouts) + "".join(head) + ast.unparse(ast.fix_missing_locations(node)) + "\n"
+        source = _source(kernel, written_name(kernel) in self.entries)
+        head, renames = self._outer_values(kernel, source.loaded)
+        return source.layouts + "".join(head) + (_renamed(source.text, renames) if renames else source.text)
 
-    def _outer_values(self, kernel: Kernel, node: ast.FunctionDef) -> tuple[list[str], dict[str, str]]:
+    def _outer_values(self, kernel: Kernel, loaded: Iterable[str]) -> tuple[list[str], dict[str, str]]:
         lines: list[str] = []
         renames: dict[str, str] = {}
-        for name in _loaded(node):
+        for name in loaded:
             value = kernel.__globals__.get(name)
             text = _value_text(value)
             if text is None:
@@ -80,6 +75,28 @@ class _Writer:
             if self.names[name, text] != name:
                 renames[name] = self.names[name, text]
         return lines, renames
+
+
+class _Source(NamedTuple):
+    """What a kernel's text is made of: its own, the names that it has from outside, and its tuples as comments."""
+
+    text: str
+    loaded: tuple[str, ...]
+    layouts: str
+
+
+@cache
+def _source(kernel: Kernel, entry: bool) -> _Source:
+    """Return it as it is in every module: to read and write a kernel takes milliseconds, and a query has a hundred."""
+    node = ast.parse(textwrap.dedent(inspect.getsource(kernel))).body[0]
+    assert isinstance(node, ast.FunctionDef)
+    node.name = written_name(kernel)
+    _strip(node, "entry" if entry else _mark(node))
+    return _Source(ast.unparse(ast.fix_missing_locations(node)) + "\n", _loaded(node), "".join(_layouts(kernel)))
+
+
+def _renamed(text: str, names: dict[str, str]) -> str:
+    return ast.unparse(_Rename(names).visit(ast.parse(text))) + "\n"
 
 
 def _mark(node: ast.FunctionDef) -> str:
@@ -98,11 +115,11 @@ def _strip(node: ast.FunctionDef, decorator: str) -> None:
         node.body = node.body[1:] or [ast.Pass()]
 
 
-def _loaded(node: ast.FunctionDef) -> list[str]:
+def _loaded(node: ast.FunctionDef) -> tuple[str, ...]:
     """Return the names that a function reads and does not bind."""
     names = [child for child in ast.walk(node) if isinstance(child, ast.Name)]
     bound = {name.id for name in names if not isinstance(name.ctx, ast.Load)} | {a.arg for a in node.args.args}
-    return [name for name in dict.fromkeys(each.id for each in names) if name not in bound]
+    return tuple(name for name in dict.fromkeys(each.id for each in names) if name not in bound)
 
 
 def _value_text(value: Any) -> str | None:

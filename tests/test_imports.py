@@ -13,7 +13,7 @@ import pytest
 
 import muntin
 
-LARGE = ["numba", "pyspark", "matplotlib", "pandas", "polars", "duckdb", "lmdb", "redis", "typer", "rich"]
+LARGE = ["numba", "pyspark", "matplotlib", "pandas", "polars", "duckdb", "lmdb", "redis", "typer", "rich", "sqlglot"]
 LOADED = "import json, sys; {}; print(json.dumps(sorted(sys.modules)))"
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from muntin.plotting import plot
     from muntin.query.query import ProcessingTime, Query
     from muntin.showing import show
+    from muntin.statements.sql import sql
     from muntin.tables.latest import latest
     from muntin.warming import warm
     from muntin.windows import rows
@@ -40,6 +41,7 @@ __all__ = [
     "show",
     "slide",
     "spark",
+    "sql",
     "stores",
     "warm",
     "window",
@@ -60,6 +62,7 @@ _MEMBERS = {
     "rows": "windows",
     "show": "showing",
     "slide": "arrays.slide",
+    "sql": "statements.sql",
     "warm": "warming",
 }
 """The modules that the other names are found in."""

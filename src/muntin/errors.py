@@ -1,5 +1,7 @@
 """Every error that muntin raises on purpose. Each says what was wrong, where, and what to do about it."""
 
+from __future__ import annotations
+
 
 class MuntinError(Exception):
     """The root of all errors of this library, so that one `except` catches them all."""
@@ -71,6 +73,18 @@ class DamagedChunkError(StoreError):
 
 class LeaseError(StoreError):
     """Another process has the window open."""
+
+
+class SqlError(MuntinError, ValueError):
+    """A text is no SQL, or asks for what a query cannot give. The message and `line` and `column` say where, from 1."""
+
+    def __init__(self, reason: str, line: int = 1, column: int = 1) -> None:
+        super().__init__(f"line {line}, column {column}: {reason}")
+        self.reason, self.line, self.column = reason, line, column
+
+    def __reduce__(self) -> tuple[type[SqlError], tuple[str, int, int]]:
+        """Return how it is made again, for pickle."""
+        return type(self), (self.reason, self.line, self.column)
 
 
 class PolicyWarning(UserWarning):

@@ -279,6 +279,32 @@ class Query:
 
         return explain(self, schema, Forced(strategy, merge), keys, rows_per_second)
 
+    def to_sql(self, table: str = "rows", *, dialect: str | None = None) -> str:
+        """Return a SELECT that asks for the same of a table: `muntin.sql` makes this query of it again.
+
+        Without a `dialect` it has Flink's table functions and the names of our own aggregations. With "spark" or
+        "flink" it is a statement that these engines take, too; an aggregation that they do not have is refused, and so
+        is all that SQL cannot say. What is for streams (`watermark`, `allowed_lateness`, ...) is no part of a SELECT,
+        and left out. Needs `pip install muntin[sql]`. O(windows and aggregates).
+
+        >>> from muntin import Query, agg, window
+        >>> query = Query(window.sliding("24 hours", every="1 minute"), {"peak": agg.max("watts")}, key="plug")
+        >>> print(query.to_sql("readings"))
+        SELECT plug, window_start, window_end, max(watts) AS peak
+        FROM TABLE(HOP(TABLE readings, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '1' DAY))
+        GROUP BY plug, window_start, window_end
+        >>> print(query.to_sql("readings", dialect="spark"))
+        SELECT plug, window, max(watts) AS peak
+        FROM readings
+        GROUP BY plug, window(ts, '1 day', '1 minute')
+        """
+        from muntin.statements.sql import require_sqlglot
+
+        require_sqlglot()
+        from muntin.statements.writing import to_sql
+
+        return to_sql(self, table, dialect)
+
     def stream(
         self,
         snapshot: bytes | None = None,

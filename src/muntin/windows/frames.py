@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from muntin.errors import InvalidArgumentError
 
 CLOSED = ("right", "left", "both", "neither")
 """Which bounds of a frame belong to it, as in pandas and polars."""
+
+
+class FrameBounds(Protocol):
+    """What frames tell of their bounds. Resolved frames only."""
+
+    closed: str
+    """Which of its bounds belong to it."""
+
+    @property
+    def low(self) -> int:
+        """Where a frame begins, from its row on: in the unit of the times, or in rows."""
+
+    @property
+    def high(self) -> int:
+        """Where a frame ends, from its row on."""
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """The bounds such that what lies in [since, until) from its row on is in it."""
 
 
 def closed_word(closed: Any, what: str, known: tuple[str, ...] = CLOSED) -> None:

@@ -1,0 +1,1 @@
+"""SQL: statements as queries, and queries as statements."""

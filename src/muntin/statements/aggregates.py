@@ -1,0 +1,170 @@
+"""Calls of functions as aggregations: `max(watts)`, `count(DISTINCT plug)`, `quantile(v, 0.9) FILTER (WHERE ok)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.errors import MuntinError
+from muntin.statements.columns import Columns, is_call, is_column
+from muntin.statements.functions import FIXED, SWAPPED, Make, columns_of
+from muntin.statements.intervals import duration_of
+from muntin.statements.places import Text
+from muntin.suggestions import AGGREGATIONS, hint
+
+_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """Reads aggregations. `functions` are those that can be called."""
+
+    text: Text
+    columns: Columns
+    functions: Mapping[str, Make]
+
+    def call(self, node: Any) -> Any:
+        """Return the call of a function without what stands around it: FILTER, WITHIN GROUP, IGNORE NULLS."""
+        while isinstance(node, _WRAPPERS):
+            node = node.this
+        return node
+
+    def aggregation(self, node: Any) -> Aggregation:
+        """Return the aggregation that a part of the statement is; refuse what is none."""
+        call, where, order = node, None, None
+        while isinstance(call, _WRAPPERS):
+            if isinstance(call, exp.Filter):
+                where = self._flag(call.expression.this)
+            elif isinstance(call, exp.WithinGroup):
+                order = call.expression
+            call = call.this
+        if isinstance(call, exp.RespectNulls):
+            raise self.text.refused(call, "RESPECT NULLS: every aggregation skips nulls, but count(*)")
+        if not isinstance(call, exp.Anonymous):
+            raise self.text.refused(
+                call, f"{self.text.written(call)!r} is no column and no aggregation; compute it before or afterwards"
+            )
+        name = str(call.name).lower()
+        if order is not None or name == "percentile_cont":
+            return self._within_group(call, name, order, where)
+        if name == "count_if":
+            return self._made(call, "count", [], {"where": self._one_flag(call, where)})
+        if name == "count":
+            return self._count(call, where)
+        return self._made(call, name, *self._arguments(call, name, where))
+
+    # ------------------------------------------------------------ functions that are written in their own way
+
+    def _count(self, call: Any, where: str | None) -> Aggregation:
+        given = call.expressions
+        if len(given) == 1 and isinstance(given[0], exp.Distinct):
+            distinct = given[0].expressions
+            if len(distinct) != 1:
+                raise self.text.refused(distinct[1], "COUNT(DISTINCT ...) takes one column")
+            return self._made(call, "count_distinct", [self._column(distinct[0], "count")], {"where": where})
+        every_row = len(given) == 1 and (isinstance(given[0], exp.Star) or _is_number(given[0]))
+        if every_row:
+            return self._made(call, "count", [], {"where": where})
+        return self._made(call, "count", *self._arguments(call, "count", where))
+
+    def _one_flag(self, call: Any, where: str | None) -> str:
+        if len(call.expressions) != 1 or where is not None:
+            raise self.text.refused(call, "count_if takes one boolean column, and no FILTER")
+        return self._flag(call.expressions[0])
+
+    def _within_group(self, call: Any, name: str, order: Any, where: str | None) -> Aggregation:
+        if name != "percentile_cont":
+            raise self.text.refused(order, f"WITHIN GROUP is for PERCENTILE_CONT, and this is {call.name}")
+        if order is None or len(call.expressions) != 1 or len(order.expressions) != 1:
+            raise self.text.refused(call, "write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY v)")
+        by = order.expressions[0]
+        if by.args.get("desc"):
+            raise self.text.refused(by, "PERCENTILE_CONT ... ORDER BY ... DESC: give 1 less the fraction, and no DESC")
+        fraction = self._literal(call.expressions[0], "percentile_cont")
+        return self._made(call, "quantile", [self._column(by.this, "percentile_cont"), fraction], {"where": where})
+
+    # ------------------------------------------------------------ arguments
+
+    def _arguments(self, call: Any, name: str, where: str | None) -> tuple[list[Any], dict[str, Any]]:
+        """Return the columns and parameters of a call, by position and by name."""
+        if name not in self.functions:
+            raise self.text.refused(
+                call, f"there is no aggregation {call.name}{hint(name, self.functions, AGGREGATIONS)}"
+            )
+        reads = columns_of(self.functions[name])
+        positional: list[Any] = []
+        named: dict[str, Any] = {} if where is None else {"where": where}
+        for place, each in enumerate(call.expressions):
+            if isinstance(each, exp.Kwarg):
+                if each.name == "where":
+                    raise self.text.refused(each, "write FILTER (WHERE column) after the function instead of where")
+                named[each.name] = self._literal(each.expression, name)
+                continue
+            column = is_column(each) if reads is None else place < reads
+            positional.append(self._column(each, name) if column else self._literal(each, name))
+        if name in FIXED and len(positional) != FIXED[name]:
+            wanted = {1: "a column alone", 2: "a column and the text between values"}[FIXED[name]]
+            raise self.text.refused(call, f"{call.name} takes {wanted} here")
+        return (positional[::-1] if name in SWAPPED else positional), named
+
+    def _column(self, node: Any, name: str) -> str:
+        if isinstance(node, exp.IgnoreNulls):
+            node = node.this
+        if isinstance(node, exp.Distinct):
+            raise self.text.refused(node, f"{name} has no DISTINCT; COUNT and collect_distinct have")
+        if isinstance(node, exp.Order):
+            raise self.text.refused(node.expressions[0], f"{name} takes rows in the order of their times, and no other")
+        return self.columns.name(node, f"what {name} reads")
+
+    def _literal(self, node: Any, name: str) -> Any:
+        """Return a parameter: a number, a text, true or false, or a duration."""
+        if isinstance(node, exp.Boolean):
+            return bool(node.this)
+        if isinstance(node, exp.Literal):
+            return str(node.this) if node.is_string else _number(str(node.this))
+        if isinstance(node, exp.Neg) and _is_number(node.this):
+            return -_number(str(node.this.this))
+        if isinstance(node, exp.Interval):
+            return duration_of(node, self.text)
+        raise self.text.refused(
+            node, f"a parameter of {name} is a number or a text, and {self.text.written(node)!r} is none"
+        )
+
+    def _flag(self, node: Any) -> str:
+        """Return the boolean column of a condition: `flag`, `flag IS TRUE` or `flag = TRUE`."""
+        column = node
+        if isinstance(node, exp.Is | exp.EQ) and isinstance(node.expression, exp.Boolean) and node.expression.this:
+            column = node.this
+        if not is_column(column):
+            raise self.text.refused(
+                node,
+                f"a condition is a boolean column, and {self.text.written(node)!r} is an expression; compute it as a "
+                "column of the table first",
+            )
+        return self.columns.name(column, "a condition")
+
+    def _made(self, call: Any, name: str, positional: list[Any], named: dict[str, Any]) -> Aggregation:
+        try:
+            made = self.functions[name](*positional, **named)
+        except (MuntinError, TypeError) as error:
+            raise self.text.refused(call, str(error)) from error
+        if not isinstance(made, Aggregation):
+            raise self.text.refused(call, f"{call.name} gives {made!r}, which is no aggregation")
+        return made
+
+
+def is_aggregate(node: Any) -> bool:
+    """Say whether a part of the select list is a call, other than of the functions that tell where a window is."""
+    return isinstance(node, (*_WRAPPERS, exp.RespectNulls, exp.Anonymous)) and not is_call(node, "window_time")
+
+
+def _is_number(node: Any) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.isdecimal() else float(text)

@@ -1,0 +1,141 @@
+"""Frames: `OVER (PARTITION BY ... ORDER BY ... RANGE or ROWS BETWEEN ... AND ...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from muntin import windows
+from muntin.durations import in_any_unit
+from muntin.errors import MuntinError
+from muntin.statements.columns import Columns
+from muntin.statements.intervals import duration_of, less
+from muntin.statements.places import Text
+from muntin.suggestions import hint
+
+_CURRENT, _UNBOUNDED = "CURRENT ROW", "UNBOUNDED"
+_BOUNDED = "a frame has two bounds, such as RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW"
+
+
+@dataclass(frozen=True)
+class FrameWindow:
+    """The frames of one OVER."""
+
+    window: windows.Window
+    key: tuple[str, ...]
+    time: str | None
+    name: str | None
+    """What the clause WINDOW calls it."""
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Reads frames. `named` are those of the clause WINDOW."""
+
+    text: Text
+    columns: Columns
+    named: Mapping[str, Any]
+
+    def frame(self, over: Any) -> FrameWindow:
+        """Return the frames that an OVER asks for."""
+        alias = over.args.get("alias")
+        if alias is None:
+            return self._defined(over, over, None)
+        if over.args.get("spec") or over.args.get("order") or over.args.get("partition_by"):
+            raise self.text.refused(alias, "a named window cannot be added to; write all of it in one place")
+        if alias.name not in self.named:
+            raise self.text.refused(alias, f"there is no window {alias.name}{hint(alias.name, self.named)}")
+        return self._defined(self.named[alias.name], over, str(alias.name))
+
+    def _defined(self, node: Any, over: Any, name: str | None) -> FrameWindow:
+        key = tuple(self.columns.name(each, "what PARTITION BY names") for each in node.args.get("partition_by") or ())
+        order = node.args.get("order")
+        if order is None:
+            raise self.text.refused(over, "OVER needs ORDER BY and the time column: it tells which rows come before")
+        if len(order.expressions) > 1:
+            raise self.text.refused(order.expressions[1], "rows are in the order of one column, the time")
+        by = order.expressions[0]
+        if by.args.get("desc"):
+            raise self.text.refused(by, "rows are in the order of their times; turn the frame around instead of DESC")
+        spec = node.args.get("spec")
+        if spec is None:
+            raise self.text.refused(
+                over, f"without bounds OVER holds all rows up to each row, which grow for ever; {_BOUNDED}"
+            )
+        return FrameWindow(self._bounded(spec, over), key, self.columns.time(by.this), name)
+
+    # ------------------------------------------------------------ bounds
+
+    def _bounded(self, spec: Any, over: Any) -> windows.Window:
+        kind = str(spec.args["kind"]).upper()
+        if kind == "GROUPS":
+            raise self.text.refused(over, "GROUPS: frames are by RANGE or by ROWS")
+        if spec.args.get("exclude") is not None:
+            raise self.text.refused(
+                over, f"EXCLUDE {spec.args['exclude'].name}: a frame holds all rows between its bounds"
+            )
+        start = (spec.args["start"], spec.args.get("start_side"))
+        end = (spec.args.get("end") or _CURRENT, spec.args.get("end_side"))
+        for bound, _ in (start, end):
+            if bound == _UNBOUNDED:
+                raise self.text.refused(over, f"UNBOUNDED: what such a frame holds grows for ever; {_BOUNDED}")
+        make = self._by_rows if kind == "ROWS" else self._by_time
+        try:
+            return make(over, start, end)
+        except MuntinError as error:
+            if hasattr(error, "line"):  # it has its place already
+                raise
+            raise self.text.refused(over, str(error)) from error
+
+    def _by_rows(self, over: Any, start: Any, end: Any) -> windows.Window:
+        low, high = (self._row(*bound) for bound in (start, end))
+        if low > high:
+            raise self.text.refused(over, "the frame ends before it begins")
+        length = windows.rows(high - low + 1)
+        if high == 0:
+            return windows.trailing(length)
+        if low == 0:
+            return windows.leading(length)
+        if high < 0:
+            return windows.trailing(length, delay=windows.rows(-high))
+        if low > 0:
+            return windows.leading(length, delay=windows.rows(low))
+        return windows.frame(windows.rows(-low), windows.rows(high))
+
+    def _row(self, bound: Any, side: str | None) -> int:
+        if bound == _CURRENT:
+            return 0
+        if not isinstance(bound, exp.Literal) or bound.is_string or not str(bound.this).isdecimal():
+            raise self.text.refused(
+                bound, f"a bound by ROWS is a number of rows, and {self.text.written(bound)!r} is none"
+            )
+        return int(bound.this) if side == "FOLLOWING" else -int(bound.this)
+
+    def _by_time(self, over: Any, start: Any, end: Any) -> windows.Window:
+        (first, low), (last, high) = (self._moment(*bound) for bound in (start, end))
+        if (low, high) == (0, 0):
+            return windows.frame(0, 0)
+        if low <= 0 <= high and low != high:
+            if high == 0:
+                return windows.trailing(first, closed="both")
+            if low == 0:
+                return windows.leading(last, closed="both")
+            return windows.frame(first, last)
+        if low >= high:
+            raise self.text.refused(over, "the frame ends before it begins, or where it begins")
+        if high < 0:
+            return windows.trailing(less(first, last), delay=last, closed="both")
+        return windows.leading(less(last, first), delay=first, closed="both")
+
+    def _moment(self, bound: Any, side: str | None) -> tuple[Any, int]:
+        """Return the duration of a bound, and how far after the row it lies."""
+        if bound == _CURRENT:
+            return 0, 0
+        duration = duration_of(bound, self.text)
+        span = in_any_unit(duration, "a bound")
+        if span < 0:
+            raise self.text.refused(bound, "a bound is not negative; PRECEDING and FOLLOWING say on which side it lies")
+        return duration, span if side == "FOLLOWING" else -span

@@ -1,0 +1,87 @@
+"""The functions of SQL and the aggregations that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from muntin import aggregations
+from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregations.define import Factory
+
+SYNONYMS = {
+    name: ours
+    for ours, names in {
+        "all": "bool_and every",
+        "any": "bool_or some",
+        "collect": "array_agg collect_list",
+        "collect_distinct": "collect_set",
+        "concat": "listagg string_agg",
+        "correlation": "corr",
+        "covariance": "covar_samp",
+        "first": "first_value",
+        "hyperloglog": "approx_count_distinct",
+        "last": "last_value",
+        "mean": "avg",
+        "moment_sketch": "approx_percentile percentile_approx",
+        "quantile": "percentile quantile_cont",
+        "std": "stddev stddev_samp",
+        "std_pop": "stddev_pop",
+        "var": "var_samp variance",
+    }.items()
+    for name in names.split()
+}
+"""Names of SQL, and those that they have here. The arguments are the same, in the same order."""
+SWAPPED = {"max_by": "arg_max", "min_by": "arg_min"}
+"""Functions that take the value first, and then by what it is chosen."""
+FIXED = {"listagg": 2, "string_agg": 2, "approx_count_distinct": 1}
+"""How many arguments some functions must have: with others they mean different things to different databases."""
+WRITTEN: Mapping[str, Mapping[str, str]] = {
+    "spark": {
+        "all": "bool_and",
+        "any": "bool_or",
+        "arg_max": "max_by",
+        "arg_min": "min_by",
+        "correlation": "corr",
+        "covariance": "covar_samp",
+        "mean": "avg",
+        "quantile": "percentile",
+        "std": "stddev_samp",
+        "std_pop": "stddev_pop",
+        "var": "var_samp",
+    }
+    | {name: name for name in ("bit_and", "bit_or", "bit_xor", "kurtosis", "max", "median", "min", "skewness")}
+    | {name: name for name in ("sum", "var_pop")},
+    "flink": {
+        "max": "max",
+        "mean": "avg",
+        "min": "min",
+        "std": "stddev_samp",
+        "std_pop": "stddev_pop",
+        "sum": "sum",
+        "var": "var_samp",
+        "var_pop": "var_pop",
+    },
+}
+"""What Spark and Flink call the aggregations that give the same there, whatever the order of the rows."""
+
+Make = Callable[..., Aggregation]
+
+
+def known(own: Mapping[str, Make] | None) -> dict[str, Make]:
+    """Return every function that makes an aggregation, by its name in lower case: ours, SQL's and one's own.
+
+    >>> functions = known(None)
+    >>> functions["avg"]("v"), functions["top_k"]("v", 3)
+    (agg.mean('v'), agg.top_k('v', k=3))
+    """
+    ours: dict[str, Make] = {
+        name: made for name in dir(aggregations) if isinstance(made := getattr(aggregations, name), Factory)
+    }
+    ours["count"] = aggregations.count
+    synonyms = {name: ours[meant] for name, meant in (SYNONYMS | SWAPPED).items()}
+    return ours | synonyms | {name.lower(): make for name, make in (own or {}).items()}
+
+
+def columns_of(make: Make) -> int | None:
+    """Return how many columns a function reads before its parameters; None where only its call tells."""
+    return len(make.first.columns) if isinstance(make, Factory) else None

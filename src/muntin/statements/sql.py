@@ -1,0 +1,90 @@
+"""`muntin.sql`: a statement as a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from muntin.aggregations.aggregation import Aggregation
+from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.query.query import Query
+
+
+def sql(
+    text: str,
+    *,
+    dialect: str | None = None,
+    functions: Mapping[str, Callable[..., Aggregation]] | None = None,
+    watermark: Any = 0,
+    allowed_lateness: Any = 0,
+    emit_empty: bool = False,
+    idle_timeout: Any = None,
+    emit_early: Any = None,
+    ordered: bool = False,
+) -> Query:
+    """Return the query that a SELECT asks for.
+
+    Windows are Flink's table functions (`TUMBLE(TABLE t, DESCRIPTOR(ts), ...)`, HOP, CUMULATE, SESSION) and group
+    windows, Spark's `window` and `session_window`, and `OVER (PARTITION BY ... ORDER BY ... RANGE BETWEEN ...)`.
+    Functions are the aggregations of `agg`, by their names here and in SQL; `functions` are your own. The key and the
+    time are those of the statement. The name of the table is of no account: `run`, `over`, `stream` and `spark` are
+    given one. What a query cannot say is refused, an `SqlError` with its line and column.
+
+    `dialect="spark"` reads "double quotes" as text and backslashes as Spark does; otherwise they quote names. All other
+    options are those of `Query`, for which SQL has no words.
+
+    Needs `pip install muntin[sql]`. O(length).
+
+    >>> import muntin
+    >>> query = muntin.sql('''
+    ...     SELECT plug, max(watts) AS peak
+    ...     FROM readings
+    ...     GROUP BY plug, HOP(ts, INTERVAL '1' MINUTE, INTERVAL '24' HOURS)
+    ... ''', watermark="10 seconds")
+    >>> query
+    Query(window.sliding('24 hours', every='1 minute'), {'peak': agg.max('watts')}, key='plug', watermark='10 seconds')
+    >>> muntin.sql("SELECT sum(v) AS total FROM t WHERE v > 0 GROUP BY TUMBLE(ts, 60)")
+    Traceback (most recent call last):
+    muntin.errors.SqlError: line 1, column 31: a query has no WHERE: leave rows out before, or skip them with FILTER \
+(WHERE flag) of a boolean column
+    """
+    require_sqlglot()
+    if not isinstance(text, str):
+        raise InvalidArgumentError(f"the statement is {text!r}; give a text")
+    from muntin.statements.functions import known
+    from muntin.statements.grammar import parsed
+    from muntin.statements.places import Text
+    from muntin.statements.selects import Select
+
+    require_dialect(dialect)
+    written = Text(text)
+    meant = Select(written, parsed(written, dialect), known(functions)).meaning()
+    return Query(
+        meant.windows,
+        meant.aggregates,
+        key=meant.key,
+        time=meant.time,
+        watermark=watermark,
+        allowed_lateness=allowed_lateness,
+        emit_empty=emit_empty,
+        idle_timeout=idle_timeout,
+        emit_early=emit_early,
+        ordered=ordered,
+    )
+
+
+DIALECTS = ("flink", "spark")
+
+
+def require_dialect(dialect: object) -> None:
+    """Refuse a dialect that is not known."""
+    if dialect is not None and dialect not in DIALECTS:
+        raise InvalidArgumentError(f"dialect is {dialect!r}; it is one of {', '.join(DIALECTS)}, or None")
+
+
+def require_sqlglot() -> None:
+    """Refuse where the parser is not installed, and say how to get it."""
+    try:
+        import sqlglot  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UnsupportedOperationError("SQL is read by sqlglot: pip install 'muntin[sql]'") from error

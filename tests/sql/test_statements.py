@@ -1,0 +1,163 @@
+"""Statements: their clauses, their durations, their quotes, and what is no statement."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import pytest
+
+import muntin
+from muntin import errors, window
+from muntin.errors import SqlError
+
+GROUPED = "SELECT count(*) AS n FROM t{} GROUP BY k, TUMBLE(ts, 10){}"
+REFUSED = {
+    "rows left out": (GROUPED.format("\nWHERE v > 3", ""), 2, 1, "no WHERE"),
+    "windows left out": (GROUPED.format("", "\nHAVING count(*) > 1"), 2, 1, "no HAVING"),
+    "an order": (GROUPED.format("", "\nORDER BY n"), 2, 1, "no order"),
+    "a limit": (GROUPED.format("", "\nLIMIT 5"), 2, 1, "no LIMIT"),
+    "the first of two": (GROUPED.format("\nWHERE v > 3", "\nLIMIT 5"), 2, 1, "no WHERE"),
+    "another table": (GROUPED.format("\nJOIN u ON t.a = u.a", ""), 2, 1, "one table"),
+    "a list of tables": (GROUPED.format(", u", ""), 1, 28, "one table"),
+    "a view in the statement": ("WITH v AS (SELECT 1)\n" + GROUPED.format("", ""), 1, 1, "no WITH"),
+    "a sample": (GROUPED.format(" TABLESAMPLE (10 PERCENT)", ""), 1, 27, "without SAMPLE"),
+    "distinct rows": ("SELECT DISTINCT count(*) AS n FROM t GROUP BY TUMBLE(ts, 10)", 1, 1, "no SELECT DISTINCT"),
+    "no table": ("SELECT count(*) AS n GROUP BY TUMBLE(ts, 10)", 1, 1, "no FROM"),
+    "no window": ("SELECT count(*) AS n FROM t GROUP BY k", 1, 29, "needs windows"),
+    "no group": ("SELECT count(*) AS n FROM t", 1, 1, "needs windows"),
+    "two windows": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts, 10), TUMBLE(ts, 5)", 1, 49, "a second window"),
+    "a key twice": ("SELECT count(*) FROM t GROUP BY k, k, TUMBLE(ts, 10)", 1, 36, "twice"),
+    "a place": ("SELECT k, count(*) FROM t GROUP BY 1, TUMBLE(ts, 10)", 1, 36, "not their places"),
+    "all that is left": ("SELECT k, count(*) FROM t GROUP BY ALL", 1, 27, "GROUP BY ALL"),
+    "a key that is computed": (
+        "SELECT count(*) FROM t GROUP BY lower(k), TUMBLE(ts, 10)",
+        1,
+        33,
+        "what GROUP BY names",
+    ),
+    "a reserved key": ("SELECT count(*) FROM t GROUP BY window_id, TUMBLE(ts, 10)", 1, 33, "has another name"),
+    "a time that is computed": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts + 1, 10)", 1, 40, "the time of a window"),
+    "no descriptor": (
+        "SELECT count(*) FROM TUMBLE(TABLE t, ts, 1) GROUP BY window_start, window_end",
+        1,
+        38,
+        "DESCRIPTOR",
+    ),
+    "an unknown table function": (
+        "SELECT count(*) FROM UNNEST_ALL(x) GROUP BY k",
+        1,
+        22,
+        "no table function UNNEST_ALL",
+    ),
+    "a key of a table": (
+        "SELECT count(*) FROM TUMBLE(TABLE t PARTITION BY k, DESCRIPTOR(ts), 1) GROUP BY k, window_start, window_end",
+        1,
+        50,
+        "PARTITION BY is for SESSION",
+    ),
+    "an argument too few": ("SELECT count(*) FROM t GROUP BY HOP(ts, 10)", 1, 33, "HOP lacks its argument SIZE"),
+    "an argument too many": ("SELECT count(*) FROM t GROUP BY SESSION(ts, 10, 5)", 1, 49, "no argument 3"),
+    "an unknown argument": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts, SIZ => 10)", 1, 44, "SIZ; did you mean size"),
+    "an argument twice": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts, 10, SIZE => 10)", 1, 48, "SIZE twice"),
+    "no duration": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts, 'soon')", 1, 44, "'soon' is no duration"),
+    "a negative length": (
+        "SELECT count(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '-5' MINUTE)",
+        1,
+        33,
+        "must be positive",
+    ),
+    "an unknown unit": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '5' PARSEC)", 1, 44, "no unit"),
+    "too few parts": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '5' HOUR TO SECOND)", 1, 44, "no interval"),
+    "a union": ("SELECT 1 UNION SELECT 2", 1, 1, "one SELECT"),
+    "rows that are added": ("INSERT INTO t SELECT 1", 1, 1, "one SELECT"),
+    "two statements": ("SELECT 1;\nSELECT 2", 2, 1, "second statement"),
+    "nothing": ("", 1, 1, "no statement"),
+    "a comment": ("-- nothing", 1, 1, "no statement"),
+    "a misspelt word": ("SELEC sum(v)\nFROM t", 1, 10, "no SQL that can be read"),
+    "an open bracket": ("SELECT sum(v\nFROM t", 2, 1, "no SQL that can be read: expecting [)]"),
+    "an open quote": ("SELECT sum(v) AS 'x\nFROM t", 2, 7, "a quote is open"),
+}
+
+
+@pytest.mark.parametrize("example", REFUSED)
+def test_what_a_query_cannot_say(example):
+    statement, line, column, reason = REFUSED[example]
+    with pytest.raises(SqlError, match=f"^line {line}, column {column}: .*{reason}"):
+        muntin.sql(statement)
+
+
+DURATIONS = {
+    "INTERVAL '10' MINUTES": "10 minutes",
+    "INTERVAL '1' MINUTE": "1 minute",
+    "INTERVAL 10 MINUTES": "10 minutes",
+    "INTERVAL '10 minutes'": "10 minutes",
+    "INTERVAL 1 HOUR 30 MINUTES": "1 hour 30 minutes",
+    "INTERVAL '1 hour 30 minutes'": "1 hour 30 minutes",
+    "INTERVAL '1:30' HOUR TO MINUTE": "1 hour 30 minutes",
+    "INTERVAL '2 03:04:05' DAY TO SECOND": "2 days 03 hours 04 minutes 05 seconds",
+    "INTERVAL '100' DAY(3)": "100 days",
+    "INTERVAL '0.25' SECOND": "0.25 seconds",
+    "'1h30min'": "1h30min",
+    "(INTERVAL '5' DAYS)": "5 days",
+    "600": 600,
+}
+
+
+@pytest.mark.parametrize("written", DURATIONS)
+def test_durations(written):
+    query = muntin.sql(f"SELECT count(*) AS n FROM t GROUP BY TUMBLE(ts, {written})")
+    assert query.windows == (window.tumbling(DURATIONS[written]),)
+
+
+@pytest.mark.parametrize("offset", ["INTERVAL '-90' SECOND", "- INTERVAL '90' SECOND", "'-90 seconds'"])
+def test_negative_offsets(offset):
+    (found,) = muntin.sql(f"SELECT count(*) AS n FROM t GROUP BY TUMBLE(ts, '10 minutes', {offset})").windows
+    assert found.durations[-1] in ("-90 seconds", "-1 minute -30 seconds")
+
+
+def test_names_in_quotes():
+    query = muntin.sql('SELECT "the key", sum(`a``b`) AS "end" FROM x.t GROUP BY "the key", TUMBLE("group", 5)')
+    assert (query.key, query.time, list(query.aggregates)) == (("the key",), "group", ["end"])
+    assert query.aggregates["end"].columns == ("a`b",)
+
+
+def test_upper_and_lower_case():
+    statement = "select count(*) as N from tumble(table T, descriptor(TS), 5) group by WINDOW_START, window_end"
+    query = muntin.sql(statement)
+    assert (query.time, list(query.aggregates), query.windows) == ("TS", ["N"], (window.tumbling(5),))
+
+
+def test_options_of_the_query():
+    options = {
+        "watermark": 5,
+        "allowed_lateness": 7,
+        "emit_empty": True,
+        "idle_timeout": 9,
+        "emit_early": 3,
+        "ordered": True,
+    }
+    query = muntin.sql("SELECT count(*) AS n FROM t GROUP BY TUMBLE(ts, 10)", **options)
+    assert {name: getattr(query, name) for name in options} == options
+    with pytest.raises(errors.InvalidArgumentError, match="watermark is -1"):
+        muntin.sql("SELECT count(*) AS n FROM t GROUP BY TUMBLE(ts, 10)", watermark=-1)
+
+
+def test_what_is_no_text():
+    with pytest.raises(errors.InvalidArgumentError, match="the statement is 3; give a text"):
+        muntin.sql(3)
+    with pytest.raises(errors.InvalidArgumentError, match="dialect is 'mysql'; it is one of flink, spark"):
+        muntin.sql("SELECT 1", dialect="mysql")
+
+
+def test_an_error_goes_through_pickle():
+    with pytest.raises(SqlError) as caught:
+        muntin.sql("SELECT\n sum(v) FROM t")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.line, again.column) == (str(caught.value), 1, 1)
+
+
+def test_without_the_parser(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(errors.UnsupportedOperationError, match=r"pip install 'muntin\[sql\]'"):
+        muntin.sql("SELECT 1")

@@ -161,3 +161,11 @@ def test_without_the_parser(monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     with pytest.raises(errors.UnsupportedOperationError, match=r"pip install 'muntin\[sql\]'"):
         muntin.sql("SELECT 1")
+    with pytest.raises(errors.UnsupportedOperationError, match=r"pip install 'muntin\[sql\]'"):
+        muntin.Query(window.tumbling(5), {"n": muntin.agg.count()}).to_sql()
+
+
+def test_with_a_parser_that_is_compiled(monkeypatch):
+    monkeypatch.setattr("sqlglot.parser.__file__", "parser.cpython-311-x86_64-linux-gnu.so")
+    with pytest.raises(errors.UnsupportedOperationError, match="pip uninstall sqlglotc"):
+        muntin.sql("SELECT 1")

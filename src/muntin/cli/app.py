@@ -22,12 +22,12 @@ from muntin.cli.errors import BAD_INPUT, INTERRUPTED, one_clear_line
 from muntin.cli.interrupts import stop_on_interrupt
 from muntin.cli.local import LocalRun
 from muntin.cli.progress import Display, Summary, windows_table
-from muntin.cli.query_file import read_query
+from muntin.cli.query_text import asked_for
 from muntin.cli.sinks import Sink, json_lines
 from muntin.cli.sources import InputError, Source
 
 app = typer.Typer(
-    help="Sliding-window aggregation: queries from TOML files, over files, on Spark or in this process.",
+    help="Sliding-window aggregation: queries from TOML files or SQL, over files, on Spark or in this process.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -45,7 +45,18 @@ class Engine(StrEnum):
     LOCAL = "local"
 
 
-QueryArgument = Annotated[Path, typer.Argument(metavar="QUERY.toml", help="The query: windows, aggregates, key, time.")]
+QueryArgument = Annotated[
+    Path | None, typer.Argument(metavar="QUERY.toml", help="The query: windows, aggregates, key, time. Or give --sql.")
+]
+SqlOption = Annotated[
+    str | None, typer.Option("--sql", metavar="TEXT_OR_FILE", help="The query as a SELECT, or a file with one, .sql.")
+]
+WatermarkOption = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="With --sql: how late rows may come, such as '10 seconds'.")
+]
+LatenessOption = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="With --sql: for how long a window may still change.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, for a program to read.")]
 
 
@@ -58,8 +69,11 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
 
 @app.command()
 def run(
-    query: QueryArgument,
     input: Annotated[Path, typer.Option(help="A Parquet, CSV, JSON lines or Arrow file, or a folder of them.")],
+    query: QueryArgument = None,
+    sql: SqlOption = None,
+    watermark: WatermarkOption = None,
+    allowed_lateness: LatenessOption = None,
     output: Annotated[
         Path | None,
         typer.Option(help="A file (.parquet, .csv, .jsonl) or a folder; the terminal, if there is none."),
@@ -73,7 +87,7 @@ def run(
 ) -> None:
     """Run a query over files. Ctrl-C stops it cleanly; the same command then goes on from there."""
     with one_clear_line():
-        asked = read_query(query)
+        asked = asked_for(query, sql, watermark, allowed_lateness)
         source = Source(input, asked)
         if follow and not source.is_folder:
             raise InputError(f"{input} is a file; only a folder can be followed")
@@ -124,16 +138,25 @@ def _report(summary: Summary, *, as_json: bool) -> None:
 
 
 @app.command()
-def explain(query: QueryArgument, json: JsonOption = False) -> None:
+def explain(
+    query: QueryArgument = None,
+    sql: SqlOption = None,
+    watermark: WatermarkOption = None,
+    allowed_lateness: LatenessOption = None,
+    json: JsonOption = False,
+) -> None:
     """Say which algorithm runs each part of a query, and why."""
     with one_clear_line():
-        plan = read_query(query).explain()
+        plan = asked_for(query, sql, watermark, allowed_lateness).explain()
         typer.echo(_dumped(plan.to_dict()) if json else str(plan))
 
 
 @app.command()
 def warm(
-    query: QueryArgument,
+    query: QueryArgument = None,
+    sql: SqlOption = None,
+    watermark: WatermarkOption = None,
+    allowed_lateness: LatenessOption = None,
     input: Annotated[
         Path | None, typer.Option(help="A file or folder that it will read: its columns have the types to compile for.")
     ] = None,
@@ -141,7 +164,7 @@ def warm(
 ) -> None:
     """Compile all that a query needs, before the data comes: while an image is built, or a machine started."""
     with one_clear_line():
-        asked = read_query(query)
+        asked = asked_for(query, sql, watermark, allowed_lateness)
         info = muntin.warm(asked, None if input is None else Source(input, asked).schema)
         report = {"folder": str(info.folder), "modules": info.modules, "bytes": info.bytes, "writable": info.writable}
         text = f"compiled; {info.modules} modules, {info.bytes:,} bytes in {info.folder}"

@@ -10,6 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from muntin.aggregations.aggregation import Aggregation
+from muntin.errors import SqlError
 from muntin.query.query import RESERVED
 from muntin.statements.aggregates import Aggregates
 from muntin.statements.columns import Columns, is_call, is_column
@@ -148,9 +149,11 @@ class Select:
         self, group: Any, reader: GroupWindows, of_table: GroupWindow | None
     ) -> tuple[GroupWindow, tuple[str, ...]]:
         """Return the window and the keys of GROUP BY."""
-        for clause, found in group.args.items():
-            if clause != "expressions" and found:
-                raise self.text.refused(group, f"GROUP BY {clause.upper()} is no list of columns and one window")
+        for clause, given in group.args.items():
+            if clause == "all" and given:
+                raise self.text.refused(group, "GROUP BY ALL is no list of columns and one window")
+            if clause != "expressions" and given:  # where older versions of sqlglot have them
+                raise self._sets_of_keys(given[0])
         window, bounds, key = of_table, set(), list[str]()
         for each in group.expressions:
             found = reader.in_group(each)
@@ -171,9 +174,12 @@ class Select:
             raise self.text.refused(group, "GROUP BY names both window_start and window_end of a table function")
         return window, tuple(key)
 
+    def _sets_of_keys(self, node: Any) -> SqlError:
+        return self.text.refused(node, "GROUP BY has one set of keys; ask for each other one by a query of its own")
+
     def _key(self, node: Any) -> str:
         if isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube):
-            raise self.text.refused(node, "GROUP BY has one set of keys; ask for each other one by a query of its own")
+            raise self._sets_of_keys(node)
         if isinstance(node, exp.Literal):
             raise self.text.refused(node, "GROUP BY names columns, not their places in the select list")
         name = self._columns.name(node, "what GROUP BY names")

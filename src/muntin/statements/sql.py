@@ -83,8 +83,13 @@ def require_dialect(dialect: object) -> None:
 
 
 def require_sqlglot() -> None:
-    """Refuse where the parser is not installed, and say how to get it."""
+    """Refuse where the parser is not installed, or cannot be extended, and say what to do."""
     try:
-        import sqlglot  # noqa: F401
+        from sqlglot import parser
     except ModuleNotFoundError as error:
         raise UnsupportedOperationError("SQL is read by sqlglot: pip install 'muntin[sql]'") from error
+    if not str(parser.__file__).endswith(".py"):
+        raise UnsupportedOperationError(
+            "SQL is read by a parser that extends sqlglot's, and the compiled one, of the package sqlglotc, cannot be "
+            "extended: pip uninstall sqlglotc"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from muntin.cli.query_file import QueryFileError, read_query
 from muntin.durations import parse_duration
@@ -22,7 +23,7 @@ def asked_for(query: Path | None, sql: str | None, watermark: str | None, allowe
             f"there is {given}; give QUERY.toml, or --sql with a statement or a file, such as query.sql"
         )
     durations = {"watermark": watermark, "allowed_lateness": allowed_lateness}
-    options = {name: _duration(name, value) for name, value in durations.items() if value is not None}
+    options: dict[str, Any] = {name: _duration(name, value) for name, value in durations.items() if value is not None}
     if query is not None:
         if options:
             name = next(iter(options))
@@ -32,7 +33,7 @@ def asked_for(query: Path | None, sql: str | None, watermark: str | None, allowe
     return _read_sql(sql, options)
 
 
-def _read_sql(given: str, options: dict[str, str | int]) -> Query:
+def _read_sql(given: str, options: dict[str, Any]) -> Query:
     from muntin.statements.sql import sql
 
     path = Path(given)

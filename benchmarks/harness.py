@@ -27,9 +27,6 @@ from typing import Any, TextIO
 import numpy as np
 from charts import Chart
 
-BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
-README = Path(__file__).resolve().parent.parent / "README.md"
-PAGE = README.parent / "docs" / "benchmarks.md"
 RESULTS = Path(__file__).with_name("results.json")
 """The figures behind the tables, and what each experiment ran on."""
 PACKAGES = ("numpy", "numba", "bottleneck", "polars", "pandas", "numbagg", "duckdb", "pyarrow", "pyspark")
@@ -78,7 +75,7 @@ class Figure:
     times: Mapping[str, Timing]
     note: str = ""
     chart: Chart | None = None
-    """What `--charts` draws of it."""
+    """What the page of measurements draws of it."""
 
     @property
     def reached(self) -> bool | None:
@@ -187,7 +184,7 @@ def show(figure: Figure, out: TextIO = sys.stdout) -> None:
     base = next(iter(figure.times.values())).median if figure.times else 1.0
     for name, timing in figure.times.items():
         remarks = ", ".join(filter(None, (timing.note, "" if timing.rival else "not counted as a rival")))
-        line = f"    {name:<24} {_duration(timing.median):>12}  best {_duration(timing.best):>12}"
+        line = f"    {name:<24} {duration(timing.median):>12}  best {duration(timing.best):>12}"
         print(f"{line}  {timing.median / base:6.2f} x  {remarks}".rstrip(), file=out)
     print(file=out, flush=True)
 
@@ -199,12 +196,9 @@ def show_summary(figures: Sequence[Figure], out: TextIO = sys.stdout) -> None:
         print(f"{f'{figure.experiment}: {figure.what}':<{width}}  {figure.verdict}", file=out)
 
 
-def _duration(nanoseconds: float) -> str:
+def duration(nanoseconds: float) -> str:
+    """Return a time as it is shown."""
     return f"{nanoseconds / 1e9:.3f} s" if nanoseconds >= 1e6 else f"{nanoseconds:.2f} ns"
-
-
-def _brief(nanoseconds: float) -> str:
-    return f"{nanoseconds:,.0f} ns" if nanoseconds >= 100 else f"{nanoseconds:.3g} ns"
 
 
 def environment() -> dict[str, str]:
@@ -235,61 +229,11 @@ def as_json(figures: Iterable[Figure]) -> dict[str, Any]:
     }
 
 
-def as_markdown(figures: Iterable[Figure], facts: Mapping[str, str]) -> str:
-    """Return the results as a Markdown table, times in ns a row."""
-    lines = ["| what | muntin | the others | result | target | reached |", "|---|---|---|---|---|---|"]
-    for figure in figures:
-        ours, *others = [*figure.times.items()] or [(OURS, None)]
-        rest = ", ".join(f"{name} {_duration(t.median)}{'' if t.rival else ' *'}" for name, t in others)
-        value = "no rival" if figure.value is None else f"{figure.value:.2f}{figure.unit}"
-        bound = f"{'≥' if figure.at_least else '≤'} {figure.target:g}{figure.unit}"
-        answer = {True: "yes", False: "no", None: "-"}[figure.reached]
-        named = "" if ours[0] == OURS else f" ({ours[0]})"
-        first = f"{_duration(ours[1].median)}{named}" if ours[1] is not None else "-"
-        lines.append(f"| {figure.experiment}: {figure.what} | {first} | {rest} | {value} | {bound} | {answer} |")
-    versions = [f"{name} {fact}" for name, fact in facts.items() if name not in ("processor", "date", "load")]
-    where = f"{facts['processor']}; {facts['date']}; {', '.join(versions)}"
-    return "\n".join([*lines, "", f"Times are ns a row, medians. \\* shown, not counted as a rival. {where}."])
-
-
-SHORT = {
-    "spark_streaming: 10 keys, 24 h every 1 min, 10 rows a second, 5 M a batch, muntin over two levels": (
-        "24 h every minute on Spark, 10 keys"
-    ),
-    "spark_streaming: 10 keys, 60 s every 1 s, muntin over two levels": "60 s every second on Spark, 10 keys",
-    "spark_streaming: 10,000 keys, 60 s every 1 s, muntin over two levels": "60 s every second on Spark, 10,000 keys",
-    "spark_batch: trailing max of 1,000 rows, over rowsBetween, segment tree": (
-        "maximum of the last 1,000 rows, finite table on Spark"
-    ),
-    "slide_extremes: max, range 1024, 10 M rows": "maximum of the last 1,024 values of an array",
-    "slide_moments: mean, range 1024, 10 M rows": "mean of the last 1,024 values of an array",
-    "slide_by_time: max": "maximum of the last hour of an array",
-    "median: median": "exact median of the last 1,024 values of an array",
-}
-"""What the README shows, by how its name begins, and in which words: of each kind the one a reader would ask for."""
-
-
-def as_short_markdown(figures: Iterable[Figure], facts: Mapping[str, str]) -> str:
-    """Return a few results as a Markdown table for the README: plain labels, and no targets."""
-    figures = list(figures)
-    lines = ["| window | muntin | others | muntin is |", "|---|---|---|---|"]
-    for begin, label in SHORT.items():
-        figure = next((each for each in figures if _name(each).startswith(begin)), None)
-        if figure is None:
-            continue
-        (_, ours), *others = figure.times.items()
-        shown = ", ".join(f"{name} {_brief(timing.median)}" for name, timing in others)
-        name, other = min(((n, t) for n, t in others if t.rival), key=lambda each: each[1].median)
-        times = other.median / ours.median
-        lines.append(f"| {label} | {_brief(ours.median)} | {shown} | {times:.2g} times as fast as {name} |")
-    return "\n".join([*lines, "", f"Time a row, medians; {facts['processor']}, {facts['date']}."])
-
-
 def remember(figures: Sequence[Figure], path: Path = RESULTS) -> None:
     """Put figures in the place of those that were measured before in the same experiments."""
     known = json.loads(path.read_text()) if path.exists() else {}
     for name in dict.fromkeys(figure.experiment for figure in figures):
-        found = [{**asdict(figure), "chart": None} for figure in figures if figure.experiment == name]
+        found = [asdict(figure) for figure in figures if figure.experiment == name]
         known[name] = {"environment": environment(), "figures": found}
     path.write_text(json.dumps(known, indent=1) + "\n")
 
@@ -298,31 +242,12 @@ def remembered(experiments: Iterable[str], path: Path = RESULTS) -> tuple[list[F
     """Return the figures of all experiments, in this order, and what they ran on: versions are those of the last."""
     known = json.loads(path.read_text())
     chosen = [known[name] for name in experiments if name in known]
-    figures = [
-        Figure(**{**each, "times": {name: Timing(**timing) for name, timing in each["times"].items()}})
-        for group in chosen
-        for each in group["figures"]
-    ]
+    figures = [_figure(each) for group in chosen for each in group["figures"]]
     days = sorted({group["environment"]["date"] for group in chosen})
     facts = {name: fact for group in chosen for name, fact in group["environment"].items()}
     return figures, {**facts, "date": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"}
 
 
-def write_tables(experiments: Iterable[str], readme: Path = README, page: Path = PAGE) -> None:
-    """Put the table of all figures into the documentation, and a few of its lines into the README."""
-    figures, facts = remembered(experiments)
-    _replace(page, as_markdown(figures, facts))
-    _replace(readme, as_short_markdown(figures, facts))
-
-
-def _name(figure: Figure) -> str:
-    return f"{figure.experiment}: {figure.what}"
-
-
-def _replace(path: Path, table: str) -> None:
-    text = path.read_text() if path.exists() else ""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{path} has no line {BEGIN} followed by {END}")
-    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+def _figure(saved: Mapping[str, Any]) -> Figure:
+    chart = None if saved["chart"] is None else Chart(**saved["chart"])
+    return Figure(**{**saved, "times": {name: Timing(**each) for name, each in saved["times"].items()}, "chart": chart})

@@ -12,13 +12,13 @@ import ast
 import importlib
 import json
 import os
+import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("MUNTIN_COMPILE", "wait")  # read when muntin is imported: what is measured is machine code
 
-from charts import draw
 from harness import (
     Figure,
     as_json,
@@ -27,9 +27,9 @@ from harness import (
     remember,
     show,
     show_summary,
-    write_tables,
 )
 
+PAGE_WRITER = Path(__file__).resolve().parent.parent / "tools" / "measurements.py"
 EXPERIMENTS = (
     "slide_extremes",
     "slide_moments",
@@ -79,12 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(EXPERIMENTS)}")
     parser.add_argument("--json", action="store_true", help="results as JSON on stdout; the tables go to stderr")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows and few rounds: a smoke test")
-    parser.add_argument(
-        "--charts", action="store_true", help="draw what is a chart into docs/figures (needs matplotlib)"
-    )
     parser.add_argument("--cpu", action="store_true", help="processor time of one thread, for a machine that is shared")
     parser.add_argument(
-        "--write-readme", action="store_true", help="put the figures of this run into the tables of README.md and docs/"
+        "--write-readme", action="store_true", help="put the figures of this run into README.md and docs/, in a clone"
     )
     parser.add_argument("--list", action="store_true", help="list the experiments and stop")
     options = parser.parse_args(arguments)
@@ -112,11 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\n" + ", ".join(f"{name} {value}" for name, value in environment().items()), file=out)
     if options.json:
         print(json.dumps(as_json(figures), indent=2))
-    if options.charts:
-        for path in draw(figure.chart for figure in figures if figure.chart is not None):
-            print(path, file=out)
     if options.write_readme:
-        write_tables(EXPERIMENTS)
+        runpy.run_path(str(PAGE_WRITER))["main"]([])
 
 
 if __name__ == "__main__":

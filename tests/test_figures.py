@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -34,3 +35,9 @@ def test_windows(draw_windows, tmp_path, monkeypatch):
 
 def test_bars_that_overlap_are_in_different_lanes(draw_windows):
     assert draw_windows.lanes([(0, 6, 1), (3, 9, 1), (6, 12, 1)]) == [0, 1, 0]
+
+
+def test_the_page_of_measurements_is_what_was_measured():
+    program = [sys.executable, str(ROOT / "tools" / "measurements.py"), "--check"]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

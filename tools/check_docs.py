@@ -85,11 +85,11 @@ def run_block(code: str, where: str, space: dict[str, Any]) -> list[str]:
 def shown_result(node: ast.Expr, lines: list[str]) -> str | None:
     """Return what a page says of the value of an expression: behind it, or in the lines below; None if it does not."""
     end = node.end_lineno or 1
+    below = list(itertools.takewhile(lambda line: line.startswith(BELOW), lines[end:]))
+    if below:
+        return "\n".join(line.removeprefix(BELOW).removeprefix(" ").rstrip() for line in below)
     _, mark, comment = lines[end - 1][node.end_col_offset or 0 :].partition("#")
-    if mark:
-        return comment.strip()
-    below = itertools.takewhile(lambda line: line.startswith(BELOW), lines[end:])
-    return "\n".join(line.removeprefix(BELOW).removeprefix(" ").rstrip() for line in below) or None
+    return comment.strip() if mark else None
 
 
 def _stripped(text: str) -> str:

@@ -203,7 +203,8 @@ def duration(nanoseconds: float) -> str:
 
 def environment() -> dict[str, str]:
     """Return what the times depend on: processor, Python, the versions of the libraries."""
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    installed = {each.name.lower() for each in importlib.metadata.distributions()}
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES if name in installed}
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "python": platform.python_version(),

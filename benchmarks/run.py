@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import importlib.util
 import json
 import os
 import runpy
@@ -29,6 +30,7 @@ from harness import (
     show_summary,
 )
 
+BAD_INPUT = 2
 PAGE_WRITER = Path(__file__).resolve().parent.parent / "tools" / "measurements.py"
 EXPERIMENTS = (
     "slide_extremes",
@@ -73,6 +75,33 @@ def first_line(name: str) -> str:
     return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 
 
+OF_STORES = {"stores.Lmdb": "lmdb", "stores.Redis": "redis"}
+"""What stores import when they are opened."""
+
+
+def packages(name: str, seen: frozenset[str] = frozenset()) -> set[str]:
+    """Return the packages that an experiment imports, by itself or by a file of this folder, wherever in them."""
+    path = Path(__file__).parent / f"{name}.py"
+    files = [path] if path.exists() else list((path.parent / name).rglob("*.py"))
+    texts = [each.read_text(encoding="utf-8") for each in files]
+    nodes = [node for text in texts for node in ast.walk(ast.parse(text))]
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    out_of = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    found = {each.partition(".")[0] for each in plain | out_of} - sys.stdlib_module_names - {"muntin", name} - seen
+    here = {each for each in found if (path.parent / each).is_dir() or (path.parent / f"{each}.py").exists()}
+    stored = {package for use, package in OF_STORES.items() if any(use in text for text in texts)}
+    return (found - here).union(stored, *(packages(each, seen | found | {name}) for each in here))
+
+
+def require_packages(names: Sequence[str]) -> None:
+    """Say which packages are missing, and what to do, before anything is measured."""
+    for name in names:
+        missing = sorted(each for each in packages(name) if importlib.util.find_spec(each) is None)
+        if missing:
+            print(f"the benchmark {name} needs {', '.join(missing)}: pip install 'muntin[bench]'", file=sys.stderr)
+            sys.exit(BAD_INPUT)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -96,8 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         count_processor_time()
     out = sys.stderr if options.json else sys.stdout
     figures: list[Figure] = []
-    chosen = [each for name in options.names for each in named(name)] or EXPERIMENTS
-    for name in dict.fromkeys(chosen):
+    chosen = list(dict.fromkeys([each for name in options.names for each in named(name)] or EXPERIMENTS))
+    require_packages(chosen)
+    for name in chosen:
         found: list[Figure] = []
         for figure in importlib.import_module(name).run(options.quick):
             show(figure, out)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from muntin import _html
 from muntin.errors import InvalidArgumentError
+from muntin.notebooks import shell
 from muntin.tabular import as_table
 
 _ANSWER = ("window", "window_id", "revision", "retracted")
@@ -163,9 +163,9 @@ class Explanation(str):  # noqa: SLOT000  # as a string it has no room for slots
 
 def show_in_notebooks() -> None:
     """Have notebooks show answers, which are Arrow tables, as `show` does. Other Arrow tables are left as they are."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if shell is not None:
-        shell.display_formatter.formatters["text/html"].for_type_by_name("pyarrow.lib", "Table", _answer_as_html)
+    found = shell()
+    if found is not None:
+        found.display_formatter.formatters["text/html"].for_type_by_name("pyarrow.lib", "Table", _answer_as_html)
 
 
 def _answer_as_html(table: pa.Table) -> str | None:

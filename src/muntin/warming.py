@@ -17,6 +17,7 @@ from muntin.arrays.slide import slide
 from muntin.errors import InvalidArgumentError, MuntinError
 from muntin.kernels.folder import CacheInfo, cache_info
 from muntin.kernels.tiers import waiting
+from muntin.notebooks import Progress
 from muntin.plans.assumed import types_of
 from muntin.query.plan import Types, resolve
 from muntin.query.query import Query
@@ -41,7 +42,7 @@ def warm(what: Query | Aggregation | Mapping[str, Aggregation], schema: Any = No
     >>> warm(query, {"ts": pa.timestamp("us"), "k": pa.string(), "v": pa.float64()}).modules > 0
     True
     """
-    with waiting():
+    with waiting(), Progress("compiling"):
         if isinstance(what, Query):
             _warm_query(what, schema)
         elif isinstance(what, Aggregation) or (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
+from muntin.cli import bench as benchmarks
 from muntin.cli import doctor
 
 
@@ -89,6 +91,30 @@ def test_doctor_refuses_an_old_java(monkeypatch, tmp_path):
     finding = doctor._java()
     assert (finding.state, finding.detail) == ("broken", f"11, {java}")
     assert "17 or 21" in finding.advice
+
+
+def test_the_shell_completes_names_of_benchmarks(muntin):
+    assert benchmarks.names_like("slide_") == ["slide_extremes", "slide_moments", "slide_by_time"]
+    assert benchmarks.names_like("nonsense") == []
+    assert "--install-completion" in muntin("--help").stdout
+
+
+def test_a_benchmark_says_what_is_missing_before_it_measures():
+    without = "u.find_spec = lambda name, find=u.find_spec: None if name == 'polars' else find(name)"
+    program = f"import importlib.util as u; {without}; import run; run.main(['--quick', 'median'])"
+    folder = str(benchmarks.runner().parent)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=folder, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "the benchmark median needs polars: pip install 'muntin[bench]'\n"
+
+
+def test_a_reader_that_has_gone_is_no_error():
+    program = "from muntin.cli.errors import one_clear_line\nwith one_clear_line():\n    print('windows ' * 10_000)"
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_bench_lists_and_refuses():

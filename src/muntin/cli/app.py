@@ -29,7 +29,6 @@ from muntin.cli.sources import InputError, Source
 app = typer.Typer(
     help="Sliding-window aggregation: queries from TOML files or SQL, over files, on Spark or in this process.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -193,7 +192,8 @@ def doctor(json: JsonOption = False) -> None:
 @app.command()
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; all, if none is named.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Which; all, if none is named.", autocompletion=benchmarks.names_like),
     ] = None,
     list_them: Annotated[bool, typer.Option("--list", help="List the benchmarks and stop.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows and few rounds.")] = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -19,6 +20,17 @@ def runner() -> Path:
         if place.is_file():
             return place
     raise UnsupportedOperationError("the benchmarks are not here; they come with the source of muntin: make bench")
+
+
+def names_like(begin: str) -> list[str]:
+    """Return the benchmarks whose names begin so, for the shell to complete."""
+    source = runner().read_text(encoding="utf-8")
+    found = [node.value for node in ast.parse(source).body if isinstance(node, ast.Assign) and _is_list(node)]
+    return [name for name in ast.literal_eval(found[0]) if name.startswith(begin)]
+
+
+def _is_list(node: ast.Assign) -> bool:
+    return [getattr(each, "id", "") for each in node.targets] == ["EXPERIMENTS"]
 
 
 def run(arguments: list[str]) -> int:

@@ -1,7 +1,8 @@
-"""One clear line on bad input, and the exit code 2."""
+"""One clear line on bad input, and the exit code 2; silence where the reader of a pipe has gone."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from muntin.errors import MuntinError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+NO_READER = 141
+"""As a program that the signal of a broken pipe has ended: `muntin run ... | head` says nothing."""
 
 
 @contextmanager
@@ -17,6 +20,10 @@ def one_clear_line() -> Iterator[None]:
     """Turn errors that say what to do into a line on stderr."""
     try:
         yield
+        sys.stdout.flush()  # here, where a reader that is gone can be told from bad input
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left to be written at the end
+        sys.exit(NO_READER)
     except (MuntinError, OSError) as error:
         print(f"muntin: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201  # the line is the point
         sys.exit(BAD_INPUT)

@@ -18,6 +18,7 @@ from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOper
 from muntin.kernels.tiers import working_on
 from muntin.keys.order import by_key_and_time, inverse
 from muntin.keys.table import KeyTable
+from muntin.notebooks import Progress
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.tables.answers import cast
@@ -32,7 +33,8 @@ def over(query: Query, table: Any, at: Any = None) -> Any:
     """Return the rows of a table, or points, each with what the frames of a query hold there."""
     require_time(query)
     require_frames(query)
-    with working_on(max(row_count(each) if hasattr(each, "__len__") else 1 for each in (table, at))):
+    rows = max(row_count(each) if hasattr(each, "__len__") else 1 for each in (table, at))
+    with working_on(rows), Progress(f"{rows:,} rows, {len(query.windows)} kinds of frames"):
         return over_tables(query, table, at)
 
 

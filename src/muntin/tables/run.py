@@ -16,6 +16,7 @@ from muntin.errors import InvalidArgumentError, OutOfOrderError
 from muntin.kernels.tiers import working_on
 from muntin.keys.order import by_key_and_time
 from muntin.keys.table import key_numbers
+from muntin.notebooks import Progress
 from muntin.query.plan import Plan, resolve, time_type
 from muntin.query.query import Query
 from muntin.tables.answers import Answers, AnswerTables, TakeKeys
@@ -30,16 +31,20 @@ def run(query: Query, table: Any) -> Any:
     require_time(query)
     kind = kind_of(table)
     data = kind.read(table, needed_columns(query))
-    with working_on(data.num_rows):
-        return kind.write(_run(query, data))
+    told = Progress(f"{data.num_rows:,} rows, {len(query.windows)} kinds of windows", len(query.windows) + 1)
+    with working_on(data.num_rows), told as progress:
+        return kind.write(_run(query, data, progress))
 
 
-def _run(query: Query, data: pa.Table) -> pa.Table:
+def _run(query: Query, data: pa.Table, progress: Progress) -> pa.Table:
     plan = resolve(query, data.schema, finite=True)
     data = _with_one_zero(data, query.key)
     codes, keys = key_numbers([data[name] for name in query.key], data.num_rows)
     order, rows = sorted_rows(query, plan, data, codes, keys)
-    found = [answers(plan, i, each.find(rows), rows) for i, each in plan.windows.items()]
+    found = []
+    for i, each in plan.windows.items():
+        progress.step()
+        found.append(answers(plan, i, each.find(rows), rows))
     first = rows.begins if order is None else order[rows.begins]
     return AnswerTables(plan).table(found, take_from(query.key, data, first))
 

@@ -611,6 +611,10 @@ def _broken(change: Any) -> Any:
         ("levels", lambda w, root: w.marks.__setitem__(7, 9)),
         ("covers", lambda w, root: w.times.__setitem__(root * 4 + 3, 99)),
         ("aggregate of the node", lambda w, root: w.slots.__setitem__(int(w.marks[2]) * 4 + 3, w.slots[root * 4])),
+        (
+            "the fold of the node",
+            lambda w, root: w.folds.__setitem__(int(w.links[4 * root + 1]) * 5 + 1, w.slots[root * 4]),
+        ),
         ("neither in the tree nor free", lambda w, root: w.marks.__setitem__(3, 0)),
         ("used twice", lambda w, root: w.marks.__setitem__(336, root)),
         ("aggregates are ready", lambda w, root: w.marks.__setitem__(8, 77)),

@@ -23,6 +23,7 @@ from muntin.aggregators.fiba.nodes import (
     SPINE,
     Arena,
     adopt_kid,
+    copy_kid,
     count_of,
     entries_before,
     grow_root,
@@ -231,7 +232,7 @@ def raise_level(
 @kernel
 def interleave(window: Arena, events: Ints, fresh: Slots, begin: int, end: int, target: int, added: int) -> None:
     """Put entries into a node that has room for them: a merge from the end, in place."""
-    slots, times, links, kids = window.slots, window.times, window.links, window.kids
+    slots, times, links = window.slots, window.times, window.links
     base = target * span()
     own = count_of(links, target) - 1
     to = own + added
@@ -247,7 +248,7 @@ def interleave(window: Arena, events: Ints, fresh: Slots, begin: int, end: int, 
             slots[index(base + to)] = slots[index(base + own)]
             times[index(base + to)] = times[index(base + own)]
             if first >= 0:
-                kids[index(first + to + 1)] = kids[index(first + own + 1)]
+                copy_kid(window, first + own + 1, first + to + 1)
             own -= 1
         else:
             slots[index(base + to)] = fresh[index(i)]

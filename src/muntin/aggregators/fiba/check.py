@@ -145,8 +145,17 @@ class TreeCheck:
         self.require(self.states.close(held, expected[0]), f"the {kind} aggregate of the node {node} is {held}")
         size = int(self.window.times[total])
         self.require(size == expected[1], f"the {kind} aggregate of the node {node} covers {expected[1]}, not {size}")
-        for kid in kids:
+        for at, kid in enumerate(kids):
+            self._require_fold(node, at, kid)
             self._aggregates(kid, None if spine == 3 else expected)
+
+    def _require_fold(self, node: int, at: int, kid: int) -> None:
+        """Require the fold beside a child; that of a leaf on a spine is not kept."""
+        spine, below = self._link(kid, SPINE), children(self.window, kid, self.arity)
+        if below or not spine:
+            held = self.states.load(self.window.folds, self._link(node, ROW) * (self.columns + 1) + at)
+            expected = self._fold(kid, below, spine)[0]
+            self.require(self.states.close(held, expected), f"the fold of the node {kid} is {held}")
 
     def _fingers(self, root: int) -> None:
         for mark, at, name in ((LEFT, 0, "left"), (RIGHT, -1, "right")):

@@ -6,6 +6,8 @@ entries that aggregate covers (`times`). An overfull node holds one entry more, 
 
     links   four for each node: parent, row in `kids` (-1 for a leaf), number of entries, spine
     kids    2 * arity + 1 for each row; only inner nodes have one, so that leaves waste nothing
+    folds   beside each child in `kids`, the aggregate of its own part: of its entries, and of those of its children
+            that its aggregate covers
     marks   the root, the fingers, the height and the like, then room for a path through the tree, then free nodes
 
 `spine` is 1 on the left spine, 2 on the right one, 3 for the root, 0 elsewhere, and says what the aggregate covers:
@@ -14,6 +16,11 @@ entries that aggregate covers (`times`). An overfull node holds one entry more, 
     3  inner   all but the first and the last child
     1  left    all but the first child, then the left aggregate of the parent (unless that is the root)
     2  right   the right aggregate of the parent (unless that is the root), then all but the last child
+
+The fold of a node inside is its aggregate once more, so that its parent is recomputed from what lies together: to read
+every child for that would take a miss of the cache each. On a spine the fold is the aggregate without the parent's, so
+that a change above takes one combine for each node below. Leaves on the spines, whose aggregates change with almost
+every row, are folded again instead.
 
 Node 0 is never in the tree. Its slots hold, for k from 1 on, what the aggregate of the first leaf will be when all but
 its last k entries have gone: they are computed together, so that an eviction mostly takes no combine. The mark `FRONT`
@@ -32,7 +39,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from muntin.aggregators.fiba.arity import arity
-from muntin.kernels.vocabulary import Ints, Slots, combine, hold, index, kernel, load, store
+from muntin.kernels.vocabulary import Ints, Slots, State, combine, hold, index, kernel, load, store
 
 ROOT, LEFT, RIGHT, FREE_NODES, FREE_ROWS, NODES, ROWS, HEIGHT, FRONT = range(9)
 """What the first marks hold: three nodes, the number of free ones, the first free row (-1: none), how many nodes and
@@ -54,6 +61,7 @@ class Arena(NamedTuple):
     times: Ints
     links: Ints
     kids: Ints
+    folds: Slots
     marks: Ints
 
 
@@ -108,11 +116,23 @@ def copy_entry(window: Arena, source: int, target: int) -> None:
 
 
 @kernel
+def copy_kid(window: Arena, source: int, target: int) -> None:
+    """Copy a child, with its fold, from one place of its row to another."""
+    kids, folds = window.kids, window.folds
+    kids[index(target)] = kids[index(source)]
+    folds[index(target)] = folds[index(source)]
+
+
+@kernel
 def entries_before(times: Ints, base: int, count: int, time: int) -> int:
-    """Return how many entries of a node, whose columns begin at `base`, are before a time. No branch: it vectorises."""
+    """Return how many entries of a node, whose columns begin at `base`, are before a time.
+
+    All columns are compared, those beyond the entries too: a loop of unknown length would be a branch that the
+    processor guesses wrong in most nodes.
+    """
     before = 0
-    for i in range(count):
-        before += times[index(base + i)] < time
+    for i in range(span() - 1):
+        before += (times[index(base + i)] < time) & (i < count)
     return before
 
 
@@ -120,8 +140,8 @@ def entries_before(times: Ints, base: int, count: int, time: int) -> int:
 def entries_until(times: Ints, base: int, count: int, time: int) -> int:
     """Return how many entries of a node are at or before a time."""
     until = 0
-    for i in range(count):
-        until += times[index(base + i)] <= time
+    for i in range(span() - 1):
+        until += (times[index(base + i)] <= time) & (i < count)
     return until
 
 
@@ -202,9 +222,11 @@ def new_like(window: Arena, node: int) -> int:
 
 @kernel
 def adopt_kid(window: Arena, node: int, at: int, kid: int) -> None:
-    """Make a node a child of another."""
-    links, kids = window.links, window.kids
-    kids[index(row_of(links, node) * width() + at)] = kid
+    """Make a node a child of another. The fold of one on a spine is still to be computed."""
+    slots, links, kids, folds = window.slots, window.links, window.kids, window.folds
+    here = row_of(links, node) * width() + at
+    kids[index(here)] = kid
+    folds[index(here)] = slots[index(kid * span() + span() - 1)]
     links[index(4 * kid + PARENT)] = node
 
 
@@ -225,66 +247,113 @@ def grow_root(window: Arena) -> int:
 
 
 @kernel
-def refresh_leaf(window: Arena, node: int) -> None:
-    """Recompute the aggregate of a leaf from its entries, the parent's part left out."""
-    slots, times, links = window.slots, window.times, window.links
-    base = node * span()
-    count = count_of(links, node)
-    state = hold(load(slots, base))
-    for i in range(1, count):
-        state = combine(state, load(slots, base + i))
-    store(slots, base + span() - 1, state)
-    times[index(base + span() - 1)] = count
-    if spine_of(links, node) & ON_LEFT != 0:
-        window.marks[FRONT] = 0
+def place_of(window: Arena, parent: int, node: int) -> int:
+    """Return where in `kids` and `folds` a child is. What was left there behind the children can only come later."""
+    links, kids = window.links, window.kids
+    first = row_of(links, parent) * width()
+    place = first
+    for i in range(width() - 1, -1, -1):
+        if kids[index(first + i)] == node:
+            place = first + i
+    return place
 
 
 @kernel
-def refresh_inner(window: Arena, node: int) -> None:
-    """Recompute the aggregate of an inner node from its entries and children, the parent's part left out."""
-    slots, times, links, kids = window.slots, window.times, window.links, window.kids
+def fold_leaf(window: Arena, node: int) -> State:
+    """Return the aggregate of the entries of a leaf."""
+    slots = window.slots
+    base = node * span()
+    state = hold(load(slots, base))
+    for i in range(1, count_of(window.links, node)):
+        state = combine(state, load(slots, base + i))
+    return state
+
+
+@kernel
+def fold_inner(window: Arena, node: int) -> State:
+    """Return the aggregate of the entries of an inner node, and of its children but those on a spine.
+
+    Each entry is combined with the child before it first: so half as many combines wait for each other.
+    """
+    slots, links, folds = window.slots, window.links, window.folds
     base = node * span()
     count = count_of(links, node)
     spine = spine_of(links, node)
     first = row_of(links, node) * width()
-    total = span() - 1
-    size = count
     state = hold(load(slots, base))
     if spine & ON_LEFT == 0:
-        kid = kids[index(first)] * span() + total
-        state = combine(load(slots, kid), state)
-        size += times[index(kid)]
+        state = combine(load(folds, first), state)
     for i in range(1, count):
-        kid = kids[index(first + i)] * span() + total
-        state = combine(combine(state, load(slots, kid)), load(slots, base + i))
-        size += times[index(kid)]
+        state = combine(state, combine(load(folds, first + i), load(slots, base + i)))
     if spine & ON_RIGHT == 0:
-        kid = kids[index(first + count)] * span() + total
-        state = combine(state, load(slots, kid))
-        size += times[index(kid)]
-    store(slots, base + total, state)
-    times[index(base + total)] = size
+        state = combine(state, load(folds, first + count))
+    return state
+
+
+@kernel
+def refold(window: Arena, node: int) -> None:
+    """Recompute the fold of a node. O(arity)."""
+    slots, links, folds = window.slots, window.links, window.folds
+    spine = spine_of(links, node)
+    if row_of(links, node) < 0:
+        state = fold_leaf(window, node)
+        if spine & ON_LEFT != 0:
+            window.marks[FRONT] = 0
+    else:
+        state = fold_inner(window, node)
+    store(slots, node * span() + span() - 1, state)
+    parent = parent_of(links, node)
+    if parent >= 0:
+        store(folds, place_of(window, parent, node), state)
+
+
+@kernel
+def add_above(window: Arena, node: int) -> None:
+    """Compute the aggregate of a node on the left or the right spine: of its fold and its parent's aggregate."""
+    slots, links, folds = window.slots, window.links, window.folds
+    parent = parent_of(links, node)
+    here = node * span() + span() - 1
+    above = parent * span() + span() - 1
+    fold = row_of(links, parent) * width()
+    if spine_of(links, node) == ON_RIGHT:
+        fold += count_of(links, parent)
+    if spine_of(links, parent) == AT_ROOT:
+        slots[index(here)] = folds[index(fold)]
+    elif spine_of(links, node) == ON_LEFT:
+        store(slots, here, combine(load(folds, fold), load(slots, above)))
+    else:
+        store(slots, here, combine(load(slots, above), load(folds, fold)))
+
+
+@kernel
+def recount(window: Arena, node: int) -> None:
+    """Count the entries that the aggregate of a node covers. O(arity)."""
+    times, links, kids = window.times, window.links, window.kids
+    count = count_of(links, node)
+    spine = spine_of(links, node)
+    total = span() - 1
+    size = count
+    row = row_of(links, node)
+    if row >= 0:
+        begin = 1 if spine & ON_LEFT != 0 else 0
+        end = count if spine & ON_RIGHT != 0 else count + 1
+        for i in range(begin, end):
+            size += times[index(kids[index(row * width() + i)] * span() + total)]
+    if spine == ON_LEFT or spine == ON_RIGHT:  # noqa: SIM109  # a test of membership would build a tuple
+        parent = parent_of(links, node)
+        if spine_of(links, parent) != AT_ROOT:
+            size += times[index(parent * span() + total)]
+    times[index(node * span() + total)] = size
 
 
 @kernel
 def refresh(window: Arena, node: int) -> None:
-    """Recompute the aggregate of a node, of the kind that its place asks for. O(arity)."""
-    slots, times, links = window.slots, window.times, window.links
-    if row_of(links, node) < 0:
-        refresh_leaf(window, node)
-    else:
-        refresh_inner(window, node)
-    spine = spine_of(links, node)
-    if spine == ON_LEFT or spine == ON_RIGHT:  # noqa: SIM109  # a test of membership would build a tuple
-        parent = parent_of(links, node)
-        if spine_of(links, parent) != AT_ROOT:
-            here = node * span() + span() - 1
-            above = parent * span() + span() - 1
-            if spine == ON_LEFT:
-                store(slots, here, combine(load(slots, here), load(slots, above)))
-            else:
-                store(slots, here, combine(load(slots, above), load(slots, here)))
-            times[index(here)] += times[index(above)]
+    """Recompute the aggregate of a node, of the kind that its place asks for, and what it covers. O(arity)."""
+    refold(window, node)
+    spine = spine_of(window.links, node)
+    if spine == ON_LEFT or spine == ON_RIGHT:  # noqa: SIM109  # as above
+        add_above(window, node)
+    recount(window, node)
 
 
 @kernel
@@ -314,6 +383,45 @@ def refresh_right(window: Arena, node: int) -> None:
 
 
 @kernel
+def update_spine(window: Arena, node: int, more: int) -> None:
+    """Recompute a spine from a node of it down to the finger, after its fold has changed and covers `more` entries.
+
+    The folds below it hold, but for that of the leaf.
+    """
+    times, links = window.times, window.links
+    while row_of(links, node) >= 0:
+        add_above(window, node)
+        times[index(node * span() + span() - 1)] += more
+        if spine_of(links, node) == ON_LEFT:
+            node = kid_of(window, node, 0)
+        else:
+            node = kid_of(window, node, count_of(links, node))
+    refold(window, node)
+    add_above(window, node)
+    times[index(node * span() + span() - 1)] += more
+
+
+@kernel
+def update_above(window: Arena, node: int, more: int) -> None:
+    """Recompute what depends on a node with an entry that has changed, or is new: `more` is 0 or 1 accordingly.
+
+    Upwards to a spine, then down that spine to the finger. No node of a spine has been split.
+    """
+    times, links = window.times, window.links
+    while spine_of(links, node) == INSIDE:
+        refold(window, node)
+        times[index(node * span() + span() - 1)] += more
+        node = parent_of(links, node)
+    if spine_of(links, node) == AT_ROOT:
+        refold(window, node)
+        times[index(node * span() + span() - 1)] += more
+        return
+    if row_of(links, node) >= 0:
+        refold(window, node)
+    update_spine(window, node, more)
+
+
+@kernel
 def refresh_spines(window: Arena, left: int, right: int) -> None:
     """Pass down: recompute each spine from a node of it on; -1 leaves it as it is."""
     if left >= 0:
@@ -328,7 +436,7 @@ def refresh_spines(window: Arena, left: int, right: int) -> None:
 @kernel
 def open_gap(window: Arena, node: int, at: int) -> None:
     """Make room for an entry, and for the child after it."""
-    links, kids = window.links, window.kids
+    links = window.links
     base = node * span()
     count = count_of(links, node)
     for i in range(count, at, -1):
@@ -336,14 +444,14 @@ def open_gap(window: Arena, node: int, at: int) -> None:
     row = row_of(links, node)
     if row >= 0:
         for i in range(count + 1, at + 1, -1):
-            kids[index(row * width() + i)] = kids[index(row * width() + i - 1)]
+            copy_kid(window, row * width() + i - 1, row * width() + i)
     links[index(4 * node + COUNT)] = count + 1
 
 
 @kernel
 def close_gap(window: Arena, node: int, at: int) -> None:
     """Drop an entry, and the child before it."""
-    links, kids = window.links, window.kids
+    links = window.links
     base = node * span()
     count = count_of(links, node)
     for i in range(at + 1, count):
@@ -351,14 +459,14 @@ def close_gap(window: Arena, node: int, at: int) -> None:
     row = row_of(links, node)
     if row >= 0:
         for i in range(at + 1, count + 1):
-            kids[index(row * width() + i - 1)] = kids[index(row * width() + i)]
+            copy_kid(window, row * width() + i, row * width() + i - 1)
     links[index(4 * node + COUNT)] = count - 1
 
 
 @kernel
 def shift(window: Arena, node: int, by: int) -> None:
     """Move all entries and children of a node to the right; negative: to the left, over the first ones."""
-    links, kids = window.links, window.kids
+    links = window.links
     base = node * span()
     count = count_of(links, node)
     row = row_of(links, node)
@@ -372,10 +480,10 @@ def shift(window: Arena, node: int, by: int) -> None:
         first = row * width()
         if by > 0:
             for i in range(count, -1, -1):
-                kids[index(first + i + by)] = kids[index(first + i)]
+                copy_kid(window, first + i, first + i + by)
         else:
             for i in range(-by, count + 1):
-                kids[index(first + i + by)] = kids[index(first + i)]
+                copy_kid(window, first + i, first + i + by)
     links[index(4 * node + COUNT)] = count + by
 
 
@@ -506,6 +614,7 @@ NODE_KERNELS = (
     spine_of,
     kid_of,
     copy_entry,
+    copy_kid,
     entries_before,
     entries_until,
     release,
@@ -516,11 +625,17 @@ NODE_KERNELS = (
     new_like,
     adopt_kid,
     grow_root,
-    refresh_leaf,
-    refresh_inner,
+    place_of,
+    fold_leaf,
+    fold_inner,
+    refold,
+    add_above,
+    recount,
     refresh,
     refresh_left,
     refresh_right,
+    update_spine,
+    update_above,
     refresh_spines,
     open_gap,
     close_gap,

@@ -24,6 +24,7 @@ from muntin.aggregators.fiba.nodes import (
     row_of,
     span,
     spine_of,
+    width,
 )
 from muntin.aggregators.fiba.single import seek
 from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, index, kernel, load
@@ -37,10 +38,11 @@ def fold_between(window: Arena, node: int, begin: int, end: int) -> State:
     """Return the aggregate of some entries of a node, and of the children between them."""
     slots = window.slots
     base = node * span()
+    row = row_of(window.links, node)
     state = hold(load(slots, base + begin))
     for i in range(begin + 1, end):
-        if row_of(window.links, node) >= 0:
-            state = combine(state, load(slots, kid_of(window, node, i) * span() + span() - 1))
+        if row >= 0:
+            state = combine(state, load(window.folds, row * width() + i))
         state = combine(state, load(slots, base + i))
     return state
 
@@ -74,14 +76,14 @@ def answer_range(window: Arena, low: int, high: int, outputs: Outputs) -> bool:
 @kernel
 def prepend_from(window: Arena, node: int, low: int, state: State) -> State:
     """Return a state with all entries below a node from a time on put before it."""
-    slots, times, links = window.slots, window.times, window.links
+    times, links, folds = window.times, window.links, window.folds
     while True:
         count = count_of(links, node)
         begin = entries_before(times, node * span(), count, low)
         inner = row_of(links, node) >= 0
         if begin < count:
             if inner:
-                state = combine(load(slots, kid_of(window, node, count) * span() + span() - 1), state)
+                state = combine(load(folds, row_of(links, node) * width() + count), state)
             state = combine(fold_between(window, node, begin, count), state)
         if not inner:
             return state
@@ -91,13 +93,13 @@ def prepend_from(window: Arena, node: int, low: int, state: State) -> State:
 @kernel
 def append_until(window: Arena, node: int, high: int, state: State) -> State:
     """Return a state with all entries below a node up to a time put after it."""
-    slots, times, links = window.slots, window.times, window.links
+    times, links, folds = window.times, window.links, window.folds
     while True:
         end = entries_until(times, node * span(), count_of(links, node), high)
         inner = row_of(links, node) >= 0
         if end > 0:
             if inner:
-                state = combine(state, load(slots, kid_of(window, node, 0) * span() + span() - 1))
+                state = combine(state, load(folds, row_of(links, node) * width()))
             state = combine(state, fold_between(window, node, 0, end))
         if not inner:
             return state

@@ -33,6 +33,7 @@ from muntin.aggregators.fiba.nodes import (
     new_like,
     open_gap,
     parent_of,
+    place_of,
     refresh,
     refresh_all_spines,
     refresh_spines,
@@ -41,6 +42,7 @@ from muntin.aggregators.fiba.nodes import (
     shrink_root,
     span,
     spine_of,
+    update_above,
 )
 from muntin.kernels.vocabulary import Ints, State, combine, hold, index, kernel, load, store
 
@@ -146,7 +148,7 @@ def begin_leaf(window: Arena, time: int, state: State) -> None:
 
     That entry goes to the parent, whose aggregate grows by it and by the full leaf: nothing there is computed again.
     """
-    slots, times, links, marks = window.slots, window.times, window.links, window.marks
+    slots, times, links, folds, marks = window.slots, window.times, window.links, window.folds, window.marks
     leaf = marks[RIGHT]
     if leaf == marks[ROOT]:
         grow_root(window)
@@ -171,7 +173,11 @@ def begin_leaf(window: Arena, time: int, state: State) -> None:
     refresh(window, leaf)
     last = span() - 1
     above = parent * span() + last
-    store(slots, above, combine(combine(load(slots, above), load(slots, leaf * span() + last)), load(slots, between)))
+    more = combine(load(slots, leaf * span() + last), load(slots, between))
+    store(slots, above, combine(load(slots, above), more))
+    if spine_of(links, parent) != AT_ROOT:
+        fold = place_of(window, parent_of(links, parent), parent)
+        store(folds, fold, combine(load(folds, fold), more))
     times[index(above)] += times[index(leaf * span() + last)] + 1
     times[index(here + last)] = 1
     if spine_of(links, parent) == AT_ROOT:
@@ -189,7 +195,7 @@ def push_anywhere(window: Arena, time: int, state: State) -> None:
     here = node * span() + at
     if found:
         store(slots, here, combine(load(slots, here), state))
-        mend(window, node, node, -1, -1)
+        update_above(window, node, 0)
         return
     open_gap(window, node, at)
     store(slots, here, state)
@@ -212,7 +218,11 @@ def relieve(window: Arena, node: int, changed: int) -> None:
     right = -1
     for i in range(changed):
         left, right = refresh_or_note(window, marks[index(PATH + i)], left, right)
-    mend(window, node, node, left, right)
+    if left < 0 and right < 0:
+        update_above(window, node, 1)
+    else:  # a node of a spine was split, so that the one above it is the root or on that spine too
+        left, right = refresh_or_note(window, node, left, right)
+        refresh_spines(window, left, right)
 
 
 @kernel
@@ -285,9 +295,12 @@ def pop_front(window: Arena, leaf: int, gone: int) -> None:
     if marks[FRONT] != count:
         fill_front(window, leaf)
     base = leaf * span()
-    for i in range(gone, count):
-        slots[index(base + i - gone)] = slots[index(base + i)]
-        times[index(base + i - gone)] = times[index(base + i)]
+    if gone == 1:
+        for i in range(span() - 2):  # all columns, not only those with entries: no branch to be guessed wrong
+            copy_entry(window, base + i + 1, base + i)
+    else:
+        for i in range(gone, count):
+            copy_entry(window, base + i, base + i - gone)
     slots[index(base + span() - 1)] = slots[index(count - gone)]
     times[index(base + span() - 1)] -= gone
     links[index(4 * leaf + COUNT)] = count - gone

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
@@ -43,6 +44,8 @@ _CHUNK = 4096
 _RUN = 1 << 16
 """The rows in order that are appended before there is room made for more."""
 _GROWTH = 1.25
+_LINE = 64
+"""The bytes of a line of the processor's cache."""
 
 
 class Fiba(Aggregator):
@@ -107,13 +110,13 @@ class Fiba(Aggregator):
 
     def evict(self) -> None:
         """Remove the oldest time and all its rows; `IndexError` if there is none. O(1) amortised."""
-        if not len(self):
+        if not self._has_rows:
             raise IndexError("evict from an empty window")
         self._module.evict_rows(self._window, 1)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t, without a look at them. O(log m) amortised, O(log n) at worst."""
-        if len(self):
+        if self._has_rows:
             self._module.evict_until(self._window, self._time(t))
 
     def evict_at(self, t: Any) -> None:
@@ -181,11 +184,11 @@ class Fiba(Aggregator):
     def __len__(self) -> int:
         """Return the number of distinct times: rows of equal time are one entry. O(1)."""
         times, links, marks = self._window.times, self._window.links, self._window.marks
-        root, left, right = (int(marks[m]) for m in (ROOT, LEFT, RIGHT))
-        if links[4 * root + ROW] < 0:
-            return int(links[4 * root + COUNT])
+        root = marks.item(ROOT)
+        if links.item(4 * root + ROW) < 0:
+            return int(links.item(4 * root + COUNT))
         columns = 2 * self._arity
-        return sum(int(times[node * columns + columns - 1]) for node in (left, root, right))
+        return sum(times.item(node * columns + columns - 1) for node in (marks.item(LEFT), root, marks.item(RIGHT)))
 
     @property
     def oldest(self) -> Any:
@@ -255,8 +258,12 @@ class Fiba(Aggregator):
         marks[NODES] = 2
         links = np.zeros(4 * nodes, np.int32)
         links[:8] = -1, -1, 0, 0, -1, -1, 0, 3
-        slots, times = self._binding.slots(nodes * columns), np.zeros(nodes * columns, np.int64)
-        return Arena(slots, times, links, kids=np.zeros(rows * (columns + 1), np.int32), marks=marks)
+        slots, folds = self._states(nodes * columns), self._states(rows * (columns + 1))
+        times, kids = _aligned(nodes * columns, np.int64), _aligned(rows * (columns + 1), np.int32)
+        return Arena(slots, times, links, kids, folds, marks)
+
+    def _states(self, count: int) -> Array:
+        return _aligned(count, self._binding.dtype) if self._binding.fixed else self._binding.slots(count)
 
     def _reserve(self, nodes: int, rows: int) -> None:
         """Make room for more nodes and rows of children. One array after the other, to need less at a time."""
@@ -270,12 +277,14 @@ class Fiba(Aggregator):
             self._extend("marks", FREE_STACK + room)
         needed, held = int(self._window.marks[ROWS]) + rows, len(self._window.kids) // (columns + 1)
         if needed > held:
-            self._extend("kids", max(needed, int(held * _GROWTH)) * (columns + 1))
+            room = max(needed, int(held * _GROWTH)) * (columns + 1)
+            self._extend("kids", room)
+            self._extend("folds", room)
 
     def _extend(self, field: str, length: int) -> None:
         """Put a longer array in the place of one of the arena's."""
         old = getattr(self._window, field)
-        new = self._binding.slots(length) if field == "slots" else np.zeros(length, old.dtype)
+        new = self._states(length) if field in ("slots", "folds") else _aligned(length, old.dtype)
         new[: len(old)] = old
         self._window = self._window._replace(**{field: new})
 
@@ -288,7 +297,7 @@ class Fiba(Aggregator):
         if count == 1:
             self._insert_one(columns, times)
             return
-        if bool((times[1:] < times[:-1]).any()):
+        if np.count_nonzero(times[1:] < times[:-1]):
             order = np.argsort(times, kind="stable")
             times = read_only(times[order])
             columns = tuple(read_only(column[order]) for column in columns)
@@ -315,7 +324,7 @@ class Fiba(Aggregator):
             raise
 
     def _insert_many(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
-        start = int(np.searchsorted(times, self._last_time(), "right")) if len(self) else 0
+        start = int(times.searchsorted(self._last_time(), "right")) if self._has_rows else 0
         if start <= _FEW:
             start = 0
         for at in range(0, start, _CHUNK):
@@ -336,7 +345,8 @@ class Fiba(Aggregator):
         self._reserve(nodes, nodes)
         spare = 4 * self._arity + 1
         events = np.empty(8 * rows + spare, np.int64)
-        fresh = self._binding.slots(2 * rows + spare)
+        room = 2 * rows + spare
+        fresh = np.empty(room, self._binding.dtype) if self._binding.fixed else self._binding.slots(room)
         self._module.insert_sorted(self._window, columns, times, start, stop, events, fresh)
 
     def _rebuild(self, time: int, saved: Any) -> None:
@@ -352,14 +362,19 @@ class Fiba(Aggregator):
                 self._module.push(self._window, when, saved if when == time else state)
 
     @property
+    def _has_rows(self) -> bool:
+        links, marks = self._window.links, self._window.marks
+        return bool(links.item(4 * marks.item(ROOT) + COUNT))
+
+    @property
     def _levels(self) -> int:
         """How many nodes an insertion may need: one for each level, and a new root."""
-        return int(self._window.marks[HEIGHT]) + 1
+        return int(self._window.marks.item(HEIGHT)) + 1
 
     def _last_time(self) -> int:
         times, links, marks = self._window.times, self._window.links, self._window.marks
-        leaf = int(marks[RIGHT])
-        return int(times[leaf * 2 * self._arity + links[4 * leaf + COUNT] - 1])
+        leaf = marks.item(RIGHT)
+        return int(times.item(leaf * 2 * self._arity + links.item(4 * leaf + COUNT) - 1))
 
     # ------------------------------------------------------------ snapshots, checks, pictures
 
@@ -380,7 +395,12 @@ class Fiba(Aggregator):
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         marks = np.zeros(FREE_STACK + len(arrays["links"]) // 4, np.int64)
         marks[:PATH] = arrays["marks"]
-        self._window = Arena(**{**arrays, "marks": marks})
+        # Folds are no part of a snapshot: most are a copy of an aggregate that is.
+        folds = arrays["slots"][arrays["kids"].astype(np.int64) * (2 * self._arity) + (2 * self._arity - 1)]
+        self._window = Arena(**{**arrays, "folds": folds, "marks": marks})
+        if len(self):
+            with np.errstate(all="ignore"):  # as in machine code
+                self._binding.uncompiled.kernels(self._form()[0]).refresh_all_spines(self._window)
 
     def _check(self, states: States, require: Any) -> None:
         check.TreeCheck(self._window, self._arity, states, require).run(len(self))
@@ -395,3 +415,11 @@ class Fiba(Aggregator):
         outputs = self._binding.outputs(1)
         self._module.answer_entry(self._window, column, outputs)
         return str(self._answer(outputs, empty=False))
+
+
+def _aligned(count: int, dtype: npt.DTypeLike) -> Array:
+    """Return zeros that begin with a line of the cache, so that nodes lie in as few lines as they can."""
+    size = count * np.dtype(dtype).itemsize
+    room = np.zeros(size + _LINE, np.uint8)
+    begin = -int(room.__array_interface__["data"][0]) % _LINE
+    return room[begin : begin + size].view(dtype)

@@ -53,6 +53,8 @@ def read_column(values: Any, name: str, *, find_nat: bool = True) -> Column:
     >>> read_column(pa.array([1, None]), "v").valid.tolist()
     [True, False]
     """
+    if type(values) is np.ndarray:
+        return _read_numpy(values, name, find_nat)
     if isinstance(values, Column):
         return values
     if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -229,10 +231,13 @@ def _read_pandas(values: Any, name: str) -> Column:
 
 def read_only(values: Array) -> Array:
     """Return a read-only C-contiguous view or copy: kernels are compiled once for that, not for every layout."""
-    if not values.flags.writeable and values.flags.c_contiguous:
+    flags = values.flags
+    if not flags.c_contiguous:
+        values = np.ascontiguousarray(values)
+    elif not flags.writeable:
         return values
-    values = np.ascontiguousarray(values).view()
-    values.flags.writeable = False
+    values = values.view()
+    values.setflags(write=False)
     return values
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -88,7 +88,11 @@ _ARROW_UNITS = ("s", "ms", "us", "ns")
 
 def numpy_type(dtype: npt.DTypeLike) -> ColumnType:
     """Return the column type of a NumPy dtype; the units that Arrow lacks become seconds."""
-    dtype = np.dtype(dtype)
+    return _numpy_type(np.dtype(dtype))
+
+
+@lru_cache(maxsize=256)  # arrays of the same few types come again and again, and Arrow takes microseconds to name one
+def _numpy_type(dtype: np.dtype[Any]) -> ColumnType:
     if dtype.kind in "mM":
         unit = np.datetime_data(np.zeros(0, dtype).dtype)[0]
         if dtype.kind == "M" and unit == "D":

@@ -146,6 +146,58 @@ def test_every_error_is_a_muntin_error() -> None:
         assert issubclass(error, MuntinError)
 
 
+NEXT = np.arange(10, 13)
+"""Times for the second bulk of a window: arrays whose types it knows are taken without a look at each value."""
+
+
+@pytest.mark.parametrize("kind", [aggregators.TwoStacks, aggregators.MonoidTree, aggregators.Fiba])
+@pytest.mark.parametrize(
+    ("times", "values", "total"),
+    [
+        (NEXT, np.array([4.0, 5.0, 6.0]), 21.0),
+        (NEXT, np.array([4.0, np.nan, 6.0]), float("nan")),
+        (NEXT[::-1][::-1], np.arange(4.0, 10.0)[::2], 24.0),
+        (NEXT.astype("i4"), np.array([4, 5, 6]), 21.0),
+        (NEXT.astype(">i8"), np.array([4.0, 5.0, 6.0], ">f8"), 21.0),
+        (NEXT, np.ma.masked_array([4.0, 5.0, 6.0], [False, True, False]), 16.0),
+        (NEXT, [4.0, None, 6.0], 16.0),
+        (NEXT[:0], np.array([]), 6.0),
+    ],
+)
+def test_a_second_bulk_of_any_array(kind: Any, times: Any, values: Any, total: float) -> None:
+    window = kind(agg.sum("v"), compiled=False)
+    window.bulk_insert(np.arange(3), np.array([1.0, 2.0, 3.0]))
+    before = [np.array(times), np.array(values)]
+    window.bulk_insert(times, values)
+    assert window.query() == pytest.approx(total, nan_ok=True)
+    window.check()
+    np.testing.assert_array_equal(np.array(times), before[0])
+    assert not isinstance(times, np.ndarray) or times.flags.writeable == NEXT.flags.writeable
+    np.testing.assert_array_equal(np.array(values), before[1])
+
+
+@pytest.mark.parametrize("kind", [aggregators.TwoStacks, aggregators.MonoidTree, aggregators.Fiba])
+@pytest.mark.parametrize(
+    ("times", "values", "message"),
+    [
+        (NEXT, np.array([1.0, 2.0]), "2 rows, and there are 3 times"),
+        (NEXT, np.array([[1.0], [2.0], [3.0]]), "2 dimensions"),
+        (NEXT.reshape(3, 1), np.array([[1.0], [2.0], [3.0]]), "2 dimensions"),
+        (NEXT.astype("f8"), np.array([1.0, 2.0, 3.0]), "times are integers"),
+        (NEXT.astype("M8[s]"), np.array([1.0, 2.0, 3.0]), "times are int64"),
+        (NEXT, np.array(["a", "b", "c"]), "holds double"),
+        (NEXT, np.array([1.0, np.nan, 3.0]), "holds a null"),
+    ],
+)
+def test_a_second_bulk_that_is_refused(kind: Any, times: Any, values: Any, message: str) -> None:
+    window = kind(agg.sum("v", skip_nan=True), nullable=False, compiled=False)
+    window.bulk_insert(np.arange(3), np.array([1.0, 2.0, 3.0]))
+    with pytest.raises(MuntinError, match=message):
+        window.bulk_insert(times, values)
+    assert (window.query(), len(window)) == (6.0, 3)
+    window.check()
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_types_widen(kind: type) -> None:
     window: Any = kind(agg.sum("v"))

@@ -21,7 +21,7 @@ from muntin.aggregations.binding import Binding, SlideRule, bind
 from muntin.aggregators import drive
 from muntin.aggregators.answers import read_answer
 from muntin.aggregators.states import States, converted, counting
-from muntin.columns import Column, mask_of, read_column, read_only, recast, select
+from muntin.columns import Column, mask_of, read_column, read_only, recast, select, trues
 from muntin.errors import (
     AggregationOverflowError,
     ColumnTypeError,
@@ -160,6 +160,33 @@ class Aggregator(ABC):
     @exclusive
     def bulk_insert(self, ts: Any, vs: Any = None) -> None:
         """Insert many values. All of them are checked first: a refused call changes nothing."""
+        columns, times = self._taken_as_they_are(ts, vs) or self._read_rows(ts, vs)
+        if len(times):
+            with working_on(len(times)):
+                self._insert(columns, times, len(times))
+
+    def _taken_as_they_are(self, ts: Any, vs: Any) -> tuple[tuple[Array, ...], Array] | None:
+        """Return the columns and times of rows that nothing is to be asked of but their order; None for all others.
+
+        Those are NumPy arrays of the types that kernels take. What depends on the types was asked when they came first.
+        """
+        if (
+            self._taken_type is None
+            or type(ts) is not np.ndarray
+            or type(vs) is not np.ndarray
+            or vs.dtype != self._taken_type
+            or ts.dtype != INT64.physical
+            or ts.shape != vs.shape
+            or ts.ndim != 1
+            or not len(ts)
+        ):
+            return None
+        times = read_only(ts)
+        self._accept(times)
+        return (read_only(vs), *(read_only(trues(len(ts))) for _ in self._binding.masks)), times
+
+    def _read_rows(self, ts: Any, vs: Any) -> tuple[tuple[Array, ...], Array]:
+        """Return the columns and times of rows in the types that kernels take; the window has these types then."""
         time_type, times = self._read_times(ts)
         self._require_units(time_type)
         columns = self._columns_of(vs)
@@ -168,15 +195,14 @@ class Aggregator(ABC):
                 raise InvalidArgumentError(
                     f"column {name!r} has {len(column.values)} rows, and there are {len(times)} times"
                 )
-        types = self._admitted([(n, c.type, f"an array of {c.type}") for n, c in columns.items() if len(times)])
+        types = self._admitted([(name, column.type, column) for name, column in columns.items() if len(times)])
         columns = {name: recast(column, types[name], name) for name, column in columns.items()}
         if not len(times):
-            return
+            return (), times
         self._require_no_null(columns, len(times))
         self._accept(times)
         self._take_types(time_type, types)
-        with working_on(len(times)):
-            self._insert(self._physical(columns, len(times)), read_only(times), len(times))
+        return self._physical(columns, len(times)), read_only(times)
 
     @abstractmethod
     def evict(self) -> None:
@@ -340,12 +366,22 @@ class Aggregator(ABC):
             ),
             *(np.ones(1, np.bool_) for _ in self._binding.masks),
         )
+        self._taken_type = self._type_taken_as_it_is()
         self._time_cell = np.zeros(1, np.int64)
         # Kernels get everything read-only: another kind of array would be compiled for again.
         self._cell_views = tuple(map(read_only, self._cells))
         self._time_view = read_only(self._time_cell)
         if not hasattr(self, "_window"):
             self._allocate()
+
+    def _type_taken_as_it_is(self) -> np.dtype[Any] | None:
+        """Return the type of values that need no look at each: of a single column, where times are int64; else None."""
+        binding = self._binding
+        if self._time_type != INT64 or len(binding.columns) != 1 or any(a.skip_nan for a in binding.aggregations):
+            return None
+        kind = binding.types[0]
+        plain = not binding.boxed(0) and kind.family in ("boolean", "integer", "floating")
+        return kind.physical if plain and numpy_type(kind.physical) == kind == self._types[binding.columns[0]] else None
 
     def _load_kernels(self) -> Any:
         structure, entries = self._form()
@@ -370,6 +406,8 @@ class Aggregator(ABC):
 
     def _admitted(self, values: list[tuple[str, ColumnType, Any]]) -> dict[str, ColumnType]:
         """Return the types that the columns need for these values too. Changes nothing; refuses what cannot be."""
+        if all(kind is self._types[name] for name, kind, _ in values):
+            return self._types
         types = dict(self._types)
         for name, kind, shown in values:
             old = types[name]
@@ -378,8 +416,9 @@ class Aggregator(ABC):
             else:
                 new = old if old == ANY else wider(old, kind)
             if new is None:
+                what = f"an array of {kind}" if isinstance(shown, Column) else shown
                 raise ColumnTypeError(
-                    f"column {name!r} holds {old}, and {shown!r} is {kind}; give the type with dtype= when building"
+                    f"column {name!r} holds {old}, and {what!r} is {kind}; give the type with dtype= when building"
                 )
             types[name] = new
         if types != self._types:
@@ -390,8 +429,10 @@ class Aggregator(ABC):
 
     def _require_units(self, time_type: ColumnType) -> None:
         """Refuse times in whose unit a duration of an aggregation cannot be told."""
+        if self._time_type is not None:
+            return
         timed = {name: each for name, each in self._aggregations.items() if each.definition.durations}
-        if timed and self._time_type is None:
+        if timed:
             bind(timed, self._types, time=time_type)
 
     def _skipped(self, row: tuple[Any, ...]) -> bool:
@@ -399,9 +440,11 @@ class Aggregator(ABC):
         return any(value is None or (skips and value != value) for value in row)
 
     def _require_no_null(self, columns: Mapping[str, Column], rows: int) -> None:
+        if self._nullable:
+            return
         skips = any(each.skip_nan for each in self._aggregations.values())
         for name, column in columns.items():
-            if not self._nullable and not mask_of([column], skips, rows).all():
+            if (skips or column.valid is not None) and not mask_of([column], skips, rows).all():
                 raise ColumnTypeError(f"column {name!r} holds a null, and the aggregator was built with nullable=False")
 
     # ------------------------------------------------------------ values and times, into physical form
@@ -428,6 +471,8 @@ class Aggregator(ABC):
         names = self._binding.columns
         if not names:
             return {}
+        if len(names) == 1 and type(vs) is np.ndarray:
+            return {names[0]: read_column(vs, names[0])}
         table = isinstance(vs, Mapping) or hasattr(vs, "column_names") or hasattr(vs, "columns")
         if len(names) > 1 and not table:
             cells = [self._row(v) for v in vs]
@@ -443,6 +488,8 @@ class Aggregator(ABC):
 
     def _read_time(self, t: Any) -> tuple[ColumnType, int]:
         """Return the type that the window's times have with this one, and the time in its unit. Changes nothing."""
+        if type(t) is int and self._time_type is INT64 and -(2**63) <= t < 2**63:
+            return INT64, t
         t = t.to_datetime64() if hasattr(t, "to_datetime64") else t
         if isinstance(t, int | np.integer) and not isinstance(t, bool | np.timedelta64):
             t, kind = int(t), INT64

@@ -310,16 +310,17 @@ class LevelAggregator(RingAggregator):
 
     # ------------------------------------------------------------ the levels
 
-    def _position(self, time: int, side: str) -> int:
+    def _position(self, time: int, side: Any) -> int:
         """Return the first position whose time is at least (left) or above (right) the given one. O(log n)."""
-        times, front, end = self._window.times, int(self._marks[FRONT]), int(self._marks[END])
+        times, marks = self._window.times, self._window.marks
+        front, end = int(marks.item(FRONT)), int(marks.item(END))
         begin = front & (len(times) - 1)
         older = times[begin : begin + end - front]  # up to the end of the ring; the others are at its begin
-        found = int(np.searchsorted(older, time, side))  # type: ignore[call-overload]  # the sides are words here
+        found = int(older.searchsorted(time, side))
         if found < len(older):
             return front + found
         newer = times[: end - front - len(older)]
-        return front + found + int(np.searchsorted(newer, time, side))  # type: ignore[call-overload]  # as above
+        return front + found + int(newer.searchsorted(time, side))
 
     def _evict_many(self, count: int) -> None:
         """O(log n) combines for any number of rows."""

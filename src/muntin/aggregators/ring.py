@@ -66,7 +66,7 @@ class RingAggregator(Aggregator):
     def __len__(self) -> int:
         """Return the number of rows. O(1)."""
         marks = self._window.marks
-        return int(marks[END] - marks[FRONT])
+        return int(marks.item(END) - marks.item(FRONT))
 
     @property
     def oldest(self) -> Any:
@@ -186,14 +186,13 @@ class RingAggregator(Aggregator):
                 f"the time {self._logical_time(times[0])!r} is before {self.youngest!r}, the youngest in the window; "
                 "Fiba takes times in any order"
             )
-        if len(times) > 1:
-            back = np.flatnonzero(times[1:] < times[:-1])
-            if len(back):
-                row = int(back[0]) + 1
-                raise OutOfOrderError(
-                    f"the time of row {row}, {self._logical_time(times[row])!r}, is before that of row {row - 1}, "
-                    f"{self._logical_time(times[row - 1])!r}; Fiba takes times in any order"
-                )
+        back = times[1:] < times[:-1]
+        if np.count_nonzero(back):
+            row = int(np.argmax(back)) + 1
+            raise OutOfOrderError(
+                f"the time of row {row}, {self._logical_time(times[row])!r}, is before that of row {row - 1}, "
+                f"{self._logical_time(times[row - 1])!r}; Fiba takes times in any order"
+            )
 
     def _reserve(self, rows: int) -> None:
         """Double the ring until it holds `rows` rows; each stays at its position."""
@@ -222,7 +221,7 @@ class RingAggregator(Aggregator):
 
     def _time_at(self, position: int) -> int:
         times = self._window.times
-        return int(times[position & (len(times) - 1)])
+        return int(times.item(position & (len(times) - 1)))
 
     def _position(self, time: int, side: str) -> int:
         """Return the first position whose time is at least (left) or above (right) the given one. O(log n)."""

@@ -56,8 +56,8 @@ clean: ## Delete the virtual environment and everything built
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
-	  || { echo "muntin needs Python 3.11 to 3.13, and $(PYTHON) is $$($(PYTHON) --version 2>&1): try make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null \
+	  || { echo "muntin needs Python 3.11 to 3.14, and $(PYTHON) is $$($(PYTHON) --version 2>&1): try make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 # One rule for all extras. Two pips at once would break the environment, so that `make -j` is not for here.

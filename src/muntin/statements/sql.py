@@ -43,10 +43,9 @@ def sql(
     ... ''', watermark="10 seconds")
     >>> query
     Query(window.sliding('24 hours', every='1 minute'), {'peak': agg.max('watts')}, key='plug', watermark='10 seconds')
-    >>> muntin.sql("SELECT sum(v) AS total FROM t WHERE v > 0 GROUP BY TUMBLE(ts, 60)")
+    >>> muntin.sql("SELECT sum(v) AS total FROM t GROUP BY TUMBLE(ts, 60) LIMIT 5")
     Traceback (most recent call last):
-    muntin.errors.SqlError: line 1, column 31: a query has no WHERE: leave rows out before, or skip them with FILTER \
-(WHERE flag) of a boolean column
+    muntin.errors.SqlError: line 1, column 55: a query has no LIMIT: take the first windows of the answer afterwards
     """
     require_sqlglot()
     if not isinstance(text, str):

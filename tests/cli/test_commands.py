@@ -55,7 +55,7 @@ def test_doctor_examines_everything(muntin):
     result = muntin("doctor", "--json")
     findings = {each["name"]: each for each in json.loads(result.stdout)}
     assert list(findings) == [
-        "Python", "Arrow", "numba", "kernel cache", "Java", "Spark", "LMDB store", "Redis store", "charts",
+        "Python", "Arrow", "numba", "kernel cache", "Java", "Spark", "LMDB store", "Redis store", "charts", "SQL",
     ]  # fmt: skip
     assert {findings[name]["state"] for name in ("Python", "Arrow", "numba", "kernel cache")} == {"ok"}
     assert all(each["advice"] for each in findings.values() if each["state"] != "ok")

@@ -105,6 +105,17 @@ def test_several_windows_have_the_names_that_over_gives_their_columns():
     assert in_rows(found) == by_duckdb(SEVERAL)
 
 
+def test_lower_case():
+    query = muntin.sql(
+        "select sum(v) over (partition by k order by t rows between 1 preceding and 2 following) as s from x"
+    )
+    assert query.windows == (window.frame(rows(1), rows(2)),)
+    query = muntin.sql(
+        "select sum(v) over (order by t range between current row and interval '5' minutes following) as s from x"
+    )
+    assert query.windows == (window.leading("5 minutes", closed="both"),)
+
+
 def test_a_star_and_no_key():
     query = muntin.sql("SELECT *, max(v) OVER (ORDER BY t ROWS 2 PRECEDING) AS high FROM x")
     assert query.over({"t": [1, 2, 3, 4], "v": [9, 1, 2, 3]})["high"].to_pylist() == [9, 9, 9, 3]
@@ -152,6 +163,14 @@ REFUSED = {
         46,
         "no fixed duration",
     ),
+    "a bound on no side": (over("ORDER BY t ROWS BETWEEN 3 AND CURRENT ROW"), 45, "PRECEDING or FOLLOWING"),
+    "a row on a side": (
+        over("ORDER BY t ROWS BETWEEN CURRENT ROW FOLLOWING AND 3 FOLLOWING"),
+        15,
+        "a bound is CURRENT ROW",
+    ),
+    "no key": (over("PARTITION BY ORDER BY t ROWS 3 PRECEDING"), 34, "expecting a column"),
+    "a moment before the row, and negative": (over("ORDER BY t RANGE -3 PRECEDING"), 38, "not negative"),
     "an unknown window": ("SELECT sum(v) OVER ww AS s FROM x WINDOW w AS (ORDER BY t ROWS 1 PRECEDING)", 20, "mean w"),
     "a window with more": (
         "SELECT sum(v) OVER (w ROWS 1 PRECEDING) AS s FROM x WINDOW w AS (ORDER BY t)",

@@ -6,6 +6,9 @@ import pickle
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sampling import examples
 
 import muntin
 from muntin import errors, window
@@ -22,7 +25,8 @@ REFUSED = {
     "a list of tables": (GROUPED.format(", u", ""), 1, 28, "one table"),
     "a view in the statement": ("WITH v AS (SELECT 1)\n" + GROUPED.format("", ""), 1, 1, "no WITH"),
     "a sample": (GROUPED.format(" TABLESAMPLE (10 PERCENT)", ""), 1, 27, "without SAMPLE"),
-    "distinct rows": ("SELECT DISTINCT count(*) AS n FROM t GROUP BY TUMBLE(ts, 10)", 1, 1, "no SELECT DISTINCT"),
+    "distinct rows": ("-- this\n SELECT DISTINCT count(*) FROM t GROUP BY TUMBLE(ts, 1)", 2, 2, "no SELECT DISTINCT"),
+    "columns by other names": (GROUPED.format(" AS u (k, ts)", ""), 1, 32, "the names that the table has"),
     "no table": ("SELECT count(*) AS n GROUP BY TUMBLE(ts, 10)", 1, 1, "no FROM"),
     "no window": ("SELECT count(*) AS n FROM t GROUP BY k", 1, 29, "needs windows"),
     "no group": ("SELECT count(*) AS n FROM t", 1, 1, "needs windows"),
@@ -69,12 +73,22 @@ REFUSED = {
     ),
     "an unknown unit": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '5' PARSEC)", 1, 44, "no unit"),
     "too few parts": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '5' HOUR TO SECOND)", 1, 44, "no interval"),
+    "a column too few": ("SELECT , count(*) FROM t GROUP BY TUMBLE(ts, 5)", 1, 8, "before or after a comma"),
+    "a comma at the end": ("SELECT count(*), FROM t GROUP BY TUMBLE(ts, 5)", 1, 18, "before or after a comma"),
+    "an argument left out": ("SELECT count(*) FROM t GROUP BY HOP(ts, , 5)", 1, 41, "before or after a comma"),
+    "distinct groups": ("SELECT count(*) FROM t GROUP BY DISTINCT k, TUMBLE(ts, 5)", 1, 24, "GROUP BY DISTINCT"),
+    "totals": ("SELECT count(*) FROM t GROUP BY k, TUMBLE(ts, 5) WITH TOTALS", 1, 24, "GROUP BY TOTALS"),
+    "with rollup": ("SELECT count(*) FROM t GROUP BY k, TUMBLE(ts, 5) WITH ROLLUP", 1, 55, "one set of keys"),
     "a union": ("SELECT 1 UNION SELECT 2", 1, 1, "one SELECT"),
     "rows that are added": ("INSERT INTO t SELECT 1", 1, 1, "one SELECT"),
     "two statements": ("SELECT 1;\nSELECT 2", 2, 1, "second statement"),
+    "a word too many": ("SELECT a b c FROM t", 1, 12, "no SQL that can be read"),
+    "many brackets": (f"SELECT {'(' * 9999}1{')' * 9999} FROM t", 1, 1, "too deeply nested"),
+    "a statement in brackets": ("(SELECT 1)", 1, 1, "one SELECT"),
     "nothing": ("", 1, 1, "no statement"),
+    "nothing, ended": (" ;", 1, 1, "no statement"),
     "a comment": ("-- nothing", 1, 1, "no statement"),
-    "a misspelt word": ("SELEC sum(v)\nFROM t", 1, 10, "no SQL that can be read"),
+    "a misspelt word": ("SELEC sum(v)\nFROM t", 1, 1, "this begins with SELEC"),
     "an open bracket": ("SELECT sum(v\nFROM t", 2, 1, "no SQL that can be read: expecting [)]"),
     "an open quote": ("SELECT sum(v) AS 'x\nFROM t", 2, 7, "a quote is open"),
 }
@@ -85,6 +99,48 @@ def test_what_a_query_cannot_say(example):
     statement, line, column, reason = REFUSED[example]
     with pytest.raises(SqlError, match=f"^line {line}, column {column}: .*{reason}"):
         muntin.sql(statement)
+
+
+WORDS = """
+    SELECT FROM GROUP BY WHERE ( ) , * . AS OVER PARTITION ORDER ROWS RANGE BETWEEN AND PRECEDING FOLLOWING CURRENT ROW
+    UNBOUNDED INTERVAL '10' MINUTES HOUR TO 'x' 5 1.5 - + = => TABLE DESCRIPTOR TUMBLE HOP CUMULATE SESSION window
+    session_window count sum t ts v k window_start window_end FILTER WITHIN IGNORE NULLS DISTINCT WINDOW w CASE WHEN END
+    NOT NULL TRUE IS JOIN UNION ALL WITH ROLLUP CUBE GROUPING SETS ; "q" `b` :x [ ] { } :: VALUES LATERAL EXCLUDE DESC
+"""
+WHOLE = [
+    "SELECT k , max ( v ) AS x FROM t GROUP BY k , HOP ( ts , INTERVAL '1' MINUTE , INTERVAL '24' HOURS )",
+    "SELECT k , window . start , count ( * ) FROM t GROUP BY k , window ( ts , '5 minutes' )",
+    "SELECT sum ( v ) FROM TABLE ( TUMBLE ( TABLE t , DESCRIPTOR ( ts ) , 5 ) ) GROUP BY window_start , window_end",
+    "SELECT sum (v) FROM SESSION ( TABLE t PARTITION BY k, DESCRIPTOR (s) , 5 ) GROUP BY k , window_start , window_end",
+    "SELECT sum (v) FILTER (WHERE f) OVER ( PARTITION BY k ORDER BY s ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM t",
+    "SELECT max ( v ) OVER w AS a FROM t WINDOW w AS ( ORDER BY ts RANGE INTERVAL 1 HOUR PRECEDING )",
+]
+
+
+@st.composite
+def nearly_sql(draw: st.DrawFn) -> str:
+    """Return a statement in which some words are others, or missing, or too many."""
+    words = draw(st.sampled_from(WHOLE)).split()
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(words)))
+        words[at : at + draw(st.integers(0, 2))] = draw(st.lists(st.sampled_from(WORDS.split()), max_size=2))
+    return draw(st.sampled_from([" ", "\n"])).join(words)
+
+
+@settings(max_examples=examples(150))
+@given(nearly_sql(), st.sampled_from([None, "spark", "flink"]))
+def test_anything_is_a_query_or_an_error_with_its_place(statement, dialect):
+    found: muntin.Query | SqlError
+    try:
+        found = muntin.sql(statement, dialect=dialect)
+    except SqlError as error:
+        found = error
+    if isinstance(found, SqlError):
+        lines = statement.split("\n")
+        assert 1 <= found.line <= len(lines)
+        assert 1 <= found.column <= len(lines[found.line - 1]) + 1
+    else:
+        assert found.windows
 
 
 DURATIONS = {

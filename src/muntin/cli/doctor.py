@@ -35,7 +35,7 @@ class Finding:
 
 def examine() -> Iterator[Finding]:
     """Look at everything, one after the other."""
-    checks: list[Callable[[], Finding]] = [_python, _arrow, _numba, _cache, _java, _spark, _lmdb, _redis, _charts]
+    checks: list[Callable[[], Finding]] = [_python, _arrow, _numba, _cache, _java, _spark, _lmdb, _redis, _charts, _sql]
     for check in checks:
         yield check()
 
@@ -138,6 +138,16 @@ def _charts() -> Finding:
     if importlib.util.find_spec("matplotlib") is None:
         return Finding("charts", "missing", "matplotlib is not installed", "for plot: pip install 'muntin[plot]'")
     return Finding("charts", "ok", f"matplotlib {_version('matplotlib')}")
+
+
+def _sql() -> Finding:
+    from muntin.statements.sql import require_sqlglot
+
+    try:
+        require_sqlglot()
+    except muntin.errors.MuntinError as error:
+        return Finding("SQL", "missing", "sqlglot cannot be used", f"for muntin.sql: {error}")
+    return Finding("SQL", "ok", f"sqlglot {_version('sqlglot')}")
 
 
 def _version(package: str) -> str:

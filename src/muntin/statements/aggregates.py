@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import MuntinError
-from muntin.statements.columns import Columns, is_call, is_column
+from muntin.statements.columns import Columns, is_column
 from muntin.statements.functions import FIXED, SWAPPED, Make, columns_of
 from muntin.statements.intervals import duration_of
 from muntin.statements.places import Text
@@ -155,11 +155,6 @@ class Aggregates:
         if not isinstance(made, Aggregation):
             raise self.text.refused(call, f"{call.name} gives {made!r}, which is no aggregation")
         return made
-
-
-def is_aggregate(node: Any) -> bool:
-    """Say whether a part of the select list is a call, other than of the functions that tell where a window is."""
-    return isinstance(node, (*_WRAPPERS, exp.RespectNulls, exp.Anonymous)) and not is_call(node, "window_time")
 
 
 def _is_number(node: Any) -> bool:

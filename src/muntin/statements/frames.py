@@ -55,8 +55,9 @@ class Frames:
         order = node.args.get("order")
         if order is None:
             raise self.text.refused(over, "OVER needs ORDER BY and the time column: it tells which rows come before")
-        if len(order.expressions) > 1:
-            raise self.text.refused(order.expressions[1], "rows are in the order of one column, the time")
+        if len(order.expressions) != 1:
+            place = (order.expressions or [order])[-1]
+            raise self.text.refused(place, "rows are in the order of one column, the time")
         by = order.expressions[0]
         if by.args.get("desc"):
             raise self.text.refused(by, "rows are in the order of their times; turn the frame around instead of DESC")
@@ -77,11 +78,8 @@ class Frames:
             raise self.text.refused(
                 over, f"EXCLUDE {spec.args['exclude'].name}: a frame holds all rows between its bounds"
             )
-        start = (spec.args["start"], spec.args.get("start_side"))
-        end = (spec.args.get("end") or _CURRENT, spec.args.get("end_side"))
-        for bound, _ in (start, end):
-            if bound == _UNBOUNDED:
-                raise self.text.refused(over, f"UNBOUNDED: what such a frame holds grows for ever; {_BOUNDED}")
+        start = self._bound(spec.args["start"], spec.args.get("start_side"), over)
+        end = self._bound(spec.args.get("end") or _CURRENT, spec.args.get("end_side"), over)
         make = self._by_rows if kind == "ROWS" else self._by_time
         try:
             return make(over, start, end)
@@ -89,6 +87,20 @@ class Frames:
             if hasattr(error, "line"):  # it has its place already
                 raise
             raise self.text.refused(over, str(error)) from error
+
+    def _bound(self, bound: Any, side: str | None, over: Any) -> tuple[Any, int]:
+        """Return a bound and on which side of its row it lies: -1 before, 1 after."""
+        if bound == _UNBOUNDED:
+            raise self.text.refused(over, f"UNBOUNDED: what such a frame holds grows for ever; {_BOUNDED}")
+        if bound == _CURRENT and side is None:
+            return bound, 0
+        sides = {"PRECEDING": -1, "FOLLOWING": 1}
+        if bound is None or bound == _CURRENT or str(side).upper() not in sides:
+            raise self.text.refused(
+                over if bound in (None, _CURRENT) else bound,
+                f"a bound is CURRENT ROW, or PRECEDING or FOLLOWING; {_BOUNDED}",
+            )
+        return bound, sides[str(side).upper()]
 
     def _by_rows(self, over: Any, start: Any, end: Any) -> windows.Window:
         low, high = (self._row(*bound) for bound in (start, end))
@@ -105,14 +117,14 @@ class Frames:
             return windows.leading(length, delay=windows.rows(low))
         return windows.frame(windows.rows(-low), windows.rows(high))
 
-    def _row(self, bound: Any, side: str | None) -> int:
-        if bound == _CURRENT:
+    def _row(self, bound: Any, side: int) -> int:
+        if side == 0:
             return 0
         if not isinstance(bound, exp.Literal) or bound.is_string or not str(bound.this).isdecimal():
             raise self.text.refused(
                 bound, f"a bound by ROWS is a number of rows, and {self.text.written(bound)!r} is none"
             )
-        return int(bound.this) if side == "FOLLOWING" else -int(bound.this)
+        return side * int(bound.this)
 
     def _by_time(self, over: Any, start: Any, end: Any) -> windows.Window:
         (first, low), (last, high) = (self._moment(*bound) for bound in (start, end))
@@ -130,12 +142,12 @@ class Frames:
             return windows.trailing(less(first, last), delay=last, closed="both")
         return windows.leading(less(last, first), delay=first, closed="both")
 
-    def _moment(self, bound: Any, side: str | None) -> tuple[Any, int]:
+    def _moment(self, bound: Any, side: int) -> tuple[Any, int]:
         """Return the duration of a bound, and how far after the row it lies."""
-        if bound == _CURRENT:
+        if side == 0:
             return 0, 0
         duration = duration_of(bound, self.text)
         span = in_any_unit(duration, "a bound")
         if span < 0:
             raise self.text.refused(bound, "a bound is not negative; PRECEDING and FOLLOWING say on which side it lies")
-        return duration, span if side == "FOLLOWING" else -span
+        return duration, side * span

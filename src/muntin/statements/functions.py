@@ -63,6 +63,8 @@ WRITTEN: Mapping[str, Mapping[str, str]] = {
     },
 }
 """What Spark and Flink call the aggregations that give the same there, whatever the order of the rows."""
+NOT_OVER = ("count_distinct", "median")
+"""What Spark has functions for, but not for frames."""
 
 Make = Callable[..., Aggregation]
 

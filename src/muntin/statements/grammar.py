@@ -60,6 +60,28 @@ class _Statements(Parser):  # type: ignore[misc]
         token = token or self._curr or self._prev
         raise _PlacedError(message, token.start if token else 0)
 
+    def _parse_csv(self, parse_method: Callable[[], Any], sep: Any = TokenType.COMMA) -> Any:
+        """Return the items of a list; sqlglot would leave out those that are missing between commas."""
+        items, missing = [], []
+
+        def parse_item() -> Any:
+            token = self._curr
+            items.append(parse_method())
+            missing.extend([token or self._prev] if items[-1] is None else [])
+            return items[-1]
+
+        found = super()._parse_csv(parse_item, sep)
+        if missing and len(items) > 1:
+            self.raise_error("Expecting something before or after a comma", missing[0])
+        return found
+
+    def _parse_partition_by(self) -> Any:
+        asked = self._curr and self._curr.token_type == TokenType.PARTITION_BY
+        found = super()._parse_partition_by()
+        if asked and not found:
+            self.raise_error("Expecting a column")
+        return found
+
     def _parse_function_args(self, alias: bool = False) -> Any:
         return self._parse_csv(self._parse_argument)
 
@@ -77,6 +99,8 @@ class _Statements(Parser):  # type: ignore[misc]
         if self._match(TokenType.PARTITION_BY):
             within = self._curr.token_type == TokenType.L_PAREN
             keys = self._parse_wrapped_csv(self._parse_column) if within else [self._parse_column()]
+            if None in keys:
+                self.raise_error("Expecting a column")
             table.set("partition", exp.Tuple(expressions=keys))
         return table
 
@@ -116,6 +140,7 @@ for _name in (
     "_parse_select",
     "_parse_statement",
     "_parse_table",
+    "_parse_unary",
     "_parse_where",
     "_parse_window",
     "_parse_with",
@@ -124,20 +149,39 @@ for _name in (
 
 
 def parsed(text: Text, dialect: str | None) -> exp.Expression:
-    """Return the one statement of a text as a tree; refuse what is no SQL, and several statements. O(length)."""
-    tokens = _SparkTokens() if dialect == "spark" else _Tokens()
+    """Return the one SELECT of a text as a tree; refuse what is none. O(length)."""
+    tokens = _tokens(text, dialect)
+    _require_one_select(text, tokens)
     try:
-        found = _Statements().parse(_with_names(tokens.tokenize(text.sql)), text.sql)
+        (found,) = (each for each in _Statements().parse(_with_names(tokens), text.sql) if each is not None)
     except _PlacedError as error:
         raise text.refused_at(error.start, f"this is no SQL that can be read: {_words(error)}") from error
+    except RecursionError as error:
+        raise text.refused_at(0, "this is too deeply nested to be read") from error
+    if not isinstance(found, exp.Select):
+        raise text.refused(found, "a query is one SELECT ... FROM ..., and no UNION or the like")
+    return found
+
+
+def _tokens(text: Text, dialect: str | None) -> list[Token]:
+    tokenizer = _SparkTokens() if dialect == "spark" else _Tokens()
+    try:
+        return list(tokenizer.tokenize(text.sql))
     except TokenError as error:
         raise text.refused_at(len(text.sql.rstrip()), "a quote is open here, at the end of the text") from error
-    statements = [each for each in found if each is not None]
-    if not statements:
+
+
+def _require_one_select(text: Text, tokens: list[Token]) -> None:
+    """Refuse other statements before the parser, which would warn of those that it does not know."""
+    words = [token for token in tokens if token.token_type != TokenType.SEMICOLON]
+    if not words:
         raise text.refused_at(0, "there is no statement; write SELECT ... FROM ... GROUP BY ...")
-    if len(statements) > 1:
-        raise text.refused(statements[1], "this is a second statement; give one alone")
-    return statements[0]
+    if words[0].token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
+        raise text.refused_at(words[0].start, f"this begins with {words[0].text}; a query is one SELECT")
+    ends = [token.start for token in tokens if token.token_type == TokenType.SEMICOLON]
+    later = next((token for token in words if ends and token.start > ends[0]), None)
+    if later is not None:
+        raise text.refused_at(later.start, "this is a second statement; give one alone")
 
 
 def _with_names(tokens: list[Token]) -> list[Token]:

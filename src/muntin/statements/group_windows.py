@@ -45,6 +45,8 @@ class GroupWindow:
     def bound(self, node: Any) -> str | None:
         """Return what of the window a part of the statement names: "start", "end", "window"; None for all else."""
         if isinstance(node, exp.Column):
+            if node.args.get("db") is not None:
+                return None
             table, name = node.text("table").lower(), node.name.lower()
             if table in SPARK and self.name == table:
                 return name if name in BOUNDS else None
@@ -61,7 +63,7 @@ class GroupWindow:
     @property
     def _of_table(self) -> bool:
         """Whether it is a table function, which adds columns for its windows."""
-        return any(isinstance(each, exp.Table) for each in self.call.find_all(exp.Table))
+        return self.call.find(exp.Table) is not None
 
 
 @dataclass(frozen=True)

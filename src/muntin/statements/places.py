@@ -28,6 +28,10 @@ class Text:
         own = node.meta.get("start")
         return self.refused_at(_first(node) if own is None else own, reason)
 
+    def knows(self, node: Any) -> bool:
+        """Say whether the place of a part is known."""
+        return hasattr(node, "walk") and any(each.meta.get("start") is not None for each in node.walk())
+
     def written(self, node: Any) -> str:
         """Return a part as it was written, in one line. O(length)."""
         stop = max((each.meta.get("stop", each.meta.get("end", -1) + 1) for each in node.walk()), default=0)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.query import Query
+
+if TYPE_CHECKING:
+    from muntin.statements.selects import Meaning, Select
 
 
 def sql(
@@ -57,7 +60,7 @@ def sql(
 
     require_dialect(dialect)
     written = Text(text)
-    meant = Select(written, parsed(written, dialect), known(functions)).meaning()
+    meant = _meaning(Select(written, parsed(written, dialect), known(functions)))
     return Query(
         meant.windows,
         meant.aggregates,
@@ -70,6 +73,18 @@ def sql(
         emit_early=emit_early,
         ordered=ordered,
     )
+
+
+def _meaning(select: Select) -> Meaning:
+    """Return what a statement asks for: windows of OVER, or of GROUP BY."""
+    from sqlglot import exp
+
+    from muntin.statements.framed import Framed
+    from muntin.statements.grouped import Grouped
+
+    select.require_clauses()
+    framed = any(node.find(exp.Window) is not None for _, node in select.items)
+    return Framed(select).meaning() if framed else Grouped(select).meaning()
 
 
 DIALECTS = ("flink", "spark")

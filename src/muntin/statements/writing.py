@@ -14,7 +14,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.durations import is_unitless
 from muntin.errors import InvalidArgumentError, SqlError, UnsupportedOperationError
 from muntin.query.query import Query
-from muntin.statements.functions import SWAPPED, WRITTEN
+from muntin.statements.functions import NOT_OVER, SWAPPED, WRITTEN
 from muntin.statements.grammar import KEYWORDS
 from muntin.statements.intervals import in_words, quoted, written
 from muntin.statements.sql import require_dialect, sql
@@ -163,6 +163,9 @@ class _Writer:
     def framed(self) -> str:
         """Return a statement with OVER: one window in its place, several in the clause WINDOW."""
         names, windows = self.query.windows.names, list(self.query.windows)
+        for _, made in self._aggregates:
+            if self.dialect == "spark" and made.name in NOT_OVER:
+                raise UnsupportedOperationError(f"Spark has no function for {made!r} that goes with OVER")
         items = [self.time, *self.keys]
         if len(windows) == 1:
             over = self._over(windows[0])

@@ -21,15 +21,25 @@ def draw_windows(monkeypatch):
     return draw_windows
 
 
-def test_windows(draw_windows, tmp_path, monkeypatch):
+@pytest.fixture
+def draw_structures(draw_windows):
+    import draw_structures
+
+    return draw_structures
+
+
+def test_pictures_are_what_the_code_draws_and_pages_show_them(draw_windows, draw_structures, tmp_path, monkeypatch):
     monkeypatch.setattr(draw_windows.Drawing.write, "__defaults__", (tmp_path,))
     with uncompiled():
         draw_windows.main()
+        draw_structures.main()
     page = (ROOT / "docs" / "windows.md").read_text()
     for name, expression in draw_windows.KINDS.items():
         assert f"    {expression}\n" in page
         assert f"(figures/window_{name}.svg)" in page
+    pages = "".join(each.read_text() for each in (ROOT / "docs").rglob("*.md"))
     for path in tmp_path.iterdir():
+        assert f"(figures/{path.name})" in pages
         assert path.read_text() == (ROOT / "docs" / "figures" / path.name).read_text(), path.name
 
 

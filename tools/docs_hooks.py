@@ -44,7 +44,7 @@ def is_built_in(name: str) -> bool:
 def _section(name: str) -> str:
     thing = getattr(agg, name)
     signature = "agg.count(column=None)" if name == "count" else repr(thing)
-    heading = f"## muntin.agg.{name} {{ #muntin.agg.{name} .doc-heading }}"
+    heading = f'## muntin.agg.{name} {{ #muntin.agg.{name} .doc-heading data-toc-label="{name}" }}'
     code = f"``` {{ .python .doc-signature }}\n{signature}\n```"
     return f"{heading}\n\n{code}\n\n{fenced(inspect.cleandoc(thing.__doc__ or ''))}\n"
 

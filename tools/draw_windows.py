@@ -108,18 +108,17 @@ def bars(drawing: Drawing, top: float, spans: Sequence[tuple[float, float, Any]]
     return top + LANE * (max(chosen, default=0) + 1)
 
 
-def draw(name: str, panels: Mapping[str, str], title: str) -> str:
+def panels(title: str, kinds: Mapping[str, Sequence[tuple[float, float, Any]]]) -> Drawing:
     """Return a picture of one or several kinds of windows over the rows."""
     drawing, above = Drawing(title), Drawing(title)
     top = TOP + 34.0
-    for ink, (label, expression) in zip(INKS, panels.items(), strict=False):
+    for ink, (label, spans) in zip(INKS, kinds.items(), strict=False):
         above.text(LEFT, top + 6, label, "code title")
-        top = bars(above, top + 14, answers(expression), ink) + 18
+        top = bars(above, top + 14, spans, ink) + 18
     axis(drawing, top - 18)
     drawing.shapes += above.shapes
-    drawing._reach(max(above.width, _x(END + 0.5)), top - 18)
-    drawing.write(name)
-    return drawing.svg()
+    drawing.reach(max(above.width, _x(END + 0.5)), top - 18)
+    return drawing
 
 
 OVERVIEW = {
@@ -133,8 +132,10 @@ OVERVIEW = {
 def main() -> None:
     """Draw all."""
     for name, expression in KINDS.items():
-        draw(f"window_{name}", {expression: expression}, f"The windows of {expression} over eleven rows")
-    draw("windows", OVERVIEW, "Sliding windows, sessions and the last three rows over one stream of eleven rows")
+        title = f"The windows of {expression} over eleven rows"
+        panels(title, {expression: answers(expression)}).write(f"window_{name}")
+    title = "Sliding windows, sessions and the last three rows over one stream of eleven rows"
+    panels(title, {label: answers(expression) for label, expression in OVERVIEW.items()}).write("windows")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,8 @@ class Drawing:
         self.shapes: list[str] = []
         self.width = self.height = 0.0
 
-    def _reach(self, x: float, y: float) -> None:
+    def reach(self, x: float, y: float) -> None:
+        """Make the sheet at least so large."""
         self.width, self.height = max(self.width, x), max(self.height, y)
 
     def box(self, x: float, y: float, width: float, height: float, kind: str, hint: str = "") -> None:
@@ -49,24 +50,24 @@ class Drawing:
         inside = f"<title>{html.escape(hint)}</title>" if hint else ""
         size = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 1):.1f}" height="{height:.1f}"'
         self.shapes.append(f'<rect {size} rx="2" class="{kind}">{inside}</rect>')
-        self._reach(x + width, y + height)
+        self.reach(x + width, y + height)
 
     def line(self, points: Sequence[tuple[float, float]], kind: str) -> None:
         """Draw a line through points."""
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         self.shapes.append(f'<polyline points="{path}" class="{kind}"/>')
         for x, y in points:
-            self._reach(x, y)
+            self.reach(x, y)
 
     def dot(self, x: float, y: float, kind: str = "dot", radius: float = 4) -> None:
         """Draw a point."""
         self.shapes.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="{kind}"/>')
-        self._reach(x + radius, y + radius)
+        self.reach(x + radius, y + radius)
 
     def text(self, x: float, y: float, text: str, kind: str = "") -> None:
         """Write text; `kind` may be several classes."""
         self.shapes.append(f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}">{html.escape(text)}</text>')
-        self._reach(x + (0 if "end" in kind or "middle" in kind else 6.6 * len(text)), y + 4)
+        self.reach(x + (0 if "end" in kind or "middle" in kind else 6.6 * len(text)), y + 4)
 
     def svg(self) -> str:
         """Return the sheet."""

@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help kernels wheel run test quick redis lint bench docs clean
+.PHONY: help kernels wheel run watch test quick redis chromium lint bench docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-6s %s\n", $$1, $$2 }'
@@ -16,19 +16,28 @@ help: ## Show this list
 run: $(VENV)/.installed-demo ## See it at work: a streaming query on Spark over the power readings of a house
 	$(BIN)/muntin demo
 
-test: $(VENV)/.installed-test redis ## Run all tests and doctests
+watch: $(VENV)/.installed-demo ## See it live: readings that keep coming, Spark streaming, and the page, until Ctrl-C
+	$(BIN)/muntin demo --live
+
+test: $(VENV)/.installed-test redis chromium ## Run all tests and doctests
 	$(BIN)/python -m pytest
 
 quick: $(VENV)/.installed-test ## Run what takes a minute: plain kernels, few random examples, no Spark, no servers
 	MUNTIN_QUICK=1 $(BIN)/python -m pytest -m 'not slow' tests
 
-# The store Redis is tested with a real server: found, or installed where that is allowed. Without it those tests fail.
-APT := apt-get install --yes --quiet --no-install-recommends redis-server
-redis:
-	@command -v redis-server >/dev/null \
+# The store Redis is tested with a real server, and the live page in a real browser: found, or installed where that is
+# allowed. Without them those tests fail.
+APT = apt-get install --yes --quiet --no-install-recommends $(1)
+INSTALLED = command -v $(1) >/dev/null \
 	  || { [ "$$(id -u)" = 0 ] && $(APT); } || { [ "$$(id -u)" = 0 ] && apt-get update --quiet && $(APT); } \
 	  || sudo --non-interactive $(APT) \
-	  || echo "redis-server is missing and cannot be installed here: the tests of the Redis store will fail" >&2
+	  || echo "$(1) is missing and cannot be installed here: the tests of $(2) will fail" >&2
+
+redis:
+	@$(call INSTALLED,redis-server,the Redis store)
+
+chromium:
+	@$(call INSTALLED,chromium,the live page)
 
 kernels: $(VENV)/.installed-lint ## Compile what all queries share into the package, so that first answers are quick
 	$(BIN)/python tools/ship_kernels.py

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from muntin.statements.sql import sql
     from muntin.tables.latest import latest
     from muntin.warming import warm
+    from muntin.watching.watch import watch
     from muntin.windows import rows
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "sql",
     "stores",
     "warm",
+    "watch",
     "window",
 ]
 
@@ -64,6 +66,7 @@ _MEMBERS = {
     "slide": "arrays.slide",
     "sql": "statements.sql",
     "warm": "warming",
+    "watch": "watching.watch",
 }
 """The modules that the other names are found in."""
 

@@ -13,7 +13,7 @@ from muntin.cli import bench as benchmarks
 from muntin.cli import doctor
 
 
-@pytest.mark.parametrize("command", ["run", "demo", "bench", "explain", "warm", "doctor"])
+@pytest.mark.parametrize("command", ["run", "demo", "bench", "explain", "warm", "watch", "doctor"])
 def test_every_command_has_help(command, muntin):
     result = muntin(command, "--help")
     assert result.exit_code == 0
@@ -31,6 +31,21 @@ def test_explain_says_what_runs_each_window(muntin, query_file):
     assert "slices" in result.stdout
     plan = json.loads(muntin("explain", query_file, "--json").stdout)
     assert plan["windows"][1]["window"] == "window.session('5 minutes')"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give the folder of answers, or raw rows with --rows"),
+        (["answers", "--query", "none.toml"], "none.toml cannot be read"),
+        (["--rows", "none"], "raw rows need --time"),
+        (["--rows", "none", "--time", "ts", "--column", "v"], "none does not exist"),
+    ],
+)
+def test_watch_refuses_what_is_not_there(arguments, message, muntin):
+    result = muntin("watch", *arguments, "--port", "0")
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 @pytest.mark.compiled

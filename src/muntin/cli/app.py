@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 from enum import StrEnum
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -171,6 +172,39 @@ def warm(
 
 
 @app.command()
+def watch(
+    answers: Annotated[
+        Path | None, typer.Argument(metavar="[ANSWERS]", help="The folder that a run is writing windows to.")
+    ] = None,
+    rows: Annotated[Path | None, typer.Option(help="A file or folder of raw rows, which may grow.")] = None,
+    time: Annotated[str | None, typer.Option(help="The time column of the raw rows.")] = None,
+    key: Annotated[list[str] | None, typer.Option(help="A key column of the raw rows; may be given again.")] = None,
+    column: Annotated[str | None, typer.Option(help="The column of the raw rows to draw.")] = None,
+    watermark: Annotated[
+        str | None, typer.Option(help="How far behind the newest row a row may be and not be late, such as '1 minute'.")
+    ] = None,
+    query: Annotated[
+        Path | None, typer.Option(metavar="QUERY.toml", help="The query: its plan is drawn, and it names the columns.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where the page is; 0 for any port that is free.")] = 5006,
+    json: JsonOption = False,
+) -> None:
+    """Open a live page on this machine: windows, raw rows at every zoom, and how the run is doing. Ctrl-C ends it."""
+    from muntin.cli import watching
+    from muntin.cli.query_file import read_query
+
+    with one_clear_line():
+        asked = None if query is None else read_query(query)
+        page = watching.open_page(
+            answers, rows, time=time, key=key or [], column=column, watermark=watermark, query=asked, port=port
+        )
+        with page, stop_on_interrupt() as stop:
+            typer.echo(dumps({"url": page.url}) if json else f"The live page is at {page.url}")
+            while not stop.wait(1.0):
+                pass
+
+
+@app.command()
 def doctor(json: JsonOption = False) -> None:
     """Check what this machine has: Java, Spark, Arrow, numba, the kernel cache, stores; say what to do about each."""
     findings = list(examination.examine())
@@ -210,6 +244,10 @@ def bench(
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Option(help="Where data, results and the chart go.")] = Path("demo"),
+    live: Annotated[
+        bool, typer.Option("--live", help="Readings that keep coming, and the live page, until Ctrl-C.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --live: where the page is; 0 for any.")] = 5006,
     days: Annotated[int, typer.Option(min=2, help="Days of data.")] = 3,
     engine: Annotated[Engine | None, typer.Option(help="By default spark, where it is installed.")] = None,
     json: JsonOption = False,
@@ -219,6 +257,11 @@ def demo(
 
     with one_clear_line():
         chosen = engine or (Engine.SPARK if _has_spark() else Engine.LOCAL)
+        if live:
+            from muntin.cli import live_demo
+
+            live_demo.run(folder, on_spark=chosen is Engine.SPARK, console=_wide_enough(to_stderr=json), port=port)
+            return
         summary = show.run(folder, days=days, on_spark=chosen is Engine.SPARK, console=_wide_enough(to_stderr=json))
         if json:
             typer.echo(_dumped(summary))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ from muntin.query import Query
 
 FILES_A_DAY = 6
 NAMES = ("24 hours every minute", "sessions, 20 minutes apart", "the last 100 readings, every 10")
+_COLUMNS = "--time ts --key plug --column watts"
+"""How the live page finds the raw rows."""
 COPIES = 24 * 60
 """How many windows of 24 hours every minute a row is in: Spark's own window copies it for each of them."""
 
@@ -97,7 +100,7 @@ def _on_spark(query: Query, places: Places, rows: int, console: Console) -> Summ
             .trigger(availableNow=True)
             .start()
         )
-        return watch(running, stop, display, begun, str(places.windows))
+        return watch(running, query, stop, display, begun, str(places.windows))
 
 
 def _locally(query: Query, places: Places, rows: int, console: Console) -> Summary:
@@ -142,6 +145,12 @@ def _draw(windows: pa.Table, path: Path) -> bool:
     return True
 
 
+def _command() -> str:
+    """Return how this command was called: a path, where it is on none of those that are searched."""
+    called = Path(sys.argv[0])
+    return called.name if shutil.which(called.name) == str(called.absolute()) else str(called)
+
+
 def _sum_up(
     summary: Summary, windows: pa.Table, places: Places, console: Console, *, seconds: float, charted: bool
 ) -> dict[str, Any]:
@@ -160,6 +169,7 @@ def _sum_up(
     for name, text in lines.items():
         table.add_row(name, text)
     console.print(table)
+    console.print(f"\nThe live page of it: {_command()} watch {places.windows} --rows {places.readings} {_COLUMNS}")
     counts = {
         "windows": windows.num_rows,
         "row_copies_of_spark": copies,

@@ -18,6 +18,8 @@ from muntin.cli.sources import Position, Source
 from muntin.errors import MuntinError, SnapshotError
 from muntin.query import Query
 from muntin.streams.stream import Stream
+from muntin.watching.axis import Axis
+from muntin.watching.health import HealthReport, of_stream
 
 SAVE_EVERY = 30.0
 """Seconds between two saves of a run, so that a crash loses little."""
@@ -90,6 +92,7 @@ class LocalRun:
         self.resumed = False
         self._before: dict[str, Any] = {}
         self._time = pa.timestamp("us")
+        self._plan: dict[str, Any] | None = None
 
     def open(self, *, overwrite: bool = False) -> None:
         """Begin, or go on with what an earlier run has left; refuse to write over an output that is there."""
@@ -114,10 +117,13 @@ class LocalRun:
         try:
             while not stop:
                 for table in self.source.batches(self.position):
+                    pushed_at = time.perf_counter()
                     self._put(self.stream.push(table))
+                    seconds = time.perf_counter() - pushed_at
                     self.stream.take_late()  # counted; keeping them would take memory for ever
                     self._time = self._time if self.query.time is None else table.schema.field(self.query.time).type
                     self._count(begun)
+                    self._report(seconds)
                     display.show(self.summary.rows, self.summary.windows, self.summary.watermark)
                     if stop:
                         self.position.rows += table.num_rows
@@ -125,7 +131,11 @@ class LocalRun:
                     if time.perf_counter() - saved_at > SAVE_EVERY:
                         # The generator has not moved on yet: this batch is in the state, so it counts as read.
                         saved_at = self._save(table.num_rows)
-                if stop or not follow or stop.wait(LOOK_EVERY):
+                if stop or not follow:
+                    break
+                if self.sink is not None:
+                    self.sink.flush()  # whoever follows the output sees what there is
+                if stop.wait(LOOK_EVERY):
                     break
         except MuntinError:
             self._give_up()
@@ -172,6 +182,17 @@ class LocalRun:
             setattr(self.summary, name, (counts[name] or 0) - self._before.get(name, 0))
         self.summary.watermark = _readable(self.stream.watermark, self._time)
         self.summary.seconds = time.perf_counter() - begun
+
+    def _report(self, seconds: float) -> None:
+        """Say how the run is doing, for `muntin watch`."""
+        if self.saved is None:
+            return
+        if self._plan is None:
+            self._plan = self.stream.explain().to_dict()
+        axis = Axis.of(self._time, self.query.time or "") if self.query.time is not None else None
+        ticks = axis.ticks_per_second if axis is not None and axis.is_time else None
+        health = of_stream(self.stream.metrics(), ticks_per_second=ticks, seconds=seconds)
+        HealthReport(self.saved.folder).write(health, self._plan)
 
 
 def _readable(ticks: int | None, kind: pa.DataType) -> str | None:

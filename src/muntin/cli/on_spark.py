@@ -25,6 +25,8 @@ from muntin.cli.sources import InputError, Source, format_of
 from muntin.errors import MuntinError
 from muntin.query import Query
 from muntin.spark.java import find_java
+from muntin.watching.health import HealthReport
+from muntin.watching.spark_health import health_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,14 +133,16 @@ def _follow(
     begun = time.perf_counter()
     with stop_on_interrupt() as stop, Display(console, None) as display:
         running = writer.start()
-        return watch(running, stop, display, begun, str(output))
+        return watch(running, query, stop, display, begun, str(output))
 
 
-def watch(running: StreamingQuery, stop: Stop, display: Display, begun: float, output: str) -> Summary:
-    """Show what a streaming query does until it ends or somebody asks to stop."""
+def watch(running: StreamingQuery, query: Query, stop: Stop, display: Display, begun: float, output: str) -> Summary:
+    """Show what a streaming query does until it ends or somebody asks to stop; report it for `muntin watch`, too."""
+    report, plan = HealthReport(work_folder(Path(output))), query.explain().to_dict()
     try:
         while running.isActive and not stop.wait(0.3):
             done = spark.progress(running)
+            report.write(health_of(running), plan)
             display.show(done.rows, done.windows, done.watermark)
     finally:
         if stop:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,10 +70,26 @@ def format_of(path: Path) -> str:
     return found
 
 
+class Columns(Protocol):
+    """What a query reads, or whoever else asks for rows."""
+
+    @property
+    def time(self) -> str | None:
+        """The time column; None where rows have none."""
+
+    @property
+    def key(self) -> Any:
+        """The key columns."""
+
+    @property
+    def columns(self) -> Any:
+        """The others."""
+
+
 class Source:
     """Rows of a file or a folder, as the columns that a query needs."""
 
-    def __init__(self, path: Path, query: Query) -> None:
+    def __init__(self, path: Path, query: Query | Columns) -> None:
         if not path.exists():
             raise InputError(f"{path} does not exist")
         self.path = path

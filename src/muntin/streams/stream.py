@@ -27,6 +27,7 @@ from muntin.streams.plan import Forced
 from muntin.streams.reading import read_watermark
 from muntin.streams.row_reading import Row, names_of_cells, row_of
 from muntin.streams.state import StreamState
+from muntin.streams.steps import Step
 from muntin.tables.answers import Answers
 from muntin.tabular import as_table
 from muntin.turns import exclusive
@@ -62,6 +63,7 @@ class Stream:
         most_late: int | None = 1_000_000,
     ) -> None:
         self._turn = threading.Lock()  # held by the thread whose call is at work
+        self._observers: tuple[Callable[[Step], object], ...] = ()
         if clock is not None and not callable(clock):
             raise InvalidArgumentError(f"clock is {clock!r}; give a function that returns the time as an integer")
         self._state = StreamState(
@@ -88,7 +90,7 @@ class Stream:
         whatever the strategy; what else it costs is the strategy's to say.
         """
         self._require_open()
-        return self._push(as_table(table))
+        return self._observed(self._push, as_table(table))
 
     @exclusive
     def push_row(self, *row: Any) -> pa.Table:
@@ -111,7 +113,8 @@ class Stream:
         """
         self._require_open()
         core = self._state.core
-        return self._push(row_of(row, names_of_cells(self.query) if core is None else core.row_reader.names))
+        names = names_of_cells(self.query) if core is None else core.row_reader.names
+        return self._observed(self._push, row_of(row, names))
 
     def _push(self, data: pa.Table | Row) -> pa.Table:
         state = self._state
@@ -144,6 +147,9 @@ class Stream:
         (0, 1)
         """
         self._require_open()
+        return self._observed(self._advance, watermark)
+
+    def _advance(self, watermark: Any) -> pa.Table:
         state = self._state
         core = state.core
         if core is None:
@@ -163,6 +169,9 @@ class Stream:
     def tick(self) -> pa.Table:
         """Do what is due by the clock: the watermark of an idle stream goes on, and early results are given."""
         self._require_open()
+        return self._observed(self._tick)
+
+    def _tick(self) -> pa.Table:
         core = self._state.core
         if core is None:
             return self._nothing()
@@ -177,6 +186,9 @@ class Stream:
 
         The stream takes no more rows. Closing it again returns nothing.
         """
+        return self._observed(self._close)
+
+    def _close(self) -> pa.Table:
         state = self._state
         core = state.core
         if state.closed or core is None:
@@ -187,6 +199,45 @@ class Stream:
             out = core.table(core.close())
         state.closed = True
         return out
+
+    # ------------------------------------------------------------ who looks on
+
+    def observe(self, observer: Callable[[Step], object]) -> Callable[[], None]:
+        """Call `observer` with a `Step` after each call that takes rows or emits windows; return what ends that.
+
+        The call is over by then, and has changed what it changes. An observer that raises an error lets the caller see
+        it; one that takes long lets the caller wait. It may ask for `metrics` and `explain`, but not call the stream.
+        O(1) a call, and nothing where nobody looks on.
+
+        >>> from muntin import Query, agg, window
+        >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t").stream()
+        >>> end = stream.observe(lambda step: print(step.rows.num_rows, "rows,", step.answers.num_rows, "window"))
+        >>> _ = stream.push({"t": [1, 4, 12]})
+        3 rows, 1 window
+        >>> end()
+        """
+        if not callable(observer):
+            raise InvalidArgumentError(
+                f"an observer is called with each step of a stream; {observer!r} cannot be called"
+            )
+        self._observers = (*self._observers, observer)
+
+        def end() -> None:
+            self._observers = tuple(each for each in self._observers if each is not observer)
+
+        return end
+
+    def _observed(self, call: Callable[..., pa.Table], *given: Any) -> pa.Table:
+        """Do a call, and tell those who look on."""
+        if not self._observers:
+            return call(*given)
+        begun = system_time.perf_counter()
+        answers = call(*given)
+        taken = given[0] if given and isinstance(given[0], pa.Table | Row) else None
+        step = Step(taken, answers, system_time.perf_counter() - begun)
+        for each in self._observers:
+            each(step)
+        return answers
 
     # ------------------------------------------------------------ points in, what frames hold out
 

@@ -77,17 +77,26 @@ def bound_columns(names: list[str]) -> dict[str, tuple[str, ...]]:
 
 def _places(answers: pa.Table, keys: list[str]) -> Array:
     """Return which rows are the last word on a window that is not retracted, ascending."""
-    rows = answers.num_rows
+    order, begins = emissions(answers, keys)
+    last = np.append(begins[1:], True)[: len(order)]
+    there = ~answers["retracted"].to_numpy(zero_copy_only=False)
+    return np.sort(order[last & there[order]])
+
+
+def emissions(answers: pa.Table, keys: list[str]) -> tuple[Array, Array]:
+    """Return the rows of answers window by window, those of a window by revision, and where a window begins.
+
+    O(n log n).
+    """
     revision = answers["revision"].to_numpy()
     identity = identities(answers, keys)
     order = np.lexsort((revision, identity))  # stable: in the order of emission
     ordinal = _ordinals(identity[order], revision[order])
     whole = np.lexsort((revision[order], ordinal, identity[order]))
     order, ordinal = order[whole], ordinal[whole]
-    last = np.ones(rows, np.bool_)
-    last[:-1] = (identity[order[1:]] != identity[order[:-1]]) | (ordinal[1:] != ordinal[:-1])
-    there = ~answers["retracted"].to_numpy(zero_copy_only=False)
-    return np.sort(order[last & there[order]])
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (identity[order[1:]] != identity[order[:-1]]) | (ordinal[1:] != ordinal[:-1])
+    return order, begins
 
 
 def _ordinals(identity: Array, revision: Array) -> Array:

@@ -1,0 +1,64 @@
+"""`muntin watch`: the live page over folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from muntin.cli.sources import Position, Source
+from muntin.errors import InvalidArgumentError
+from muntin.query import Query
+from muntin.watching.rows import Rows
+from muntin.watching.watch import Watching, watch_files
+
+PORT = 5006
+
+
+class RowColumns(NamedTuple):
+    """The columns to read of raw rows: what a `Source` asks of a query."""
+
+    time: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def open_page(
+    answers: Path | None,
+    readings: Path | None,
+    *,
+    time: str | None,
+    key: list[str],
+    column: str | None,
+    watermark: str | None,
+    query: Query | None,
+    port: int,
+) -> Watching:
+    """Open the page over a folder of answers, a folder of raw rows, or both. A query names what is not given."""
+    if answers is None and readings is None:
+        raise InvalidArgumentError("give the folder of answers, or raw rows with --rows, or both")
+    if readings is None:
+        if unused := [f"--{name}" for name, each in (("time", time), ("column", column)) if each is not None]:
+            raise InvalidArgumentError(f"{unused[0]} is for raw rows: give their folder with --rows")
+        return watch_files(answers, query=query, port=port)
+    if query is not None:
+        time, key, watermark = time or query.time, key or list(query.key), watermark or _text(query.watermark)
+        column = column or next(iter(query.columns), None)
+    if time is None or column is None:
+        missing = "--time" if time is None else "--column"
+        raise InvalidArgumentError(f"raw rows need {missing}, the name of a column; a --query may name it as well")
+    rows = Rows(time, column, key, watermark)
+    return watch_files(answers, read=_reader(readings, rows), rows=rows, query=query, port=port)
+
+
+def _text(watermark: object) -> str | None:
+    return watermark if isinstance(watermark, str) else None
+
+
+def _reader(path: Path, rows: Rows) -> Callable[[], Iterable[pa.Table]]:
+    """Return what yields the rows that have come to a file or folder since the last call."""
+    source = Source(path, RowColumns(rows.time, rows.keys.names, (rows.column,)))
+    position = Position()
+    return lambda: source.batches(position)

@@ -1,0 +1,25 @@
+"""What a stream tells those who look on: one call, the rows that it took and the windows that it emitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from muntin.streams.row_reading import Row
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a stream that took rows or may have emitted windows."""
+
+    taken: pa.Table | Row | None
+    answers: pa.Table
+    """The windows that were emitted, as the call returned them."""
+    seconds: float
+    """How long the call took."""
+
+    @property
+    def rows(self) -> pa.Table | None:
+        """The rows that came; None where the call brought none."""
+        return self.taken.table() if isinstance(self.taken, Row) else self.taken

@@ -1,0 +1,152 @@
+"""`muntin.watch`: opens the live page over a stream or a folder of answers."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
+from muntin.query.query import Query
+from muntin.streams.stream import Stream
+from muntin.watching.answers_folder import AnswersFolder
+from muntin.watching.health import HealthReport
+from muntin.watching.rows import Rows
+from muntin.watching.watched import Answers, Asked, Live, Poller, RawRows, Reported, Source, Watched
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+WORK_SUFFIX = ".muntin"
+"""What the folder is called in which a run keeps its own files: the name of its output, and this."""
+
+
+class Watching:
+    """A live page that is open. `url` says where; `stop()`, or the end of a `with` block, closes it.
+
+    Notebooks show the page itself.
+    """
+
+    def __init__(self, watched: Watched, sources: list[Source], port: int) -> None:
+        if importlib.util.find_spec("bokeh") is None:
+            raise UnsupportedOperationError("the live page needs Bokeh: pip install 'muntin[watch]'")
+        from muntin.watching.page import Page
+        from muntin.watching.server import Server
+
+        self._server = Server(lambda document: Page(document, watched).open(), port)
+        self._poller = Poller(watched, sources)
+        self._sources = sources
+        self._poller.poll()  # what is there already is there when the page opens
+        self._poller.start()
+        self._server.start()
+
+    @property
+    def url(self) -> str:
+        """Where the page is: on this machine alone."""
+        return self._server.url
+
+    def stop(self) -> None:
+        """Close the page. What was watched goes on."""
+        for source in self._sources:
+            if isinstance(source, Live):
+                source.end()
+        self._poller.stop()
+        self._server.stop()
+
+    def __enter__(self) -> Self:
+        """Return it, for a `with` block."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close the page."""
+        self.stop()
+
+    def __repr__(self) -> str:
+        """Say where the page is."""
+        return f"<a live page at {self.url}>"
+
+    def _repr_html_(self) -> str:
+        """Return the page, for notebooks."""
+        url = html.escape(self.url, quote=True)
+        return f'<a href="{url}">{url}</a><iframe src="{url}" width="100%" height="900" style="border:0"></iframe>'
+
+
+def watch(
+    what: Stream | StreamingQuery | str | Path,
+    answers: str | Path | None = None,
+    *,
+    column: str | None = None,
+    port: int = 0,
+) -> Watching:
+    """Open a live page over a stream in this process, a Spark query, or a folder of answers; return at once.
+
+    A stream is looked at from now on: what is pushed to it and what it emits. `column` is the one whose raw rows are
+    drawn, by default the first that the query reads. For a Spark query `answers` is the folder that it writes to. A
+    folder need not be there yet; see `muntin watch` for raw rows beside it.
+
+    The page is on 127.0.0.1 only, at `url`; `port` 0 takes any that is free. It keeps the answers that it shows, and 16
+    bytes a row of raw ones. Needs the extra `watch`.
+
+    >>> from muntin import Query, agg, watch, window
+    >>> stream = Query(window.tumbling(10), {"high": agg.max("v")}, time="t").stream()
+    >>> with watch(stream) as page:
+    ...     _ = stream.push({"t": [1, 4, 12], "v": [3.0, 5.0, 4.0]})
+    ...     page.url.startswith("http://127.0.0.1:")
+    True
+    """
+    if isinstance(what, Stream):
+        if answers is not None:
+            raise InvalidArgumentError("a stream tells its answers itself: leave `answers` out")
+        return _watch_stream(what, column, port)
+    if column is not None:
+        raise InvalidArgumentError("column= is for a stream; for files see `muntin watch --rows`")
+    if isinstance(what, str | Path):
+        if answers is not None:
+            raise InvalidArgumentError(f"{what} is watched already: leave `answers` out")
+        return watch_files(Path(what), port=port)
+    if hasattr(what, "recentProgress") and hasattr(what, "isActive"):
+        if answers is None:
+            raise InvalidArgumentError("give the folder that the Spark query writes to: watch(query, 'answers/')")
+        return watch_files(Path(answers), running=what, port=port)
+    raise InvalidArgumentError(f"a Stream, a Spark query or a folder of answers can be watched, not {what!r}")
+
+
+def _watch_stream(stream: Stream, column: str | None, port: int) -> Watching:
+    query = stream.query
+    rows = None
+    if column is not None and column not in query.columns:
+        raise ColumnError(f"the query reads no column {column!r}; it reads {', '.join(map(repr, query.columns))}")
+    if query.time is not None and query.columns:
+        rows = Rows(query.time, column or query.columns[0], query.key, query.watermark)
+    watched = Watched("a stream in this process", windows=True, rows=rows, plan=stream.explain().to_dict())
+    return Watching(watched, [Live(stream)], port)
+
+
+def watch_files(
+    answers: Path | None,
+    *,
+    read: Callable[[], Iterable[pa.Table]] | None = None,
+    rows: Rows | None = None,
+    query: Query | None = None,
+    running: Any = None,
+    port: int = 0,
+) -> Watching:
+    """Open a page over a folder of answers, raw rows that `read` yields as they come, or both."""
+    sources: list[Source] = []
+    if answers is not None:
+        sources.append(Answers(AnswersFolder(answers)))
+        sources.append(Reported(HealthReport(answers.with_name(answers.name + WORK_SUFFIX))))
+    if running is not None:
+        from muntin.watching.spark_health import health_of
+
+        sources.append(Asked(lambda: health_of(running)))
+    if read is not None:
+        sources.append(RawRows(read))
+    plan = None if query is None else query.explain().to_dict()
+    title = str(answers) if answers is not None else "" if rows is None else f"{rows.column} over {rows.time}"
+    return Watching(Watched(title, windows=answers is not None, rows=rows, plan=plan), sources, port)

@@ -1,0 +1,256 @@
+"""What a page shows, and the thread that keeps it up to date from where it comes."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from muntin.errors import MuntinError
+from muntin.streams.steps import Step
+from muntin.streams.stream import Stream
+from muntin.watching.answers_folder import AnswersFolder
+from muntin.watching.axis import Axis
+from muntin.watching.health import Health, HealthReport, of_stream
+from muntin.watching.rows import Rows
+from muntin.watching.windows import Windows
+
+_LOOKS = 600
+"""Looks at the health that the page can draw."""
+_EVERY = 0.25
+"""Seconds between two looks at the sources."""
+
+
+class Watched:
+    """All that a page shows. Sources write to it and pages read from it, both with `lock` held."""
+
+    def __init__(
+        self, title: str, *, windows: bool, rows: Rows | None = None, plan: dict[str, Any] | None = None
+    ) -> None:
+        self.title = title
+        self.lock = threading.RLock()
+        self.version = 0
+        """Counts changes, so that a page knows whether there is something new."""
+        self.windows = Windows() if windows else None
+        self.rows = rows
+        self.plan = plan
+        self.health: deque[tuple[Health, float | None]] = deque(maxlen=_LOOKS)
+        """What was known of the pipeline, and rows a second since the look before."""
+        self.problem: str | None = None
+        """Why a source cannot be read, where it cannot."""
+
+    @property
+    def axis(self) -> Axis | None:
+        """The axis of the times; None as long as nothing has come."""
+        known = [each.axis for each in (self.rows, self.windows) if each is not None and each.axis is not None]
+        return known[0] if known else None
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """From where to where there is something on the axis."""
+        spans = [
+            (each.axis.place(each.span[0]), each.axis.place(each.span[1]))
+            for each in (self.rows, self.windows)
+            if each is not None and each.axis is not None and each.span is not None
+        ]
+        return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
+
+    @property
+    def watermark(self) -> float | None:
+        """Where the watermark is on the axis; None where nobody knows."""
+        if self.rows is not None and self.rows.axis is not None and self.rows.watermark is not None:
+            return self.rows.axis.place(self.rows.watermark)
+        if self.health and self.health[-1][0].watermark is not None:
+            last = self.health[-1][0]
+            assert last.watermark is not None
+            return last.watermark * 1_000 if last.is_time else last.watermark
+        return None
+
+    def add_answers(self, answers: pa.Table, arrival: float) -> None:
+        """Take windows that were emitted."""
+        with self.lock:
+            if self.windows is not None:
+                self.windows.add(answers, arrival)
+                self.version += 1
+
+    def forget_answers(self) -> None:
+        """Begin again: what was read is void."""
+        with self.lock:
+            self.windows = Windows()
+            self.version += 1
+
+    def add_rows(self, table: pa.Table) -> None:
+        """Take raw rows."""
+        with self.lock:
+            if self.rows is not None:
+                self.rows.add(table)
+                self.version += 1
+
+    def add_health(self, health: Health) -> None:
+        """Take a look at the pipeline; one that is not newer than the last counts for nothing."""
+        with self.lock:
+            before = self.health[-1][0] if self.health else None
+            if before is None or health.at > before.at:
+                self.health.append((health, health.rate_since(before)))
+                self.version += 1
+
+
+class Source(Protocol):
+    """Where something comes from."""
+
+    def poll(self, watched: Watched) -> None:
+        """Bring what is new."""
+
+
+class Answers:
+    """The answers of a folder that a run is writing."""
+
+    def __init__(self, folder: AnswersFolder) -> None:
+        self._folder = folder
+        self._is_first = True
+
+    def poll(self, watched: Watched) -> None:
+        """Bring the files that are new."""
+        void, tables = self._folder.changes()
+        if void:
+            watched.forget_answers()
+        for table in tables:
+            # What was there before anybody looked has not just been revised.
+            watched.add_answers(table, 0.0 if self._is_first or void else time.time())
+        self._is_first = False
+
+
+class RawRows:
+    """Rows that a function reads: each call yields those that have come since the last one."""
+
+    def __init__(self, read: Callable[[], Iterable[pa.Table]]) -> None:
+        self._read = read
+
+    def poll(self, watched: Watched) -> None:
+        """Bring the rows that are new, and say how it goes, where no run does."""
+        begun = time.perf_counter()
+        came = 0
+        for table in self._read():
+            watched.add_rows(table)
+            came += table.num_rows
+        if came and watched.windows is None and watched.rows is not None:
+            watched.add_health(_health_of(watched.rows, time.perf_counter() - begun))
+
+
+def _health_of(rows: Rows, seconds: float) -> Health:
+    """Return what raw rows alone tell of a pipeline."""
+    axis, watermark = rows.axis, rows.watermark
+    place = None if axis is None or watermark is None else axis.place(watermark)
+    is_time = axis is not None and axis.is_time
+    return Health(
+        at=time.time(),
+        rows=rows.count,
+        late=rows.late if watermark is not None else None,
+        keys=len(rows.keys.texts),
+        watermark=None if place is None else place / 1_000 if is_time else place,
+        is_time=is_time,
+        batch_seconds=seconds,
+    )
+
+
+class Reported:
+    """What a run says of itself in a file."""
+
+    def __init__(self, report: HealthReport) -> None:
+        self._report = report
+
+    def poll(self, watched: Watched) -> None:
+        """Bring what it says now."""
+        found = self._report.read()
+        if found is not None:
+            health, plan = found
+            watched.add_health(health)
+            if plan is not None and watched.plan is None:
+                watched.plan = plan
+
+
+class Asked:
+    """What a function says of a pipeline, such as one that asks a Spark query how it is doing."""
+
+    def __init__(self, ask: Callable[[], Health]) -> None:
+        self._ask = ask
+
+    def poll(self, watched: Watched) -> None:
+        """Ask."""
+        watched.add_health(self._ask())
+
+
+class Live:
+    """A stream in this process: what it takes and emits, noted by whoever calls it and read by another thread."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._steps: deque[Step] = deque()
+        self._stream = stream
+        self._time: str | None = stream.query.time
+        self._ticks: float | None = None
+        self.end = stream.observe(self._steps.append)
+
+    def poll(self, watched: Watched) -> None:
+        """Bring what has been noted."""
+        seconds = None
+        for step in self._noted():
+            rows = step.rows
+            if rows is not None and rows.num_rows:
+                self._learn(rows.schema)
+                watched.add_rows(rows)
+            watched.add_answers(step.answers, time.time())
+            seconds = step.seconds
+        if seconds is not None:
+            watched.plan = self._stream.explain().to_dict()
+            watched.add_health(of_stream(self._stream.metrics(), ticks_per_second=self._ticks, seconds=seconds))
+
+    def _noted(self) -> Iterator[Step]:
+        while self._steps:
+            yield self._steps.popleft()
+
+    def _learn(self, schema: pa.Schema) -> None:
+        if self._time is not None:
+            axis = Axis.of(schema.field(self._time).type, self._time)
+            self._ticks = axis.ticks_per_second if axis.is_time else None
+
+
+class Poller:
+    """A thread that polls sources until it is stopped."""
+
+    def __init__(self, watched: Watched, sources: list[Source]) -> None:
+        self._watched, self._sources = watched, sources
+        self._stop = threading.Event()
+        run = contextvars.copy_context().run  # how kernels run is a matter of the context
+        self._thread = threading.Thread(target=run, args=(self._run,), name="muntin watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, after the poll at hand."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.poll()
+            self._stop.wait(_EVERY)
+
+    def poll(self) -> None:
+        """Poll each source once; what one cannot read is said on the page, and tried again."""
+        problems = []
+        for source in self._sources:
+            try:
+                source.poll(self._watched)
+            except (MuntinError, OSError, pa.ArrowException) as error:
+                problems.append(" ".join(str(error).split()))
+        with self._watched.lock:
+            if self._watched.problem != (problem := "; ".join(problems) or None):
+                self._watched.problem = problem
+                self._watched.version += 1

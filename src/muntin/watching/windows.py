@@ -1,0 +1,152 @@
+"""Windows as they were emitted: their last values, and what they were before late rows revised them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.errors import InvalidArgumentError
+from muntin.tables.latest import emissions, key_columns
+from muntin.types import Array
+from muntin.watching.axis import Axis
+from muntin.watching.keyed import Keys
+
+_MOST_PARTS = 64
+_OWN_KEYS: list[str] = []
+"""Answers of one key are told apart without it."""
+_ARRIVAL, _KEY = "muntin arrival", "muntin key"
+"""Columns that are added to what comes: names that no query file and no user would give."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The windows of one definition and one key, by end: one entry for each window that stands."""
+
+    starts: Array
+    ends: Array
+    values: dict[str, Array]
+    """For each aggregate its last values; NaN where there is none."""
+    revisions: Array
+    arrivals: Array
+    """When the last word on each came, in seconds of the clock."""
+    earlier: list[str]
+    """What the first of the aggregates was before, revision by revision; empty where there was none."""
+
+    @property
+    def overlap(self) -> bool:
+        """Whether some of the windows share times."""
+        return bool((self.starts[1:] < self.ends[:-1]).any())
+
+
+class Windows:
+    """All answers of a query so far. Taking some is O(rows); looking at a key is O(n log n) in what it has in view."""
+
+    def __init__(self) -> None:
+        self.axis: Axis | None = None
+        self.keys = Keys(())
+        self.ids: list[int] = []
+        self.aggregates: list[str] = []
+        """The aggregates that are numbers."""
+        self.count = self.revised = self.retracted = 0
+        self.span: tuple[int, int] | None = None
+        """From the least start to the greatest end."""
+        self._parts: list[pa.Table] = []
+
+    def add(self, answers: pa.Table, arrival: float) -> None:
+        """Take answers in the order in which they were emitted; `arrival` is when, in seconds of the clock."""
+        if not answers.num_rows:
+            return
+        keys = key_columns(answers.column_names)
+        if self.axis is None:
+            self._learn(answers.schema, keys)
+        if tuple(keys) != self.keys.names:
+            raise InvalidArgumentError(
+                f"answers by {', '.join(keys) or 'no key'} came, and before those by "
+                f"{', '.join(self.keys.names) or 'no key'}; give the answers of one query"
+            )
+        self.count += answers.num_rows
+        self.revised += pc.sum(pc.greater(answers["revision"], 0)).as_py()
+        self.retracted += pc.sum(answers["retracted"]).as_py()
+        self.ids = sorted({*self.ids, *pc.unique(answers["window_id"]).to_pylist()})
+        self._widen(answers)
+        numbers = self.keys.numbers(answers)
+        wanted = answers.select(["window", "window_id", *self.aggregates, "revision", "retracted"])
+        for name in self.aggregates:
+            at = wanted.column_names.index(name)
+            wanted = wanted.set_column(at, name, wanted[name].cast(pa.float64(), safe=False))
+        wanted = wanted.append_column(_KEY, pa.array(numbers))
+        self._parts.append(wanted.append_column(_ARRIVAL, pa.array(np.full(len(numbers), arrival))))
+        if len(self._parts) > _MOST_PARTS:
+            self._parts = [pa.concat_tables(self._parts).combine_chunks()]
+
+    def _learn(self, schema: pa.Schema, keys: Sequence[str]) -> None:
+        self.axis = Axis.of(schema.field("window").type.field("start").type, "window")
+        self.keys = Keys(keys)
+        names = schema.names[schema.names.index("window_id") + 1 : schema.names.index("revision")]
+        self.aggregates = [name for name in names if _is_number(schema.field(name).type)]
+
+    def _widen(self, answers: pa.Table) -> None:
+        assert self.axis is not None
+        bounds = [pc.drop_null(pc.struct_field(answers["window"], name)) for name in ("start", "end")]
+        if len(bounds[0]):
+            least, most = int(self.axis.ticks(bounds[0]).min()), int(self.axis.ticks(bounds[1]).max())
+            self.span = (least, most) if self.span is None else (min(least, self.span[0]), max(most, self.span[1]))
+
+    def look(self, window_id: int, key: int, aggregates: Sequence[str], lo: int, hi: int) -> Drawn:
+        """Return the windows of one definition and key that touch the times [lo, hi]."""
+        assert self.axis is not None
+        table = pa.concat_tables([self._of(part, window_id, key, lo, hi) for part in self._parts])
+        order, begins = emissions(table, _OWN_KEYS)
+        place = np.cumsum(begins) - 1
+        last = np.flatnonzero(np.append(begins[1:], True)[: len(order)])
+        standing = last[~table["retracted"].to_numpy(zero_copy_only=False)[order[last]]]
+        starts, ends = (self.axis.ticks(_bound(table, name)) for name in ("start", "end"))
+        standing = standing[np.lexsort((starts[order[standing]], ends[order[standing]]))]
+        rows = order[standing]
+        values = {name: _floats(table[name]) for name in aggregates}
+        texts = _earlier(values[aggregates[0]][order], place, begins, standing) if aggregates else [""] * len(rows)
+        return Drawn(
+            starts[rows],
+            ends[rows],
+            {name: found[rows] for name, found in values.items()},
+            table["revision"].to_numpy()[rows],
+            table[_ARRIVAL].to_numpy()[rows],
+            texts,
+        )
+
+    def _of(self, part: pa.Table, window_id: int, key: int, lo: int, hi: int) -> pa.Table:
+        assert self.axis is not None
+        found = part.filter(pc.and_(pc.equal(part["window_id"], window_id), pc.equal(part[_KEY], key)))
+        found = found.filter(pc.is_valid(_bound(found, "start")))  # a frame by rows that holds none has no place
+        starts, ends = (self.axis.ticks(_bound(found, name)) for name in ("start", "end"))
+        return found.filter(pa.array((ends >= lo) & (starts <= hi)))
+
+
+def _bound(table: pa.Table, name: str) -> pa.ChunkedArray:
+    return pc.struct_field(table["window"], name)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _floats(column: pa.ChunkedArray) -> Array:
+    return np.asarray(column.to_numpy(), np.float64)
+
+
+def _earlier(values: Array, place: Array, begins: Array, rows: Array) -> list[str]:
+    """Return, for the last emission of each window, the values of those before it.
+
+    >>> _earlier(np.array([1.0, 2.0, 7.0]), np.array([0, 0, 1]), np.array([True, False, True]), np.array([1, 2]))
+    ['1', '']
+    """
+    firsts = np.flatnonzero(begins)[place[rows]] if len(rows) else rows
+    texts = []
+    for first, last in zip(firsts.tolist(), rows.tolist(), strict=True):
+        shown = ["retracted" if value != value else f"{value:.6g}" for value in values[first:last].tolist()]
+        texts.append(" → ".join(shown))
+    return texts

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from muntin import Query, agg, window
-from muntin.statements.functions import NOT_OVER, WRITTEN
+from muntin.statements.functions import WRITTEN
 
 COUNT = 40
 OTHERS = {"arg_max": ("v", "i"), "arg_min": ("v", "i"), "correlation": ("v", "x"), "covariance": ("v", "x")}
@@ -26,6 +26,7 @@ AGGREGATES = {
     for name in WRITTEN["spark"]
     if name != "quantile"
 }
+BESIDE_ROWS = ("n", "of_v", "a_quantile", "a_arg_max", "a_std", "a_sum")  # Spark takes long to plan all of them
 WINDOWS = {
     "sliding": window.sliding("10 minutes", every="5 minutes", offset="3 minutes"),
     "sessions": window.session("4 minutes"),
@@ -66,7 +67,7 @@ def _comparable(value: Any) -> Any:
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_spark_answers_what_is_written(session: Any, kind: str) -> None:
     framed = WINDOWS[kind].is_frame
-    aggregates = {name: made for name, made in AGGREGATES.items() if not (framed and made.name in NOT_OVER)}
+    aggregates = {name: AGGREGATES[name] for name in (BESIDE_ROWS if framed else AGGREGATES)}
     query = Query(WINDOWS[kind], aggregates, key="k")
     session.createDataFrame(readings()).createOrReplaceTempView("readings")
     found = session.sql(query.to_sql("readings", dialect="spark")).toArrow()

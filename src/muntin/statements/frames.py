@@ -10,13 +10,13 @@ from sqlglot import exp
 
 from muntin import windows
 from muntin.durations import in_any_unit
-from muntin.errors import MuntinError
+from muntin.errors import MuntinError, SqlError
 from muntin.statements.columns import Columns
 from muntin.statements.intervals import duration_of, less
 from muntin.statements.places import Text
 from muntin.suggestions import hint
 
-_CURRENT, _UNBOUNDED = "CURRENT ROW", "UNBOUNDED"
+_CURRENT = "CURRENT ROW"
 _BOUNDED = "a frame has two bounds, such as RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW"
 
 
@@ -72,26 +72,24 @@ class Frames:
 
     def _bounded(self, spec: Any, over: Any) -> windows.Window:
         kind = str(spec.args["kind"]).upper()
+        exclude = spec.args.get("exclude")
         if kind == "GROUPS":
             raise self.text.refused(over, "GROUPS: frames are by RANGE or by ROWS")
-        if spec.args.get("exclude") is not None:
-            raise self.text.refused(
-                over, f"EXCLUDE {spec.args['exclude'].name}: a frame holds all rows between its bounds"
-            )
         start = self._bound(spec.args["start"], spec.args.get("start_side"), over)
         end = self._bound(spec.args.get("end") or _CURRENT, spec.args.get("end_side"), over)
-        make = self._by_rows if kind == "ROWS" else self._by_time
         try:
-            return make(over, start, end)
+            if exclude is not None:
+                return self._without_peers(over, kind, start, end, str(exclude.name).upper())
+            return (self._by_rows if kind == "ROWS" else self._by_time)(over, start, end)
+        except SqlError:
+            raise
         except MuntinError as error:
-            if hasattr(error, "line"):  # it has its place already
-                raise
             raise self.text.refused(over, str(error)) from error
 
     def _bound(self, bound: Any, side: str | None, over: Any) -> tuple[Any, int]:
         """Return a bound and on which side of its row it lies: -1 before, 1 after."""
-        if bound == _UNBOUNDED:
-            raise self.text.refused(over, f"UNBOUNDED: what such a frame holds grows for ever; {_BOUNDED}")
+        if isinstance(bound, exp.Var):
+            raise self.text.refused(bound, f"UNBOUNDED: what such a frame holds grows for ever; {_BOUNDED}")
         if bound == _CURRENT and side is None:
             return bound, 0
         sides = {"PRECEDING": -1, "FOLLOWING": 1}
@@ -141,6 +139,18 @@ class Frames:
         if high < 0:
             return windows.trailing(less(first, last), delay=last, closed="both")
         return windows.leading(less(last, first), delay=first, closed="both")
+
+    def _without_peers(self, over: Any, kind: str, start: Any, end: Any, exclude: str) -> windows.Window:
+        """Return frames up to a row, or from it on, without the rows of its own time."""
+        if kind == "RANGE" and exclude == "GROUP":
+            (first, low), (last, high) = (self._moment(*bound) for bound in (start, end))
+            if low < 0 == high:
+                return windows.trailing(first, closed="left")
+            if low == 0 < high:
+                return windows.leading(last, closed="right")
+        raise self.text.refused(
+            over, f"EXCLUDE {exclude}: only EXCLUDE GROUP is known, of a RANGE that ends or begins with CURRENT ROW"
+        )
 
     def _moment(self, bound: Any, side: int) -> tuple[Any, int]:
         """Return the duration of a bound, and how far after the row it lies."""

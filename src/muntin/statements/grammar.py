@@ -17,6 +17,7 @@ from sqlglot.tokens import Token, Tokenizer, TokenType
 
 from muntin.statements.places import Text
 
+UNBOUNDED = "UNBOUNDED"
 KEYWORDS = frozenset((*Tokenizer.KEYWORDS, "START", "END", "FILTER", "WITHIN", "IGNORE", "RESPECT"))
 """Words that are names only in quotes."""
 _FUNCTIONS = ("ALL", "ANY", "SESSION", "SOME")
@@ -80,6 +81,14 @@ class _Statements(Parser):  # type: ignore[misc]
         found = super()._parse_partition_by()
         if asked and not found:
             self.raise_error("Expecting a column")
+        return found
+
+    def _parse_window_spec(self) -> Any:
+        """Return a bound of a frame; UNBOUNDED with its place, which sqlglot would not keep."""
+        token = self._curr
+        found = super()._parse_window_spec()
+        if found["value"] == UNBOUNDED:
+            found["value"] = exp.var(UNBOUNDED).update_positions(token)
         return found
 
     def _parse_function_args(self, alias: bool = False) -> Any:

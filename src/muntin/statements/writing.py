@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from muntin.windows.frames import FrameBounds
 
 _FINEST = column_type(pa.timestamp("ns"))
+_FINEST_OF = {"spark": 1_000, "flink": 1_000_000}
+"""The least unit of times in each engine, in nanoseconds."""
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -150,7 +152,13 @@ class _Writer:
         unitless = {is_unitless(each) for each in window.durations if each != 0}
         if len(unitless) > 1:
             raise UnsupportedOperationError(f"{window!r} has lengths with and without a unit; give all of them one")
-        return span if unitless == {True} else in_words(span)
+        if unitless == {True}:
+            if self.dialect == "flink" or (self.dialect == "spark" and not window.is_frame):
+                raise UnsupportedOperationError(f"{self.dialect.title()}'s windows have units, and {window!r} has none")
+            return span
+        if self.dialect is not None and span % _FINEST_OF[self.dialect]:
+            raise UnsupportedOperationError(f"{window!r} is finer than the times of {self.dialect.title()} are")
+        return in_words(span)
 
     def _length(self, window: Window, span: int) -> str:
         return written(self._duration(window, span), self.dialect)
@@ -189,13 +197,21 @@ class _Writer:
     def _between(self, window: Window) -> str:
         frame = cast("FrameBounds", _resolved(window))
         by_rows = window.measure is Measure.ROWS
-        if not by_rows and (frame.closed != "both" or getattr(frame, "hop", None) is not None):
-            raise UnsupportedOperationError(f"SQL's RANGE holds both of its bounds, and {window!r} does not hold both")
         low, high = (frame.held[0], frame.held[1] - 1) if by_rows else (frame.low, frame.high)
         if self.dialect == "flink" and high != 0:
             raise UnsupportedOperationError(f"an OVER of Flink ends with the current row, and {window!r} does not")
         start, end = (self._bound(window, each, by_rows=by_rows) for each in (low, high))
-        return f"{'ROWS' if by_rows else 'RANGE'} BETWEEN {start} AND {end}"
+        exclude = "" if by_rows or frame.closed == "both" else self._exclude(window, frame)
+        return f"{'ROWS' if by_rows else 'RANGE'} BETWEEN {start} AND {end}{exclude}"
+
+    def _exclude(self, window: Window, frame: FrameBounds) -> str:
+        """Return what leaves out the rows of a row's own time, where that is what a frame does not hold."""
+        without_peers = (frame.closed == "left" and frame.high == 0) or (frame.closed == "right" and frame.low == 0)
+        if not without_peers:
+            raise UnsupportedOperationError(f"SQL's RANGE holds both of its bounds, and {window!r} does not hold both")
+        if self.dialect is not None:
+            raise UnsupportedOperationError(f"{self.dialect.title()} has no EXCLUDE GROUP, which {window!r} would be")
+        return " EXCLUDE GROUP"
 
     def _bound(self, window: Window, at: int, *, by_rows: bool) -> str:
         if at == 0:

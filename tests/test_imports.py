@@ -14,7 +14,7 @@ import pytest
 import muntin
 
 LARGE = ["numba", "pyspark", "matplotlib", "pandas", "polars", "duckdb", "lmdb", "redis", "typer", "rich", "sqlglot"]
-LARGE += ["bokeh", "tornado"]
+LARGE += ["bokeh", "tornado", "prometheus_client"]
 LOADED = "import json, sys; {}; print(json.dumps(sorted(sys.modules)))"
 
 

@@ -64,6 +64,7 @@ MEANT = {
     "range(v)": agg.range("v"),
     "top_k(v, 3)": agg.top_k("v", 3),
     "top_k(v, k => 3)": agg.top_k("v", 3),
+    "TOP_K(v, K => 3)": agg.top_k("v", 3),
     "quantile(v, q => 0.25)": agg.quantile("v", 0.25),
     "ewm_mean(v, half_life => INTERVAL '1' HOUR)": agg.ewm_mean("v", half_life="1 hour"),
     "ewm_mean(v, '90 seconds')": agg.ewm_mean("v", half_life="90 seconds"),
@@ -106,6 +107,14 @@ def test_an_aggregation_of_ones_own():
     assert query.aggregates == {"a": squares("v"), "b": squares("v", power=3)}
     found = query.run({"ts": [1, 2], "v": [2.0, 3.0]})
     assert (found["a"].to_pylist(), found["b"].to_pylist()) == ([13.0], [35.0])
+
+
+def test_ones_own_come_before_all_others():
+    found = muntin.sql(
+        asked("max_by(a, b) AS x", "COUNT(v) AS y", "percentile_cont(v, 0.5) AS z", "COUNT_IF(v) AS n"),
+        functions={"MAX_BY": agg.arg_max, "count": agg.sum, "percentile_cont": agg.quantile, "count_if": agg.any},
+    ).aggregates
+    assert found == {"x": agg.arg_max("a", "b"), "y": agg.sum("v"), "z": agg.quantile("v", 0.5), "n": agg.any("v")}
 
 
 REFUSED = {

@@ -206,6 +206,12 @@ def test_what_is_no_text():
         muntin.sql("SELECT 1", dialect="mysql")
 
 
+@pytest.mark.parametrize("functions", [["energy"], {"energy": 3}, {"energy": muntin.agg.max("v")}, {3: muntin.agg.max}])
+def test_functions_that_are_none(functions):
+    with pytest.raises(errors.InvalidArgumentError, match="function"):
+        muntin.sql("SELECT energy(v) AS e FROM t GROUP BY TUMBLE(ts, 10)", functions=functions)
+
+
 def test_an_error_goes_through_pickle():
     with pytest.raises(SqlError) as caught:
         muntin.sql("SELECT\n sum(v) FROM t")

@@ -8,10 +8,11 @@ from typing import Any
 
 from sqlglot import exp
 
+from muntin import aggregations
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import MuntinError
 from muntin.statements.columns import Columns, is_column
-from muntin.statements.functions import FIXED, SWAPPED, Make, columns_of
+from muntin.statements.functions import Function, Make
 from muntin.statements.intervals import duration_of
 from muntin.statements.places import Text
 from muntin.suggestions import AGGREGATIONS, hint
@@ -21,11 +22,12 @@ _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
 
 @dataclass(frozen=True)
 class Aggregates:
-    """Reads aggregations. `functions` are those that can be called."""
+    """Reads aggregations. `functions` are those that can be called, `own` the names of the user's among them."""
 
     text: Text
     columns: Columns
-    functions: Mapping[str, Make]
+    functions: Mapping[str, Function]
+    own: frozenset[str]
 
     def call(self, node: Any) -> Any:
         """Return the call of a function without what stands around it: FILTER, WITHIN GROUP, IGNORE NULLS."""
@@ -49,13 +51,15 @@ class Aggregates:
                 call, f"{self.text.written(call)!r} is no column and no aggregation; compute it before or afterwards"
             )
         name = str(call.name).lower()
+        if name in self.own:
+            return self._plain(call, name, where)
         if order is not None or name == "percentile_cont":
             return self._within_group(call, name, order, where)
         if name == "count_if":
-            return self._made(call, "count", [], {"where": self._one_flag(call, where)})
+            return self._made(call, aggregations.count, [], {"where": self._one_flag(call, where)})
         if name == "count":
             return self._count(call, where)
-        return self._made(call, name, *self._arguments(call, name, where))
+        return self._plain(call, name, where)
 
     # ------------------------------------------------------------ functions that are written in their own way
 
@@ -65,11 +69,12 @@ class Aggregates:
             distinct = given[0].expressions
             if len(distinct) != 1:
                 raise self.text.refused(distinct[1], "COUNT(DISTINCT ...) takes one column")
-            return self._made(call, "count_distinct", [self._column(distinct[0], "count")], {"where": where})
+            column = self._column(distinct[0], "count")
+            return self._made(call, aggregations.count_distinct, [column], {"where": where})
         every_row = len(given) == 1 and (isinstance(given[0], exp.Star) or _is_number(given[0]))
         if every_row:
-            return self._made(call, "count", [], {"where": where})
-        return self._made(call, "count", *self._arguments(call, "count", where))
+            return self._made(call, aggregations.count, [], {"where": where})
+        return self._plain(call, "count", where)
 
     def _one_flag(self, call: Any, where: str | None) -> str:
         if len(call.expressions) != 1 or where is not None:
@@ -85,31 +90,32 @@ class Aggregates:
         if by.args.get("desc"):
             raise self.text.refused(by, "PERCENTILE_CONT ... ORDER BY ... DESC: give 1 less the fraction, and no DESC")
         fraction = self._literal(call.expressions[0], "percentile_cont")
-        return self._made(call, "quantile", [self._column(by.this, "percentile_cont"), fraction], {"where": where})
+        column = self._column(by.this, "percentile_cont")
+        return self._made(call, aggregations.quantile, [column, fraction], {"where": where})
 
     # ------------------------------------------------------------ arguments
 
-    def _arguments(self, call: Any, name: str, where: str | None) -> tuple[list[Any], dict[str, Any]]:
-        """Return the columns and parameters of a call, by position and by name."""
+    def _plain(self, call: Any, name: str, where: str | None) -> Aggregation:
+        """Return the aggregation of a function whose arguments are columns and parameters, by position and by name."""
         if name not in self.functions:
             raise self.text.refused(
                 call, f"there is no aggregation {call.name}{hint(name, self.functions, AGGREGATIONS)}"
             )
-        reads = columns_of(self.functions[name])
+        function = self.functions[name]
         positional: list[Any] = []
         named: dict[str, Any] = {} if where is None else {"where": where}
         for place, each in enumerate(call.expressions):
             if isinstance(each, exp.Kwarg):
-                if each.name == "where":
+                word = function.parameter(each.name)
+                if word == "where":
                     raise self.text.refused(each, "write FILTER (WHERE column) after the function instead of where")
-                named[each.name] = self._literal(each.expression, name)
+                named[word] = self._literal(each.expression, name)
                 continue
-            column = is_column(each) if reads is None else place < reads
+            column = is_column(each) if function.columns is None else place < function.columns
             positional.append(self._column(each, name) if column else self._literal(each, name))
-        if name in FIXED and len(positional) != FIXED[name]:
-            wanted = {1: "a column alone", 2: "a column and the text between values"}[FIXED[name]]
-            raise self.text.refused(call, f"{call.name} takes {wanted} here")
-        return (positional[::-1] if name in SWAPPED else positional), named
+        if function.takes is not None and len(positional) != function.takes[0]:
+            raise self.text.refused(call, f"{call.name} takes {function.takes[1]} here")
+        return self._made(call, function.make, positional[::-1] if function.swapped else positional, named)
 
     def _column(self, node: Any, name: str) -> str:
         if isinstance(node, exp.IgnoreNulls):
@@ -147,9 +153,9 @@ class Aggregates:
             )
         return self.columns.name(column, "a condition")
 
-    def _made(self, call: Any, name: str, positional: list[Any], named: dict[str, Any]) -> Aggregation:
+    def _made(self, call: Any, make: Make, positional: list[Any], named: dict[str, Any]) -> Aggregation:
         try:
-            made = self.functions[name](*positional, **named)
+            made = make(*positional, **named)
         except (MuntinError, TypeError) as error:
             raise self.text.refused(call, str(error)) from error
         if not isinstance(made, Aggregation):

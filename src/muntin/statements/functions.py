@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from muntin import aggregations
 from muntin.aggregations.aggregation import Aggregation
@@ -33,7 +34,11 @@ SYNONYMS = {
 """Names of SQL, and those that they have here. The arguments are the same, in the same order."""
 SWAPPED = {"max_by": "arg_max", "min_by": "arg_min"}
 """Functions that take the value first, and then by what it is chosen."""
-FIXED = {"listagg": 2, "string_agg": 2, "approx_count_distinct": 1}
+_FIXED = {
+    "approx_count_distinct": (1, "a column alone"),
+    "listagg": (2, "a column and the text between values"),
+    "string_agg": (2, "a column and the text between values"),
+}
 """How many arguments some functions must have: with others they mean different things to different databases."""
 WRITTEN: Mapping[str, Mapping[str, str]] = {
     "spark": {
@@ -69,21 +74,39 @@ NOT_OVER = ("count_distinct", "median")
 Make = Callable[..., Aggregation]
 
 
-def known(own: Mapping[str, Make] | None) -> dict[str, Make]:
+@dataclass(frozen=True)
+class Function:
+    """A function of SQL that makes an aggregation."""
+
+    make: Make
+    swapped: bool = False
+    """Whether its columns are in the other order."""
+    takes: tuple[int, str] | None = None
+    """How many arguments it must have, and what they are; None where `make` tells."""
+
+    @property
+    def columns(self) -> int | None:
+        """How many columns it reads before its parameters; None where only its call tells."""
+        return len(self.make.first.columns) if isinstance(self.make, Factory) else None
+
+    def parameter(self, word: str) -> str:
+        """Return the name of a parameter, which may be written in upper case."""
+        exact = isinstance(self.make, Factory) and word in self.make.first.parameters
+        return word if exact else word.lower()
+
+
+def known(own: Mapping[str, Make] | None) -> dict[str, Function]:
     """Return every function that makes an aggregation, by its name in lower case: ours, SQL's and one's own.
 
     >>> functions = known(None)
-    >>> functions["avg"]("v"), functions["top_k"]("v", 3)
-    (agg.mean('v'), agg.top_k('v', k=3))
+    >>> functions["avg"].make("v"), functions["top_k"].make("v", 3), functions["max_by"].swapped
+    (agg.mean('v'), agg.top_k('v', k=3), True)
     """
     ours: dict[str, Make] = {
         name: made for name in dir(aggregations) if isinstance(made := getattr(aggregations, name), Factory)
     }
     ours["count"] = aggregations.count
-    synonyms = {name: ours[meant] for name, meant in (SYNONYMS | SWAPPED).items()}
-    return ours | synonyms | {name.lower(): make for name, make in (own or {}).items()}
-
-
-def columns_of(make: Make) -> int | None:
-    """Return how many columns a function reads before its parameters; None where only its call tells."""
-    return len(make.first.columns) if isinstance(make, Factory) else None
+    found = {name: Function(make) for name, make in ours.items()}
+    for name, meant in (SYNONYMS | SWAPPED).items():
+        found[name] = Function(ours[meant], name in SWAPPED, _FIXED.get(name))
+    return found | {name.lower(): Function(make) for name, make in (own or {}).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.query.query import RESERVED
 from muntin.statements.aggregates import Aggregates
 from muntin.statements.columns import Columns, is_call
-from muntin.statements.functions import Make
+from muntin.statements.functions import Make, known
 from muntin.statements.group_windows import FLINK
 from muntin.statements.places import Text
 
@@ -46,7 +46,8 @@ class Select:
 
     text: Text
     node: Any
-    functions: Mapping[str, Make] = field(repr=False)
+    own: Mapping[str, Make]
+    """The user's own functions."""
 
     @property
     def items(self) -> list[tuple[Any, Any]]:
@@ -114,7 +115,7 @@ class Select:
     @cached_property
     def aggregates(self) -> Aggregates:
         """What reads its aggregations."""
-        return Aggregates(self.text, self.columns, self.functions)
+        return Aggregates(self.text, self.columns, known(self.own), frozenset(name.lower() for name in self.own))
 
     # ------------------------------------------------------------ items
 

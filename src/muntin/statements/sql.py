@@ -53,14 +53,14 @@ def sql(
     require_sqlglot()
     if not isinstance(text, str):
         raise InvalidArgumentError(f"the statement is {text!r}; give a text")
-    from muntin.statements.functions import known
     from muntin.statements.grammar import parsed
     from muntin.statements.places import Text
     from muntin.statements.selects import Select
 
     require_dialect(dialect)
+    _require_functions(functions)
     written = Text(text)
-    meant = _meaning(Select(written, parsed(written, dialect), known(functions)))
+    meant = _meaning(Select(written, parsed(written, dialect), functions or {}))
     return Query(
         meant.windows,
         meant.aggregates,
@@ -85,6 +85,18 @@ def _meaning(select: Select) -> Meaning:
     select.require_clauses()
     framed = any(node.find(exp.Window) is not None for _, node in select.items)
     return Framed(select).meaning() if framed else Grouped(select).meaning()
+
+
+def _require_functions(functions: Any) -> None:
+    if functions is None:
+        return
+    if not isinstance(functions, Mapping):
+        raise InvalidArgumentError(f"functions is {functions!r}; give names to them, such as {{'energy': energy}}")
+    for name, make in functions.items():
+        if not isinstance(name, str) or not callable(make) or isinstance(make, Aggregation):
+            raise InvalidArgumentError(
+                f"the function {name!r} is {make!r}; give an aggregation such as agg.max, not called"
+            )
 
 
 DIALECTS = ("flink", "spark")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
@@ -250,6 +251,6 @@ def _literal(value: Any) -> str:
         return str(value).upper()
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, int | float):
-        return repr(value)
+    if isinstance(value, int | float | np.integer):
+        return repr(float(value) if isinstance(value, float) else int(value))
     raise UnsupportedOperationError(f"SQL has no words for the parameter {value!r}")

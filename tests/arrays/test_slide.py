@@ -234,6 +234,8 @@ def test_explain_shows_the_table_with_the_rule_that_is_taken() -> None:
     assert chosen(explain(floats, agg.max("v"), range=10, slide=10)) == ["recalculate"]
     assert chosen(explain(floats, agg.max("v"), range=2)) == ["recalculate"]
     assert chosen(explain(numbers, agg.sum("v"), range=10)) == ["subtract_on_evict"]
+    assert chosen(explain(floats, agg.mean("v"), range=10)) == ["two_stacks"], "too few rows"
+    assert chosen(explain(np.zeros(1 << 17), agg.mean("v"), range=10)) == ["prefix_sums"]
     assert chosen(explain(floats, agg.median("v"), range=10)) == ["order_statistics"]
     assert chosen(explain([Decimal(1)] * 9, agg.median("v"), range=10)) == ["two_stacks"]
     text = explain(floats, {"a": agg.max("v"), "b": agg.median("v"), "c": agg.collect("v")}, range=10)

@@ -89,6 +89,11 @@ class Aggregation:
         text += "" if self.where is None else f" where {self.where!r}"
         return hashlib.sha256(text.encode()).hexdigest()
 
+    @cached_property
+    def meaning(self) -> tuple[str, str]:
+        """Everything that decides how it is computed: what a state means, and shortcuts to the answers."""
+        return self.fingerprint, "".join(d.shortcut for d in self.factory.definitions.values())
+
     def lift(self, *values: Any, time: int = 0) -> Any:
         """Return the state of a window that holds just this row."""
         from muntin.aggregations.binding import plain_algebra  # binding imports this module

@@ -122,6 +122,15 @@ class _float_mean:
     def lower(s):
         return (s.total + s.error if math.isfinite(s.error) else s.total) / s.n
 
+    def terms(v, c):
+        return (v,)  # not v - c, which would be rounded
+
+    def from_sums(n, c, total):
+        return (n, total, 0.0)
+
+    def lost(n, total, error):
+        return not error <= abs(total) * 2.0**-54
+
 
 @define(state={"n": "i8", "total": "v"}, result="decimal mean", commutative=True)
 class _decimal_mean:

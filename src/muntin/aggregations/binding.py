@@ -28,6 +28,7 @@ from muntin.kernels.allocation import can_raise
 from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners
 from muntin.kernels.infer import check_compiles, infer_result
 from muntin.kernels.source import Function, stable_text
+from muntin.kernels.sums_text import Sums
 from muntin.memory import room
 from muntin.types import ANY, INT64, NULL, OBJECT, Array, ColumnType, column_type, numpy_type
 
@@ -269,14 +270,20 @@ class Binding:
         written = zip(self._output_types, outputs[::2], outputs[1::2], strict=True)
         return [(values, _where_valid(values, mask, nulls)) for (_, nulls), values, mask in written]
 
+    @cached_property
+    def summed(self) -> bool:
+        """Whether states follow from sums over rows, none of which is skipped."""
+        numbers = self.fixed and all(kind.physical != OBJECT for kind in self.types)
+        return numbers and all("terms" in part.functions and part.mask is None for part in self.parts)
+
     def kernels(
-        self, functions: tuple[Callable[..., Any], ...], *entries: str, sorted_store: bool = False
+        self, functions: tuple[Callable[..., Any], ...], *entries: str, sorted_store: bool = False, sums: Sums = "no"
     ) -> ModuleType:
         """Return the module in which these kernels run this binding."""
         compiled = (self.compiled or (sorted_store and not self.plain)) and not cache.is_uncompiled()
-        key = (functions, entries, sorted_store, compiled)
+        key = (functions, entries, sorted_store, sums, compiled)
         if key not in self._modules:
-            generated = self.generate(functions, *entries, sorted_store=sorted_store)
+            generated = self.generate(functions, *entries, sorted_store=sorted_store, sums=sums)
             if compiled:
                 self._check_own()
             self._modules[key] = cache.load(generated, compiled=compiled)
@@ -295,11 +302,17 @@ class Binding:
         return replace(self, plain=True, _modules={})
 
     def generate(
-        self, functions: tuple[Callable[..., Any], ...], *entries: str, sorted_store: bool = False
+        self, functions: tuple[Callable[..., Any], ...], *entries: str, sorted_store: bool = False, sums: Sums = "no"
     ) -> Generated:
         """Write that module."""
         generated = generate(
-            self.parts, gaps=self.gaps, kernels=functions, entries=entries, sorted_store=sorted_store, rule=self.rule
+            self.parts,
+            gaps=self.gaps,
+            kernels=functions,
+            entries=entries,
+            sorted_store=sorted_store,
+            sums=sums,
+            rule=self.rule,
         )
         if generated.injected and self.compiled:
             name, value = next(iter(generated.injected.items()))
@@ -330,7 +343,7 @@ def bind(
     """
     flags = (nullable, gaps, has_nan, identity, plain)
     key = (
-        tuple((name, each.fingerprint, each.columns) for name, each in aggregations.items()),
+        tuple((name, each.meaning, each.columns) for name, each in aggregations.items()),
         tuple(types[c] for each in aggregations.values() for c in each.reads),
         (time, *flags),
         None if rule is None else rule.identity,
@@ -540,6 +553,7 @@ class _PartBuilder:
             empty=self.definition.empty,
             distinct=isinstance(self.state, str) and self.state == "distinct",
             counted=tuple(self._takes_numbers and kind.family == "boolean" for kind in self.kinds[: len(columns)]),
+            compensated=self.definition.compensated,
         )
 
     @property

@@ -3,10 +3,10 @@
 A definition is a class used as a namespace: `lift`, `combine`, and optionally `lower`, `invert` and `neutral`. The
 positional parameters of `lift` are the columns. `widen` is for `by_type`: it turns a state of the integer definition
 into one of this, when floats turn up among integers. `check` is called with the parameters when an aggregation is
-made, and raises `ValueError` for values that mean nothing. Keyword-only parameters of any function are parameters
-of the aggregation, but for five that muntin fills in: `time` (the row's event time, `lift` only), `end` (of the window,
-`lower` only), `lowest` and `highest` (the extreme values of the first column's type) and `has_nan` (whether NaN can
-come).
+made, and raises `ValueError` for values that mean nothing. `terms`, `from_sums` and `lost` are for arrays: see
+`define`. Keyword-only parameters of any function are parameters of the aggregation, but for five that muntin fills in:
+`time` (the row's event time, `lift` only), `end` (of the window, `lower` only), `lowest` and `highest` (the extreme
+values of the first column's type) and `has_nan` (whether NaN can come).
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ StateSpec = Any
 EVERY_ONES = ("skip_nan", "where")
 """Arguments that every aggregation takes, so that none has a parameter of that name."""
 FILLED_IN = ("time", "end", "lowest", "highest", "has_nan")
-_FUNCTIONS = ("lift", "combine", "lower", "invert", "neutral", "widen", "check")
+SUMS = ("terms", "from_sums", "lost")
+"""The functions of windows over arrays as differences of sums. No state means anything else with them."""
+_FUNCTIONS = ("lift", "combine", "lower", "invert", "neutral", "widen", "check", *SUMS)
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Definition:
     """The parameters that are durations: functions get them in the unit of the times."""
     own: bool = True
     """Whether it was defined outside this package."""
+    compensated: bool = True
+    """Whether sums of `terms` carry what is rounded off them."""
 
     @property
     def invertible(self) -> bool:
@@ -83,9 +87,15 @@ class Definition:
         return found
 
     @cached_property
+    def shortcut(self) -> str:
+        """The functions that `fingerprint` leaves out, as text."""
+        texts = [self.functions[name].identity for name in SUMS if name in self.functions]
+        return f"{texts}{self.compensated}"
+
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that decides the meaning of a state."""
-        texts = [f"{name}:{function.identity}" for name, function in sorted(self.functions.items())]
+        texts = [f"{name}:{function.identity}" for name, function in sorted(self.functions.items()) if name not in SUMS]
         specs = [
             capture(spec, "state").identity if callable(spec) else stable_text(spec)
             for spec in (self.state, self.result)
@@ -102,6 +112,7 @@ def define(
     selective: bool = False,
     kind: Kind | None = None,
     durations: tuple[str, ...] = (),
+    compensated: bool = True,
 ) -> Callable[[type], Factory]:
     """Make an aggregation of a class of plain functions.
 
@@ -117,6 +128,13 @@ def define(
     `durations` are parameters that users give as durations, and functions get as numbers in the unit of the times. A
     `lower(s, *, end)` is told where windows end: it is called once, with arrays (`s.total`, `end`), and `end` is None
     where windows have none; it needs a mapping of several fields as its state, and `result`.
+
+    Where the state of a window follows from sums over its rows, windows of one length over arrays can be differences
+    of such sums, at half the cost. `terms(v, c)` gives the numbers of a row that are summed, `from_sums(n, c, a, b)`
+    the state of n rows with these sums (here two), and `c` is a number near the values, the same for both; of two
+    columns there are two. The sums are exact but for their rounding and errors of which `lost(n, a, b, a_error,
+    b_error)` gets bounds. Where it says True, so that digits may be missing, `lift` and `combine` run the windows. With
+    `compensated=False` sums do not carry what is rounded off within 256 rows: for terms that do not cancel.
 
     A definition is compiled into every kernel: one O(1) `combine` costs a nanosecond or so.
 
@@ -148,6 +166,7 @@ def define(
             kind=kind or _guess_kind(functions, state),
             durations=durations,
             own=not namespace.__module__.startswith("muntin."),
+            compensated=compensated,
         )
         _require_shapes(definition)
         return Factory(namespace.__name__, {"any": definition}, definition.doc)
@@ -204,7 +223,31 @@ def _read_functions(namespace: type, state: StateSpec) -> dict[str, Function]:
             raise DefinitionError(
                 f"{where}.{name} must take {count} positional parameter(s), not {len(functions[name].arguments)}"
             )
+    _require_sums(where, functions)
     return functions
+
+
+def _require_sums(where: str, functions: Mapping[str, Function]) -> None:
+    """Refuse functions of sums that do not fit each other."""
+    given = [name for name in SUMS if name in functions]
+    if not given:
+        return
+    if len(given) < len(SUMS) or "lift" not in functions:
+        raise DefinitionError(f"{where} defines {given[0]}; lift, {', '.join(SUMS)} are needed together")
+    columns = len(functions["lift"].arguments)
+    terms = len(functions["from_sums"].arguments) - 1 - columns
+    taken = {"terms": 2 * columns, "lost": 1 + 2 * terms}
+    for name, count in taken.items():
+        if terms < 0 or len(functions[name].arguments) != count:
+            raise DefinitionError(
+                f"{where}.{name} must take {max(count, 0)} positional parameters, as from_sums takes "
+                f"{len(functions['from_sums'].arguments)}; it takes {len(functions[name].arguments)}"
+            )
+    for node in ast.walk(functions["terms"].tree):
+        if isinstance(node, ast.Return) and not (isinstance(node.value, ast.Tuple) and len(node.value.elts) == terms):
+            raise DefinitionError(
+                f"{where}.terms must return a tuple of {terms} numbers, as from_sums takes so many sums"
+            )
 
 
 def _require_shapes(definition: Definition) -> None:

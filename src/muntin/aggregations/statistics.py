@@ -8,6 +8,9 @@ both. Equal values have equal means, and no variance at all.
 Rejected: totals instead of means (Youngs and Cramer), which cost less, but whose products lose the same digits; and
 sums around the first value of each window, of which an outlier spoils all windows that begin with it.
 
+Over arrays sums of powers around one number for many windows are cheaper, and as exact where that number is well chosen
+(`terms`, `from_sums`, and `lost`, which says where it is not).
+
 Names and edge cases are Spark SQL's: `std` and `var` are of the sample and null for one row, the kurtosis is the excess
 over 3.
 """
@@ -21,6 +24,11 @@ from muntin.aggregations.define import define, numeric
 _MOMENTS = {"n": "f8", "mean": "f8", "low": "f8", "m2": "f8"}
 
 
+def _nothing(v):
+    """Return what is rounded off one value: 0, but NaN of what is infinite, so that all that holds it has none."""
+    return float(v) - float(v)
+
+
 def _moved(mean, low, apart, below, share):
     """Return a mean moved by a share of a distance, and what was rounded off it so far."""
     step = apart * share
@@ -28,11 +36,20 @@ def _moved(mean, low, apart, below, share):
     return to, low + (below * share + (step - (to - mean)))
 
 
+def _far_off(n, total, squares, error):
+    """Say whether squares around a number lose more than three bits to its distance from the mean, or to their error.
+
+    The error of the total is smaller beside the total's own size, and needs no look.
+    """
+    m2 = squares - total * (total * (1.0 / n))
+    return not ((m2 >= squares * 0.125) & (error <= squares * 2.0**-43))
+
+
 def _never_negative(m2):
     return m2 if m2 > 0.0 or m2 != m2 else 0.0
 
 
-@define(state=_MOMENTS, result="f8", commutative=True)
+@define(state=_MOMENTS, result="f8", commutative=True, compensated=False)
 class _var:
     """The sample variance; null for one row. O(1) combine, invertible.
 
@@ -42,7 +59,7 @@ class _var:
     """
 
     def lift(v):
-        return (1.0, float(v), 0.0, -0.0)
+        return (1.0, float(v), _nothing(v), -0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -65,6 +82,18 @@ class _var:
 
     def lower(s):
         return s.m2 / (s.n - 1.0) if s.n > 1.0 else None
+
+    def terms(v, c):
+        d = float(v) - c
+        return (d, d * d)
+
+    def from_sums(n, c, total, squares):
+        shift = total * (1.0 / n)
+        mean, low = _moved(c, 0.0, shift, 0.0, 1.0)
+        return (n, mean, low, squares - total * shift)
+
+    def lost(n, total, squares, total_error, squares_error):
+        return _far_off(n, total, squares, squares_error)
 
 
 def _lower_std(s):
@@ -112,7 +141,7 @@ std_pop = var.lowered_by(
 )
 
 
-@define(state={**_MOMENTS, "m3": "f8"}, result="f8", commutative=True)
+@define(state={**_MOMENTS, "m3": "f8"}, result="f8", commutative=True, compensated=False)
 class _skewness:
     """The skewness, of the population; null where all values are equal. O(1) combine, invertible.
 
@@ -122,7 +151,7 @@ class _skewness:
     """
 
     def lift(v):
-        return (1.0, float(v), 0.0, 0.0, 0.0)
+        return (1.0, float(v), _nothing(v), 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -149,11 +178,24 @@ class _skewness:
     def neutral():
         return (0.0, 0.0, 0.0, 0.0, 0.0)
 
+    def terms(v, c):
+        d = float(v) - c
+        return (d, d * d, d * (d * d))
+
+    def from_sums(n, c, total, squares, cubes):
+        shift = total * (1.0 / n)
+        mean, low = _moved(c, 0.0, shift, 0.0, 1.0)
+        return (n, mean, low, squares - total * shift, cubes - shift * (3.0 * squares - 2.0 * (shift * total)))
+
+    def lost(n, total, squares, cubes, total_error, squares_error, cubes_error):
+        shows = not cubes_error * math.sqrt(n) <= squares * math.sqrt(squares) * 2.0**-40
+        return _far_off(n, total, squares, squares_error) | shows
+
     def lower(s):
         return math.sqrt(s.n) * s.m3 / (s.m2 * math.sqrt(s.m2)) if s.m2 > 0.0 or s.m2 != s.m2 else None
 
 
-@define(state={**_MOMENTS, "m3": "f8", "m4": "f8"}, result="f8", commutative=True)
+@define(state={**_MOMENTS, "m3": "f8", "m4": "f8"}, result="f8", commutative=True, compensated=False)
 class _kurtosis:
     """The excess kurtosis, of the population; null where all values are equal. O(1) combine, invertible.
 
@@ -163,7 +205,7 @@ class _kurtosis:
     """
 
     def lift(v):
-        return (1.0, float(v), 0.0, 0.0, 0.0, 0.0)
+        return (1.0, float(v), _nothing(v), 0.0, 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -208,6 +250,27 @@ class _kurtosis:
     def neutral():
         return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
+    def terms(v, c):
+        d = float(v) - c
+        return (d, d * d, d * (d * d), (d * d) * (d * d))
+
+    def from_sums(n, c, total, squares, cubes, fourths):
+        shift = total * (1.0 / n)
+        mean, low = _moved(c, 0.0, shift, 0.0, 1.0)
+        return (
+            n,
+            mean,
+            low,
+            squares - total * shift,
+            cubes - shift * (3.0 * squares - 2.0 * (shift * total)),
+            fourths - shift * (4.0 * cubes - shift * (6.0 * squares - 3.0 * (shift * total))),
+        )
+
+    def lost(n, total, squares, cubes, fourths, total_error, squares_error, cubes_error, fourths_error):
+        error = fourths_error + 4.0 * abs(total * (1.0 / n)) * cubes_error
+        shows = not error * n <= squares * squares * 2.0**-39
+        return _far_off(n, total, squares, squares_error) | shows
+
     def lower(s):
         return s.n * s.m4 / (s.m2 * s.m2) - 3.0 if s.m2 > 0.0 or s.m2 != s.m2 else None
 
@@ -225,6 +288,7 @@ class _kurtosis:
     },
     result="f8",
     commutative=True,
+    compensated=False,
 )
 class _covariance:
     """The sample covariance of two columns; null for one row. O(1) combine, invertible.
@@ -235,7 +299,7 @@ class _covariance:
     """
 
     def lift(x, y):
-        return (1.0, float(x), 0.0, float(y), 0.0, 0.0, 0.0, 0.0)
+        return (1.0, float(x), _nothing(x), float(y), _nothing(y), 0.0, 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -280,6 +344,20 @@ class _covariance:
     def neutral():
         return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
+    def terms(x, y, cx, cy):
+        dx, dy = float(x) - cx, float(y) - cy
+        return (dx, dy, dx * dx, dy * dy, dx * dy)
+
+    def from_sums(n, cx, cy, x, y, xx, yy, xy):
+        mean_x, low_x = _moved(cx, 0.0, x * (1.0 / n), 0.0, 1.0)
+        mean_y, low_y = _moved(cy, 0.0, y * (1.0 / n), 0.0, 1.0)
+        over = x * (1.0 / n)
+        return (n, mean_x, low_x, mean_y, low_y, xx - x * over, yy - y * (y * (1.0 / n)), xy - y * over)
+
+    def lost(n, x, y, xx, yy, xy, x_error, y_error, xx_error, yy_error, xy_error):
+        shows = not xy_error * xy_error <= (xx * 2.0**-43) * (yy * 2.0**-43)
+        return _far_off(n, x, xx, xx_error) | _far_off(n, y, yy, yy_error) | shows
+
     def lower(s):
         return s.cross / (s.n - 1.0) if s.n > 1.0 else None
 
@@ -306,6 +384,7 @@ correlation = covariance.lowered_by(
     state={"n": "f8", "mean_y": "f8", "low_y": "f8", "mean_x": "f8", "low_x": "f8", "m2_x": "f8", "cross": "f8"},
     result={"slope": "f8", "intercept": "f8"},
     commutative=True,
+    compensated=False,
 )
 class _linear_regression:
     """The line of least squares, slope and intercept, of y on x: `linear_regression("y", "x")`, as `regr_slope`.
@@ -318,7 +397,7 @@ class _linear_regression:
     """
 
     def lift(y, x):
-        return (1.0, float(y), 0.0, float(x), 0.0, 0.0, 0.0)
+        return (1.0, float(y), _nothing(y), float(x), _nothing(x), 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -353,6 +432,20 @@ class _linear_regression:
 
     def neutral():
         return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+    def terms(y, x, cy, cx):
+        dy, dx = float(y) - cy, float(x) - cx
+        return (dy, dx, dy * dy, dx * dx, dx * dy)
+
+    def from_sums(n, cy, cx, y, x, yy, xx, xy):
+        mean_y, low_y = _moved(cy, 0.0, y * (1.0 / n), 0.0, 1.0)
+        mean_x, low_x = _moved(cx, 0.0, x * (1.0 / n), 0.0, 1.0)
+        over = x * (1.0 / n)
+        return (n, mean_y, low_y, mean_x, low_x, xx - x * over, xy - y * over)
+
+    def lost(n, y, x, yy, xx, xy, y_error, x_error, yy_error, xx_error, xy_error):
+        shows = not xy_error * xy_error <= (xx * 2.0**-43) * (yy * 2.0**-43)
+        return _far_off(n, x, xx, xx_error) | _far_off(n, y, yy, yy_error) | shows
 
     def lower(s):
         if s.m2_x > 0.0 or s.m2_x != s.m2_x:

@@ -40,6 +40,7 @@ def explained(facts: Facts) -> str:
            recalculate        no row falls into two windows               each row is combined once
            recalculate        windows of one or two rows                  a window is one combine
            subtract_on_evict  states without floats that can be inverted  a row comes in by one combine and leaves by one invert, exactly
+           prefix_sums        means and moments of many rows, slide 1     a window is a difference of sums; where digits would be lost, by two_stacks
         -> boundary           eight rows a slide, or more                 a row is combined once, into a slice; a window is three combines of slices
            two_stacks         everything else                             at most three combines a row
     """  # noqa: E501  # it is printed like this

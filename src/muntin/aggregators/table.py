@@ -41,6 +41,8 @@ class Facts:
     """The rows from one window to the next, on average."""
     rankable: bool = True
     """Whether the values are numbers that can be sorted as they are."""
+    summable: bool = False
+    """Whether the windows are of one length, one for each row, and enough for `prefix_sums`."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,21 @@ TABLE: dict[str, Entry] = {
                     lambda f: f.binding.invertible and f.binding.exact,
                     "states without floats that can be inverted",
                     "a row comes in by one combine and leaves by one invert, exactly",
+                ),
+            ),
+        ),
+        Entry(
+            "prefix_sums",
+            None,
+            takes="aggregations with `terms`, over rows, slide 1,",
+            memory="two numbers a term, for two windows",
+            own_loops=True,
+            merges="no",
+            rules=(
+                Rule(
+                    lambda f: f.summable and f.binding.summed,
+                    "means and moments of many rows, slide 1",
+                    "a window is a difference of sums; where digits would be lost, by two_stacks",
                 ),
             ),
         ),

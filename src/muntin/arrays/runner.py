@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from muntin.aggregators import (
     boundary_arrays,
     boundary_slices,
     order_statistics,
+    prefix_sums,
     subtract_on_evict,
     two_stacks,
 )
@@ -30,6 +31,7 @@ from muntin.aggregators.table import TABLE, Entry, Facts, Loop
 from muntin.arrays.spans import Span, spans_of_rows
 from muntin.columns import Column
 from muntin.errors import AggregationOverflowError, UnsupportedOperationError
+from muntin.kernels.sums_text import Sums, term_counts
 from muntin.types import INT64, OBJECT, Array, ColumnType
 
 
@@ -69,29 +71,35 @@ class ArrayRun:
         used = {c: self.columns[c] for each in aggregations.values() for c in each.reads}
         asks_for_nan = any(map(_asks_for_nan, aggregations.values()))
         key = (
-            tuple((name, each.fingerprint, each.columns) for name, each in aggregations.items()),
+            tuple((name, each.meaning, each.columns) for name, each in aggregations.items()),
             tuple((name, column.type, column.valid is None) for name, column in used.items()),
             tuple(map(self._has_nan, used)) if asks_for_nan else (),
-            (self.aggregator, self.span.gaps, self.span.time_type),
+            (self.aggregator, self.span.gaps, self.span.time_type, self._summable),
         )
         found = _known_bindings.get(key)
         if found is None:
-            found = [self._bind(group) for group in run_together(aggregations, self._bind, self._ranked_values)]
+            found = [self._bind(group) for group in run_together(aggregations, self._bind, self._loop_of)]
             if len(_known_bindings) >= _MOST_KNOWN:
                 _known_bindings.clear()
             _known_bindings[key] = found
         return found
 
-    def _ranked_values(self, _name: str, alone: Binding) -> Hashable:
-        """Return which values an aggregation ranks or tells apart, None where it does neither.
+    def _loop_of(self, _name: str, alone: Binding) -> Hashable:
+        """Return which loop over arrays is made for an aggregation, and of what; those of the same run together.
 
-        Those of the same values run together.
+        None where it takes part in any. Quantiles and distinct counts of the same values need only one look at them.
         """
         distinct = self._counts_distinct(alone)
-        if not (distinct or (all(part.sorted for part in alone.parts) and self._sortable(alone))):
-            return None
-        one = alone.aggregations[0]
-        return one.columns, one.skip_nan, one.where, distinct
+        if distinct or (all(part.sorted for part in alone.parts) and self._sortable(alone)):
+            one = alone.aggregations[0]
+            return one.columns, one.skip_nan, one.where, distinct
+        return "prefix_sums" if self.aggregator == "auto" and self._summable and alone.summed else None
+
+    @cached_property
+    def _summable(self) -> bool:
+        """Whether the windows are those of `prefix_sums`, and enough to gain by it."""
+        width = self.span.width
+        return width is not None and self.rows >= max(2 * width, prefix_sums.WORTH_IT)
 
     def _bind(self, aggregations: Mapping[str, Aggregation]) -> Binding:
         used = {c: self.columns[c] for each in aggregations.values() for c in each.reads}
@@ -171,6 +179,8 @@ class ArrayRun:
             return self._distinct
         if name == "boundary":
             return self._boundary
+        if name == "prefix_sums" and width is not None:
+            return partial(self._sums, width=width)
         if name == "two_stacks" and width is not None:
             return partial(self._blocks, width=width)
         if name == "two_stacks" and duration is not None:
@@ -181,7 +191,8 @@ class ArrayRun:
 
     def _facts(self, binding: Binding) -> Facts:
         span = self.span
-        return Facts(binding, span.longest, span.overlap, self.rows / max(span.count, 1), self._sortable(binding))
+        step = self.rows / max(span.count, 1)
+        return Facts(binding, span.longest, span.overlap, step, self._sortable(binding), self._summable)
 
     def facts(self, aggregations: Mapping[str, Aggregation]) -> list[Facts]:
         """Return, for aggregations that run together, what the choice of their algorithm depends on."""
@@ -210,9 +221,12 @@ class ArrayRun:
         if entry.kind is not None:
             entry.kind.require_suited(binding)
         else:
-            ranked = all(part.sorted for part in binding.parts) and self._sortable(binding)
-            suited = self._counts_distinct(binding) if entry.name == "distinct_counts" else ranked
-            if not suited:
+            suited = {
+                "order_statistics": all(part.sorted for part in binding.parts) and self._sortable(binding),
+                "distinct_counts": self._counts_distinct(binding),
+                "prefix_sums": binding.summed and self.span.width is not None,
+            }
+            if not suited[entry.name]:
                 what = ", ".join(map(str, binding.aggregations))
                 raise UnsupportedOperationError(f"{entry.name} runs {entry.takes} only, not {what}")
 
@@ -259,6 +273,25 @@ class ArrayRun:
                 module.slide_blocks(binding.slots(width), inputs, times, width, start, stop, shift, outputs)
 
             _in_pieces(piece, width - 1, self.rows, width, self.threads)
+
+    def _sums(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+        """Run windows of one length that end with every row, as differences of sums."""
+        inputs, times = self._inputs(binding)
+        # Beside the sum of a lane that of a short window is small, and what was rounded off the one shows in the other.
+        sums: Sums = "as defined" if width >= prefix_sums.LANE else "compensated"
+        kernels = (*_block_kernels(binding), *prefix_sums.KERNELS)
+        module = binding.kernels(kernels, "slide_sums", sums=sums)
+        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        block = prefix_sums.block_length(width)
+        counts = term_counts(binding.states, sums)
+
+        def piece(start: int, stop: int) -> None:
+            room = prefix_sums.room_for(*counts, block)
+            slots = binding.slots(width)
+            windows = (width, block, start, stop, shift)
+            module.slide_sums(slots, room, room.view(np.int64), inputs, times, *windows, outputs)
+
+        _in_pieces(piece, shift, self.rows, block, self.threads)
 
     def _boundary(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         """Run the windows by the boundary aggregator; with two threads one of them turns chunks over for the other."""

@@ -16,6 +16,7 @@ import numpy as np
 from muntin.kernels.allocation import allocates
 from muntin.kernels.kernel_text import kernels_text
 from muntin.kernels.source import RUNTIME, Emitter, Function, literal, stable_text
+from muntin.kernels.sums_text import Sums, sums_text
 
 NULL_BITS = 0x7FF8_6D75_6E74_696E
 """The NaN that stands for null in a float64 output: a mask of its own, and a branch to write it, cost as much as a
@@ -87,6 +88,8 @@ class Part:
     """Whether its state is the set of distinct values, of which only the length is asked for."""
     counted: tuple[bool, ...] = ()
     """For each column, whether it holds booleans that `lift` computes with: true is 1 there."""
+    compensated: bool = True
+    """Whether sums of its terms carry what is rounded off them."""
 
     @property
     def fixed(self) -> bool:
@@ -111,6 +114,12 @@ class Part:
         constants = {name: self.constants.get(name) for f in functions.values() for name in f.keywords}
         texts = tuple((name, function.identity) for name, function in functions.items())
         return texts, stable_text(constants), self.columns, self.mask, self.fields, self.scalar, self.sorted
+
+    @property
+    def cells(self) -> list[str]:
+        """The text of its columns' values in row `j`."""
+        cells = zip(self.columns, self.counted or len(self.columns) * (False,), strict=True)
+        return [f"int(columns[{c}][j])" if counted else f"columns[{c}][j]" for c, counted in cells]
 
     @property
     def uses_time(self) -> bool:
@@ -179,12 +188,13 @@ def generate(
     kernels: Iterable[Callable[..., Any]],
     entries: Iterable[str] = (),
     sorted_store: bool = False,
+    sums: Sums = "no",
     rule: Rule | None = None,
 ) -> Generated:
     """Write the algebra of `parts` and the kernels below it; the functions named in `entries` are cached on disk.
 
-    With `sorted_store` the kernels themselves hold the sorted window, and bring `nth` and `size` to look into it. A
-    `rule` gives `must_leave` its meaning.
+    With `sorted_store` the kernels themselves hold the sorted window, and bring `nth` and `size` to look into it. With
+    `sums` the words of sums_text.py have a meaning. A `rule` gives `must_leave` its meaning.
     """
     emitter = Emitter()
     out = emitter.lines
@@ -196,6 +206,10 @@ def generate(
     out.append(f"from {RUNTIME} import step_aside, without_lowest_bit\n")
     writer = _Algebra(parts, gaps)
     out.append(writer.text())
+    if sums != "no":
+        for k, part in writer.states:
+            _write_sums(emitter, k, part)
+        out.append(sums_text(writer.states, sums))
     if rule is not None:
         _write_rule(emitter, rule, parts)
     entries = tuple(entries)
@@ -227,6 +241,12 @@ def _write_state(emitter: Emitter, k: int, part: Part, sorted_store: bool) -> No
     if part.sorted and not sorted_store:
         emitter.lines.append("from muntin.kernels.runtime import nth, size\n")
         emitter.lines.append(f"from muntin.kernels.runtime import merge_sorted as _p{k}_combine\n")
+
+
+def _write_sums(emitter: Emitter, k: int, part: Part) -> None:
+    changes = {"terms": None, "from_sums": _WrapReturns(f"_p{k}_state"), "lost": None}
+    for name, change in changes.items():
+        emitter.function(part.functions[name], f"_p{k}_{name}", constants=part.constants, change=change)
 
 
 def _write_lower(emitter: Emitter, k: int, part: Part) -> None:
@@ -405,9 +425,7 @@ class _Algebra:
     def _lift(self) -> str:
         body = ["j = index(row)", *(f"r{m} = 1 if columns[{m}][j] else 0" for m in self.masks)]
         for k, part in self.states:
-            cells = zip(part.columns, part.counted or len(part.columns) * (False,), strict=True)
-            values = [f"int(columns[{c}][j])" if counted else f"columns[{c}][j]" for c, counted in cells]
-            values += ["times[j]"] if part.uses_time else []
+            values = [*part.cells, "times[j]"] if part.uses_time else part.cells
             call = f"_p{k}_lift({', '.join(values)})" if "lift" in part.functions else f"_p{k}_state({values[0]})"
             if part.mask is None:
                 body.append(f"p{k} = {call}")

@@ -170,3 +170,93 @@ def thorough() -> bool:
 def spread(view: Any) -> State:
     """Return the state in which every aggregation sees the same sorted window (see `sorted_store` in generate.py)."""
     raise undefined("spread")
+
+
+# ---------------------------------------------------------------- windows as differences of sums: see sums_text.py
+
+Terms: TypeAlias = Any
+"""A number for each term of the aggregations: those of a row, sums of them, or bounds."""
+
+
+def term_count() -> int:
+    """Return how many terms there are."""
+    raise undefined("term_count")
+
+
+def low_count() -> int:
+    """Return how many terms, from the first on, have low parts: what is rounded off their sums."""
+    raise undefined("low_count")
+
+
+def centre(columns: Columns, first: int, last: int) -> Any:
+    """Return a number near each column: that of the first, the middle or the last row, whichever is in the middle."""
+    raise undefined("centre")
+
+
+def terms(columns: Columns, row: int, around: Any) -> Terms:
+    """Return what is summed of a row, centred by the numbers that `centre` has chosen."""
+    raise undefined("terms")
+
+
+def no_terms() -> Terms:
+    """Return zeros."""
+    raise undefined("no_terms")
+
+
+def add_terms(a: Terms, b: Terms) -> Terms:
+    """Return the sum of each term."""
+    raise undefined("add_terms")
+
+
+def scale_terms(a: Terms, by: float) -> Terms:
+    """Return a multiple of each term."""
+    raise undefined("scale_terms")
+
+
+def term_sizes(a: Terms) -> Terms:
+    """Return each term without its sign."""
+    raise undefined("term_sizes")
+
+
+def term_rounding(a: Terms, b: Terms, c: Terms) -> Terms:
+    """Return what was rounded off when `c` was added to `a`, which gave `b`: exactly."""
+    raise undefined("term_rounding")
+
+
+def take_terms(room: Any, row: int, at: int) -> Terms:
+    """Read a column of the room, one row a term."""
+    raise undefined("take_terms")
+
+
+def put_terms(room: Any, row: int, at: int, a: Terms) -> None:
+    """Write a column of the room, one row a term."""
+    raise undefined("put_terms")
+
+
+def take_low(room: Any, row: int, at: int) -> Terms:
+    """Read low parts; zeros for the terms that have none."""
+    raise undefined("take_low")
+
+
+def put_low(room: Any, row: int, at: int, a: Terms) -> None:
+    """Write low parts, of the terms that have them."""
+    raise undefined("put_low")
+
+
+def window_sums(room: Any, upper: int, i: int, lower: int, j: int, high: Terms, low: Terms) -> tuple[Terms, Terms]:
+    """Return the sums of the rows after column j up to column i, and their low parts.
+
+    The rows of the room from `upper` and `lower` on hold partial sums, and `high` and `low` are those of the lanes from
+    that of j to the one before that of i.
+    """
+    raise undefined("window_sums")
+
+
+def emit_sums(outputs: Outputs, row: int, n: float, around: Any, sums: Terms) -> None:
+    """Lower the state of n rows with these sums into a row of the output."""
+    raise undefined("emit_sums")
+
+
+def lost_digits(n: float, sums: Terms, rests: Terms, limits: Terms) -> bool:
+    """Say whether a definition cannot do with sums that may be as wrong as `limits`, and a little of the low parts."""
+    raise undefined("lost_digits")

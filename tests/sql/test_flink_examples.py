@@ -85,11 +85,18 @@ def test_the_windows_of_each_key():
     assert found == expected(hop(SALES, 10, 10, key=("shop",)), total, len)
 
 
-@pytest.mark.parametrize("partition", ["PARTITION BY shop", "PARTITION BY (shop)"])
-def test_the_sessions_of_each_key(partition):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "TABLE Sales PARTITION BY shop, DESCRIPTOR(sold_at), INTERVAL '5' MINUTES",
+        "TABLE Sales PARTITION BY (shop), DESCRIPTOR(sold_at), INTERVAL '5' MINUTES",
+        "DATA => TABLE Sales PARTITION BY shop, TIMECOL => DESCRIPTOR(sold_at), GAP => INTERVAL '5' MINUTES",
+    ],
+)
+def test_the_sessions_of_each_key(arguments):
     query = muntin.sql(f"""
         SELECT window_start, window_end, shop, COUNT(*) AS n
-        FROM SESSION(TABLE Sales {partition}, DESCRIPTOR(sold_at), INTERVAL '5' MINUTES)
+        FROM SESSION({arguments})
         GROUP BY shop, window_start, window_end
     """)
     found = answered(query.run(table()), ("shop",), "n")
@@ -240,6 +247,31 @@ GROUP BY TUMBLE(sold_at, INTERVAL '1' DAY), shop""",
         1,
         57,
         "both window_start and window_end",
+    ),
+    "the greatest of each window": (
+        """SELECT * FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY amount DESC) AS place
+  FROM TABLE(TUMBLE(TABLE Sales, DESCRIPTOR(sold_at), INTERVAL '10' MINUTES))
+) WHERE place <= 3""",
+        4,
+        3,
+        "no WHERE",
+    ),
+    "the last of each window": (
+        """SELECT sold_at, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY sold_at DESC) AS place
+FROM TABLE(TUMBLE(TABLE Sales, DESCRIPTOR(sold_at), INTERVAL '10' MINUTES))""",
+        2,
+        12,
+        "not both",
+    ),
+    "windows that are joined": (
+        """SELECT l.shop, r.shop, COUNT(*)
+FROM TUMBLE(TABLE a, DESCRIPTOR(t), INTERVAL '5' MINUTES) l
+FULL JOIN TUMBLE(TABLE b, DESCRIPTOR(t), INTERVAL '5' MINUTES) r ON l.window_start = r.window_start
+GROUP BY l.shop, r.shop""",
+        3,
+        1,
+        "join before",
     ),
     "sessions of one key, aggregated by another": (
         "SELECT count(*) FROM SESSION(TABLE s PARTITION BY a, DESCRIPTOR(t), 10) GROUP BY b, window_start, window_end",

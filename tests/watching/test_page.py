@@ -125,6 +125,24 @@ def test_chosen_keys_and_aggregates_are_drawn() -> None:
     assert len(lines.data["xs"]) == 0
 
 
+def test_answers_may_be_in_another_unit_than_rows() -> None:
+    """Spark's files hold nanoseconds, as Arrow reads them."""
+    answers = QUERY.run(readings(240))
+    bounds = pa.struct([(name, pa.timestamp("ns")) for name in ("start", "end")])
+    answers = answers.set_column(answers.column_names.index("window"), "window", answers["window"].cast(bounds))
+    watched = Watched("x", windows=True, rows=Rows("ts", "watts", ["plug"]))
+    watched.add_rows(readings(240))
+    watched.add_answers(answers, 0.0)
+    document = Document()
+    Page(document, watched).open()
+    rows: Any = document.get_model_by_name("rows")
+    chart: Any = document.get_model_by_name("window 1")
+    bars = chart.renderers[0].data_source.data
+    assert len(bars["x"]) > 0
+    assert rows.x_range.start < min(bars["left"]) < max(bars["right"]) < rows.x_range.end
+    assert sum(rows.renderers[1].data_source.data["count"]) == 240 // len(KEYS) * 3
+
+
 def test_the_plan_leads_from_rows_to_answers() -> None:
     boxes, arrows = boxes_of(QUERY.explain().to_dict())
     names = {box.name for box in boxes}

@@ -124,3 +124,5 @@ class HealthPanel:
             "lag": [nan if each.lag is None else each.lag for each, _ in looks],
             "batch": [nan if each.batch_seconds is None else each.batch_seconds * 1_000 for each, _ in looks],
         }
+        for chart, name in zip(self.charts, _CHARTS, strict=True):
+            chart.visible = not all(value != value for value in self._source.data[name])  # NaN is what is not known

@@ -62,6 +62,6 @@ class MarksPanel:
             self._label.update(x=watermark, text=f"watermark {axis.text(axis.tick(watermark))}", visible=True)
         rows = self._watched.rows
         if rows is not None and rows.axis is not None:
-            lo, hi = self._view.ticks
+            lo, hi = self._view.ticks(rows.axis)
             inside = [rows.axis.place(tick) for tick in rows.late_marks if lo <= tick <= hi]
             self._late.data = {"x": inside, "y": [0.3] * len(inside)}

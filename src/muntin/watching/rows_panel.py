@@ -8,6 +8,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource
 from bokeh.plotting import figure
 
+from muntin.watching.axis import Axis
 from muntin.watching.m4 import Frame
 from muntin.watching.rows import Rows
 from muntin.watching.view import COLOURS, KeyLegend, View, nothing
@@ -46,7 +47,8 @@ class RowsPanel:
 
     def draw(self, chosen: list[int]) -> None:
         """Draw the rows of the chosen keys in the range at hand. O(width (log n + 256)) for each."""
-        lo, hi = self._view.ticks
+        assert self._rows.axis is not None
+        lo, hi = self._view.ticks(self._rows.axis)
         lines, columns = nothing(*_LINES), nothing(*_COLUMNS)
         texts = [self._rows.keys.texts[key] for key in chosen]
         for key, text, colour in zip(chosen, texts, COLOURS, strict=False):
@@ -55,7 +57,7 @@ class RowsPanel:
             left, scale = self._scale(frame)
             for name, value in zip(_LINES, (left + x * scale, y, colour), strict=True):
                 lines[name].append(value)
-            for name, values in self._columns_of(frame, text, colour).items():
+            for name, values in self._columns_of(frame, self._rows.axis, text, colour).items():
                 columns[name].append(values)
         self._lines.data = lines
         self._columns.data = {name: np.concatenate(parts) if parts else [] for name, parts in columns.items()}
@@ -66,10 +68,10 @@ class RowsPanel:
         left, right = self._view.bounds
         return left, (right - left) / frame.width
 
-    def _columns_of(self, frame: Frame, key: str, colour: str) -> dict[str, Any]:
+    def _columns_of(self, frame: Frame, axis: Axis, key: str, colour: str) -> dict[str, Any]:
         """Return what is shown of each column of pixels by hovering."""
         left, scale = self._scale(frame)
-        places, count = self._view.axis.places, len(frame.columns)
+        places, count = axis.places, len(frame.columns)
         few = int(frame.counts.sum()) <= _FEW
         return {
             "x": left + (frame.columns + 0.5) * scale,

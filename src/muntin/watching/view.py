@@ -88,10 +88,9 @@ class View:
         lo, hi = float(self.range.start), float(self.range.end)
         return (lo, hi) if lo < hi else (hi, lo)
 
-    @property
-    def ticks(self) -> tuple[int, int]:
-        """The range as times, [lo, hi); at least one."""
-        lo, hi = (self.axis.tick(place) for place in self.bounds)
+    def ticks(self, axis: Axis) -> tuple[int, int]:
+        """Return the range as times of an axis, [lo, hi), at least one: rows and answers may have other units."""
+        lo, hi = (axis.tick(place) for place in self.bounds)
         return lo, max(hi, lo + 1)
 
     def set_width(self, width: int | None) -> None:

@@ -10,6 +10,7 @@ from bokeh.models import ColumnDataSource
 from bokeh.plotting import figure
 
 from muntin.types import Array
+from muntin.watching.axis import Axis
 from muntin.watching.m4 import thinned
 from muntin.watching.view import ALERT, COLOURS, KeyLegend, View, nothing
 from muntin.watching.watched import Watched
@@ -60,27 +61,29 @@ class WindowsPanel:
         """Draw the windows of the chosen keys and aggregates in the range at hand."""
         windows = self._watched.windows
         assert windows is not None
-        lo, hi = self._view.ticks
+        assert windows.axis is not None
+        lo, hi = self._view.ticks(windows.axis)
         found = {key: windows.look(self._id, key, aggregates, lo, hi) for key in keys}
         as_bars = all(not each.overlap and len(each.ends) <= _MOST_BARS for each in found.values())
         pairs = [(key, name) for key in keys for name in aggregates][: len(COLOURS)]
         lines, points, flashes = nothing("xs", "ys", "colour"), nothing(*_POINTS), nothing(*_FLASHES)
         for colour, (key, name) in zip(COLOURS, pairs, strict=False):
-            data = self._data(found[key], windows.keys.texts[key], name, colour, as_bars=as_bars)
+            data = self._data(found[key], windows.axis, name, as_bars=as_bars)
+            count = len(data["x"])
+            data |= {"key": [windows.keys.texts[key]] * count, "aggregate": [name] * count, "colour": [colour] * count}
             _add_flashes(flashes, data, as_bars=as_bars)
             lines["xs"].append([] if as_bars else data["x"])
             lines["ys"].append([] if as_bars else data["y"])
             lines["colour"].append(colour)
             for column in _POINTS:
-                points[column].append(data[column])
+                points[column].append(_column(data[column]))
         joined: dict[str, Any] = {column: np.concatenate(parts) if parts else [] for column, parts in points.items()}
         self._lines.data, self._points.data = lines, joined
         self._bars.data = joined if as_bars else nothing(*_POINTS)
         self._flash.data = flashes
         self._legend.show([f"{name}  {windows.keys.texts[key]}" for key, name in pairs])
 
-    def _data(self, drawn: Drawn, key: str, name: str, colour: str, *, as_bars: bool) -> dict[str, Any]:
-        axis = self._view.axis
+    def _data(self, drawn: Drawn, axis: Axis, name: str, *, as_bars: bool) -> dict[str, Any]:
         starts, ends = axis.places(drawn.starts), axis.places(drawn.ends)
         x, y = (starts + ends) / 2 if as_bars else ends, drawn.values[name]
         kept = np.flatnonzero(~np.isnan(y))
@@ -92,20 +95,18 @@ class WindowsPanel:
             "right": ends[kept],
             "x": x[kept],
             "y": y[kept],
-            "key": _texts([key] * len(rows)),
-            "aggregate": _texts([name] * len(rows)),
-            "start": _texts([axis.text(int(drawn.starts[i])) for i in rows]),
-            "end": _texts([axis.text(int(drawn.ends[i])) for i in rows]),
+            "start": [axis.text(int(drawn.starts[i])) for i in rows],
+            "end": [axis.text(int(drawn.ends[i])) for i in rows],
             "revision": drawn.revisions[kept],
-            "earlier": _texts([drawn.earlier[i] for i in rows]),
-            "colour": _texts([colour] * len(rows)),
+            "earlier": [drawn.earlier[i] for i in rows],
             "alpha": (drawn.revisions[kept] > 0).astype(np.float64),
             "arrival": drawn.arrivals[kept],
         }
 
 
-def _texts(values: list[str]) -> Array:
-    return np.array(values, object)
+def _column(values: Array | list[str]) -> Array:
+    """Return a column as an array: of objects, where it holds texts."""
+    return np.array(values, object) if isinstance(values, list) else values
 
 
 def _add_flashes(flashes: dict[str, Any], data: dict[str, Any], *, as_bars: bool) -> None:

@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help kernels wheel run watch test quick redis chromium lint bench docs clean
+.PHONY: help kernels wheel run watch test quick soak thorough redis chromium lint bench docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-6s %s\n", $$1, $$2 }'
@@ -24,6 +24,12 @@ test: $(VENV)/.installed-test redis chromium ## Run all tests and doctests
 
 quick: $(VENV)/.installed-test ## Run what takes a minute: plain kernels, few random examples, no Spark, no servers
 	MUNTIN_QUICK=1 $(BIN)/python -m pytest -m 'not slow' tests
+
+soak: $(VENV)/.installed-test ## Run pipelines that fail at any moment, for MINUTES=10, from SEED=1 on or any other
+	$(BIN)/python tools/soak.py --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+
+thorough: $(VENV)/.installed-test redis chromium ## Run all tests with five times as many random examples
+	MUNTIN_THOROUGH=5 $(BIN)/python -m pytest
 
 # The store Redis is tested with a real server, and the live page in a real browser: found, or installed where that is
 # allowed. Without them those tests fail.

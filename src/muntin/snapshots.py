@@ -33,7 +33,6 @@ FORGED = (
     TypeError,
     AssertionError,
     RecursionError,
-    MemoryError,
     struct.error,
     pa.ArrowException,
 )
@@ -110,6 +109,8 @@ def refusing_forged() -> Iterator[None]:
         yield
     except MuntinError:
         raise
+    except MemoryError as error:
+        raise SnapshotError("there is not enough memory for what the snapshot says that it holds") from error
     except FORGED as error:
         raise SnapshotError(f"the snapshot is not what muntin wrote: {type(error).__name__}: {error}") from error
 

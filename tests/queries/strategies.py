@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import hypothesis
 from hypothesis import strategies as st
 from queries import definitions
 from queries.oracle import Query
@@ -228,3 +229,17 @@ def ticks(draw: Any, steps: list[Push | Advance]) -> list[Push | Advance | Tick]
 
 EARLY = st.sampled_from([None, 1, 4, 10, ProcessingTime(1), ProcessingTime(6)])
 IDLE = st.sampled_from([None, 1, 3, 10])
+
+
+def drawn(strategy: st.SearchStrategy[Any], seed: int, tries: int = 8) -> Any:
+    """Return one example of a strategy, always the same; the first that is tried is a small one."""
+    found = []
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(max_examples=tries, database=None, phases=[hypothesis.Phase.generate], deadline=None)
+    @hypothesis.given(strategy)
+    def note(example: Any) -> None:
+        found.append(example)
+
+    note()
+    return found[-1]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import hypothesis
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import strategies as st
 from queries import strategies
+from queries.strategies import drawn
 from queries.test_run import answers, as_table, asked, same
 
 import muntin.spark
@@ -173,20 +172,6 @@ def test_random_queries(seed: int, session: Any) -> None:
         session.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     ours, truth = answers(found, query), answers(asked(query).run(table), query)
     assert same(ours, truth), f"{query}\nours  {sorted(map(repr, ours))}\ntruth {sorted(map(repr, truth))}"
-
-
-def drawn(strategy: st.SearchStrategy[Any], seed: int) -> Any:
-    """Return one example of a strategy, always the same."""
-    found = []
-
-    @hypothesis.seed(seed)
-    @hypothesis.settings(max_examples=8, database=None, phases=[hypothesis.Phase.generate], deadline=None)
-    @hypothesis.given(strategy)
-    def note(example: Any) -> None:
-        found.append(example)
-
-    note()
-    return found[-1]
 
 
 # ---------------------------------------------------------------- Spark's own windows

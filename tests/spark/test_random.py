@@ -17,10 +17,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from queries import oracle, strategies, streams
+from queries.strategies import drawn
 from queries.test_stream import same
 from spark.feed import Feed
 from spark.model import Machine
-from spark.test_batch import drawn, frame_of
+from spark.test_batch import frame_of
 
 import muntin.spark
 from muntin.kernels.cache import uncompiled

@@ -1,0 +1,61 @@
+"""What goes wrong in a simulated pipeline."""
+
+from __future__ import annotations
+
+import errno
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+
+class CrashError(Exception):
+    """The process is gone, and with it all that was in its memory."""
+
+
+@contextmanager
+def refused_memory(nth: int) -> Iterator[None]:
+    """Let the nth call of NumPy fail for want of memory, wherever that is."""
+    calls = 0
+
+    def look(frame: Any, event: str, called: Any) -> None:
+        nonlocal calls
+        if event == "c_call" and _may_allocate(called):
+            calls += 1
+            if calls == nth:
+                sys.setprofile(None)
+                raise MemoryError(f"refused at call {nth}, {called.__name__}")
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def _may_allocate(called: Any) -> bool:
+    module = getattr(called, "__module__", None) or ""
+    return module.startswith("numpy") or isinstance(getattr(called, "__self__", None), np.ndarray)
+
+
+class Disk:
+    """Checkpoints, by the number of the step that comes next. A write fails, stops in the middle, or is damaged."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.checkpoints: list[tuple[int, bytes]] = []
+
+    def write(self, position: int, data: bytes, fault: str | None) -> None:
+        if fault == "full disk":
+            raise OSError(errno.ENOSPC, "no space left on device")
+        if fault == "torn write":
+            self.checkpoints.append((position, data[: self.chance.randrange(len(data))]))
+            raise CrashError
+        if fault == "damaged write":
+            at = self.chance.randrange(len(data))
+            data = data[:at] + bytes([data[at] ^ 1 << self.chance.randrange(8)]) + data[at + 1 :]
+        self.checkpoints.append((position, data))

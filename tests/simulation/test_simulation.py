@@ -1,0 +1,46 @@
+"""Pipelines that fail at any moment say what the oracle does: a few hundred in each run, any number by `make soak`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from sampling import examples
+from simulation.pipeline import IN_A_CHECKPOINT, IN_A_STEP, Pipeline
+
+from muntin.errors import MuntinError
+from muntin.restoring import all_or_nothing
+from muntin.spark import memory
+
+LIVES, PARTS = examples(200), 10
+SEED = int(os.environ.get("MUNTIN_SEED", "") or 1)
+"""`MUNTIN_SEED=n` begins with another pipeline; a failure names the one to begin with."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_answer_is_right_whatever_happens(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muntin.spark.cutter._FEW", 0)
+    faults: Counter[str] = Counter()
+    for seed in range(SEED + part, SEED + LIVES, PARTS):
+        monkeypatch.setattr("muntin.spark.bucket.MEMORY", memory.Memory((seed % 2) << 20))
+        pipeline = Pipeline(seed)
+        try:
+            pipeline.run()
+        except Exception as error:
+            error.add_note(f"MUNTIN_SEED={seed}")
+            raise
+        faults += pipeline.faults
+    if LIVES >= 200:
+        assert set(faults) == {fault or "none" for fault in IN_A_STEP + IN_A_CHECKPOINT}
+
+
+def test_a_call_that_is_not_taken_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(all_or_nothing, "__exit__", lambda *_: False)
+    with pytest.raises((AssertionError, MuntinError)):  # a wrong answer, or a state that contradicts itself
+        live(200)
+
+
+def live(count: int) -> None:
+    for seed in range(1, 1 + count):
+        Pipeline(seed).run()

@@ -3,7 +3,8 @@
 Each program runs in a new process. "Empty": nothing was ever compiled on this machine, but for what the package ships
 (`make kernels`). "Warm": another process has compiled it. "Waiting": the same as empty, but the call waits until all is
 compiled, so that its processor seconds are what the compiler costs. Beside them the first answers of polars, pandas and
-bytewax. Imports are included everywhere.
+bytewax. Imports are included everywhere. On Spark: the first two micro-batches of a stream, by the clock, beside those
+of Spark's own window; the session has started by then.
 """
 
 from __future__ import annotations
@@ -66,6 +67,30 @@ run_main(flow)
 assert out
 """,
 }
+SPARK = f"""
+import json, os, sys, tempfile
+{ROWS}
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+import muntin.spark
+folder = tempfile.mkdtemp()
+for i in range(3):
+    times = (np.arange(20_000) * 1000 + i * 20_000_000).astype("M8[us]")
+    columns = [np.arange(20_000) % 10, pa.array(times, pa.timestamp("us", "UTC")), times.astype(float)]
+    part = pa.table(columns, ["k", "ts", "v"])
+    pq.write_table(part, os.path.join(folder, f"{{i}}.parquet"))
+spark = muntin.spark.session("local[2]", spark__sql__shuffle__partitions="2")
+spark.range(10).count()
+frame = spark.readStream.schema("k long, ts timestamp, v double").option("maxFilesPerTrigger", 1).parquet(folder)
+if sys.argv[1] == "muntin":
+    answers = {{asked}}.spark(frame)
+else:
+    rows = frame.withWatermark("ts", "5 seconds")
+    answers = rows.groupBy("k", F.window("ts", "60 seconds", "1 second")).agg(F.max("v"), F.mean("v"))
+written = answers.writeStream.format("noop").trigger(availableNow=True).start()
+written.awaitTermination()
+print(json.dumps([each["durationMs"]["triggerExecution"] / 1e3 for each in written.recentProgress[:2]]))
+"""
 
 
 @dataclass(frozen=True)
@@ -118,6 +143,7 @@ def run(quick: bool) -> Iterator[Figure]:
             yield _figure(what, found, rivals, target)
     if not quick:
         yield _second_set(rivals)
+        yield from _first_batches()
 
 
 def _second_set(rivals: Mapping[str, First]) -> Figure:
@@ -127,6 +153,27 @@ def _second_set(rivals: Mapping[str, First]) -> Figure:
         found = {f"{OURS}, waiting": measure(other, Path(folder), waiting=True)}
         found[f"{OURS}, warm"] = measure(other, Path(folder))
     return _figure("push, a second set of aggregations", found, rivals, 1.5)
+
+
+def _first_batches() -> Iterator[Figure]:
+    """Yield how long the first two micro-batches take on Spark, over those of its own window."""
+    program = SPARK.replace("{asked}", query(SLIDING, more=', time="ts"'))
+    with tempfile.TemporaryDirectory() as folder:
+        ways = {f"{OURS}, empty": OURS, f"{OURS}, warm": OURS, "F.window": "native"}
+        found = {name: _batches(program, Path(folder), way) for name, way in ways.items()}
+    for nth, which in enumerate(("first", "second")):
+        times = {name: Timing(seconds[nth] * 1e9, seconds[nth] * 1e9) for name, seconds in found.items()}
+        ratio = found[f"{OURS}, empty"][nth] / found["F.window"][nth]
+        note = "; ".join(f"{name}: {seconds[nth]:.2f} s" for name, seconds in found.items())
+        what = f"Spark, {which} micro-batch with an empty cache, over F.window"
+        yield Figure("cold_start", what, ratio, 2.0, False, "", times, note)
+
+
+def _batches(program: str, cache: Path, way: str) -> list[float]:
+    command = [sys.executable, "-c", program, way]
+    variables = {**os.environ, "MUNTIN_CACHE_DIR": str(cache)}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    return [float(each) for each in json.loads(done.stdout.splitlines()[-1])]
 
 
 def _figure(what: str, found: Mapping[str, First], rivals: Mapping[str, First], target: float) -> Figure:

@@ -11,7 +11,7 @@ export NO_MKDOCS_2_WARNING := 1
 .PHONY: help kernels wheel run watch test quick soak thorough redis chromium lint bench docs clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-6s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 run: $(VENV)/.installed-demo ## See it at work: a streaming query on Spark over the power readings of a house
 	$(BIN)/muntin demo

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from harness import Entrant
 from numba import njit
+from numba.core.caching import NullCache
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
@@ -22,8 +23,19 @@ def bound(aggregation: Aggregation, dtype: str = "f8") -> Binding:
     return bind({"x": aggregation}, types, nullable=False, gaps=False, has_nan=False)
 
 
+def linkable(module: Any) -> Any:
+    """Return kernels that a loop of our own can call: machine code out of the cache can be run, but not linked."""
+    for each in vars(module).values():
+        dispatcher = getattr(each, "_compiled", None)  # of a kernel that is called from Python, too
+        if hasattr(dispatcher, "overloads"):
+            dispatcher._cache = NullCache()
+            dispatcher.overloads.clear()
+    return module
+
+
 def loop_over(module: Any, counted: bool) -> Any:
     """Compile the loop for the kernels of a structure."""
+    linkable(module)
     lift, push, pop, total, emit = module.lift, module.push, module.pop, module.total, module.emit
 
     @njit(nogil=True, error_model="numpy", _nrt=counted)

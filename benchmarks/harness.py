@@ -76,6 +76,8 @@ class Figure:
     note: str = ""
     chart: Chart | None = None
     """What the page of measurements draws of it."""
+    by_processor: bool = False
+    """Whether times are processor time of one thread, because others used the machine."""
 
     @property
     def reached(self) -> bool | None:
@@ -107,6 +109,11 @@ def now() -> int:
 def count_processor_time() -> None:
     """Time what this thread computes, and not what it waits for: for a machine on which others work too."""
     _clock[0] = time.thread_time_ns
+
+
+def is_processor_time() -> bool:
+    """Say whether processor time is what is measured."""
+    return _clock[0] is time.thread_time_ns
 
 
 def race(entrants: Sequence[Entrant], rounds: int) -> dict[str, Timing]:
@@ -234,7 +241,9 @@ def remember(figures: Sequence[Figure], path: Path = RESULTS) -> None:
     """Put figures in the place of those that were measured before in the same experiments."""
     known = json.loads(path.read_text()) if path.exists() else {}
     for name in dict.fromkeys(figure.experiment for figure in figures):
-        found = [asdict(figure) for figure in figures if figure.experiment == name]
+        found = [
+            {**asdict(figure), "by_processor": is_processor_time()} for figure in figures if figure.experiment == name
+        ]
         known[name] = {"environment": environment(), "figures": found}
     path.write_text(json.dumps(known, indent=1) + "\n")
 

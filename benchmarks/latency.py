@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from driven import bound
+from driven import bound, linkable
 from harness import Figure, rows_for
 from llvmlite import ir
 from numba import njit, types
@@ -47,6 +47,7 @@ def cycles(_typing: Any) -> Any:
 
 def timed_loop(module: Any, aside: bool) -> Any:
     """Compile a loop that times every slide; with a second thread it waits for chunks as `Boundary` does."""
+    linkable(module)
     lift, push, pop, total, emit = module.lift, module.push, module.pop, module.total, module.emit
 
     @njit(nogil=True, error_model="numpy", _nrt=False)
@@ -70,7 +71,7 @@ def timed_loop(module: Any, aside: bool) -> Any:
 
 def turning_loop(module: Any) -> Any:
     """Compile the second thread: it turns over every chunk that is closed."""
-    turn = module.turn
+    turn = getattr(module.turn, "_compiled", module.turn)  # as kernels call it, not as Python does
 
     @njit(nogil=True, error_model="numpy", _nrt=False)
     def loop(window: Any, chunk: int, counters: Any) -> None:

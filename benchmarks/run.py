@@ -52,6 +52,7 @@ EXPERIMENTS = (
     "cold_start",
     "fiba",
     "citi_bike",
+    "of_papers",
     "keys",
     "slicing_rows",
     "slicing_rivals",

@@ -38,7 +38,7 @@ def named(figures: Iterable[Figure], begin: str) -> Figure:
     for figure in figures:
         if name_of(figure).startswith(begin):
             return figure
-    raise SystemExit(f"there is no figure {begin!r} in benchmarks/results.json")
+    raise LookupError(f"there is no figure {begin!r} in benchmarks/results.json")
 
 
 # ---------------------------------------------------------------- the README
@@ -311,6 +311,7 @@ OF_PAPERS = """## The experiments of the papers
 
 Every experiment of the five papers behind muntin, with what they found and what we found. Machines, languages and data
 differ, so that ratios compare and times do not. "Not measured" is what we have no benchmark of."""
+DAGGER = " †"
 OF_ALL = r"""## All figures, and their targets
 
 Times are medians a row. \* is shown, and not counted as a rival. The targets are our own."""
@@ -324,13 +325,17 @@ def filled(text: str, figures: Sequence[Figure]) -> str:
     def figure(found: re.Match[str]) -> str:
         kind, begin, entrant = found.groups()
         measured = named(figures, begin)
+        mark = DAGGER if measured.by_processor else ""
         if kind == "value":
-            return value_of(measured)
+            return value_of(measured) + mark
         if kind == "time":
-            return brief(measured.times[entrant].median)
+            return brief(measured.times[entrant].median) + mark
         return _in_note(measured, entrant) if kind == "note" else _column(measured, entrant)
 
-    return TOKEN.sub(figure, text)
+    try:
+        return TOKEN.sub(figure, text)
+    except LookupError:
+        return "not measured yet"
 
 
 def _in_note(figure: Figure, pattern: str) -> str:
@@ -382,7 +387,8 @@ def everything(figures: Iterable[Figure]) -> str:
         first = (
             f"{duration(ours[1].median)}{'' if ours[0] == OURS else f' ({ours[0]})'}" if ours[1] is not None else "-"
         )
-        lines.append(f"| {name_of(figure)} | {first} | {rest} | {value} | {bound} | {answer} |")
+        mark = DAGGER if figure.by_processor else ""
+        lines.append(f"| {name_of(figure)}{mark} | {first} | {rest} | {value} | {bound} | {answer} |")
     return "\n".join(lines)
 
 

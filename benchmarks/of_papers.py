@@ -1,0 +1,151 @@
+"""Experiments of the papers that no other benchmark has: batches of changes, slides, disorder, and aggregations.
+
+Each is compared with its own first case, so that what is shown is how the time grows: the papers' machines differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import sensor
+from driven import bound, entrant, same_answers
+from harness import Entrant, Figure, Timing, race, rounds_for, rows_for
+from sensor import RATE, SECOND
+
+import muntin
+from muntin import Query, agg, aggregators
+
+WINDOWS = 20
+SHARES = (0.0, 0.2, 0.6, 1.0)
+DELAYS = (0.5, 2.0, 8.0)
+SLIDES = (1, 2, 5, 10)
+AGGREGATIONS = {
+    "sum": agg.sum("v"),
+    "max": agg.max("v"),
+    "mean": agg.mean("v"),
+    "std": agg.std("v"),
+    "min_count": agg.min_count("v"),
+    "arg_max": agg.arg_max("v", "v"),
+    "first": agg.first("v"),
+    "median": agg.median("v"),
+}
+
+
+def run(quick: bool) -> Iterator[Figure]:
+    """Yield the figures."""
+    yield _batches(quick)
+    yield _slides_of_rows(quick)
+    yield _slides_of_time(quick)
+    yield _growth("share", {f"{share:.0%} out of order": _late(share, 2.0) for share in SHARES}, quick)
+    yield _growth("delay", {f"up to {delay:g} s late": _late(0.2, delay) for delay in DELAYS}, quick)
+    yield _aggregations(quick)
+
+
+def _figure(what: str, value: float, target: float, times: Mapping[str, Timing]) -> Figure:
+    return Figure("of_papers", what, value, target, False, "x", times)
+
+
+def _batches(quick: bool) -> Figure:
+    """Figure 10 of the reactive aggregator: m changes between two firings, StdDev."""
+    length = 1 << 16
+    values = np.random.default_rng(5).random(max(length, rows_for(quick, 1 << 20)))
+    binding = bound(agg.std("v"))
+    steps = {
+        "m = 1": 1,
+        "m = 4": 4,
+        "m = 64": 64,
+        "m = n / 16": length // 16,
+        "m = n / 4": length // 4,
+        "m = n": length,
+    }
+    times: dict[str, Timing] = {}
+    for name, step in steps.items():
+        pair = [
+            entrant(each, getattr(aggregators, each), binding, values, length, step) for each in ("FlatFat", "Daba")
+        ]
+        same_answers(pair)
+        times[name] = race(pair, rounds_for(quick))["FlatFat"]
+    value = times["m = n / 4"].median / times["m = 1"].median
+    return _figure(f"FlatFat, std, n = {length}, a row of m = n / 4 over one of m = 1", value, 1.0, times)
+
+
+def _slides_of_rows(quick: bool) -> Figure:
+    """Figure 5 of the boundary aggregator: max by rows, a range of 2^17, slides of 1 to 10 rows."""
+    values = np.random.default_rng(6).random(rows_for(quick, 4_000_000))
+    return _against_two_stacks("rows, range 131072", values, {str(each): each for each in SLIDES}, quick, range=1 << 17)
+
+
+def _slides_of_time(quick: bool) -> Figure:
+    """Figure 6 of the boundary aggregator: max by time, 100 rows a second, 36 minutes, slides of 10 to 100 ms."""
+    values = np.random.default_rng(7).random(rows_for(quick, 4_000_000))
+    times = np.arange(len(values)) * 10  # milliseconds
+    slides = {f"{each} ms": each for each in (10, 20, 50, 100)}
+    return _against_two_stacks("time, range 36 minutes", values, slides, quick, range=36 * 60_000, times=times)
+
+
+def _against_two_stacks(what: str, values: Any, slides: Mapping[str, int], quick: bool, **options: Any) -> Figure:
+    times: dict[str, Timing] = {}
+    for name, slide in slides.items():
+        entrants = [_slide_by(each, values, slide, options) for each in ("boundary", "two_stacks")]
+        found = race(entrants, rounds_for(quick, 5))
+        times |= {f"{each}, slide {name}": timing for each, timing in found.items()}
+    last = _ends(slides)[1]
+    value = times[f"boundary, slide {last}"].median / times[f"two_stacks, slide {last}"].median
+    return _figure(f"max by {what}, boundary over two_stacks at the longest slide", value, 1.0, times)
+
+
+def _slide_by(aggregator: str, values: Any, slide: int, options: Mapping[str, Any]) -> Entrant:
+    def run() -> Any:
+        return muntin.slide(values, agg.max("v"), slide=slide, aggregator=aggregator, **options)
+
+    return Entrant(aggregator, run, len(values))
+
+
+def _ends(named: Mapping[str, Any]) -> tuple[str, str]:
+    names = list(named)
+    return names[0], names[-1]
+
+
+def _late(share: float, delay: float) -> Any:
+    """Return a maker of times, in the order in which rows come: a share of them late by up to so many seconds."""
+
+    def times(seconds: int) -> Any:
+        ticks = np.arange(seconds * RATE, dtype=np.int64) * SECOND // RATE
+        chance = np.random.default_rng(9)
+        late = np.where(chance.random(len(ticks)) < share, chance.integers(0, int(delay * SECOND), len(ticks)), 0)
+        return ticks[np.argsort(ticks + late, kind="stable")]
+
+    return times
+
+
+def _growth(what: str, cases: Mapping[str, Any], quick: bool) -> Figure:
+    """Figure 12 of general stream slicing: 20 windows and sessions, by the share of late rows and by their delay."""
+    rounds = rounds_for(quick)
+    seconds = rounds + 12
+    asked = sensor.query(sensor.tumbling(WINDOWS), disorder=True, watermark="8 seconds")
+    entrants = [
+        Entrant(name, sensor.flow(asked, sensor.pushes(times(seconds)), 1, first=10), RATE)
+        for name, times in cases.items()
+    ]
+    times = race(entrants, rounds)
+    first, last = (times[name].median for name in _ends(cases))
+    return _figure(
+        f"by {what} of late rows, 20 tumbling and sessions, the last case over the first", last / first, 2.0, times
+    )
+
+
+def _aggregations(quick: bool) -> Figure:
+    """Figure 13 of general stream slicing: 20 windows by time, 20 % out of order, by aggregation."""
+    rounds = rounds_for(quick)
+    tables = sensor.pushes(_late(0.2, 2.0)(rounds + 6))
+    entrants = []
+    for name, aggregation in AGGREGATIONS.items():
+        asked = Query(sensor.tumbling(WINDOWS), {"x": aggregation}, time="t", watermark="2 seconds")
+        entrants.append(Entrant(name, sensor.flow(asked, tables, 1, first=4), RATE))
+    times = race(entrants, rounds)
+    fixed = [timing.median for name, timing in times.items() if name != "median"]
+    return _figure(
+        "by aggregation, 20 tumbling, 20 % late, the slowest of fixed size over sum", max(fixed) / fixed[0], 3.0, times
+    )

@@ -26,8 +26,10 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def allocates(function: Function) -> bool:
+def allocates(function: Function, window: str | None = None) -> bool:
     """Say whether a function might allocate: True unless it is plain arithmetic.
+
+    It may look into the sorted window, by the name of its parameter.
 
     >>> def mean(s): return s.total / s.n
     >>> def pair(x): return [x, x]
@@ -35,7 +37,7 @@ def allocates(function: Function) -> bool:
     >>> allocates(capture(mean, "mean")), allocates(capture(pair, "pair"))
     (False, True)
     """
-    return not all(_is_plain(node, function) for node in _walk(function.tree)) or any(
+    return not all(_is_plain(node, function, window) for node in _walk(function.tree)) or any(
         allocates(value) if isinstance(value, Function) else not _is_number_or_name(value)
         for value in function.outer.values()
     )
@@ -55,7 +57,9 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
             yield from _walk(child)
 
 
-def _is_plain(node: ast.AST, function: Function) -> bool:
+def _is_plain(node: ast.AST, function: Function, window: str | None) -> bool:
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Name) and node.value.id == window and not isinstance(node.slice, ast.Slice)
     if isinstance(node, ast.Call):
         return _is_plain_call(node.func, function) and not node.keywords
     if isinstance(node, ast.Constant):

@@ -103,6 +103,12 @@ class Part:
         return arrays or self.sorted or any(allocates(function) for function in self.functions.values())
 
     @property
+    def looks_allocate(self) -> bool:
+        """Whether `lower` may allocate memory, where kernels hold the sorted window that it looks into."""
+        lower = self.functions.get("lower")
+        return lower is None or allocates(lower, lower.arguments[0])
+
+    @property
     def has_neutral(self) -> bool:
         """Whether a neutral element was defined and can be used with these types."""
         return "neutral" in self.functions
@@ -202,8 +208,8 @@ def generate(
         if owner == k:
             _write_state(emitter, k, part, sorted_store)
         _write_lower(emitter, k, part)
-    out.append(f"from {RUNTIME} import count_bits, definite, lowest_bit, place, publish, published, single_bit\n")
-    out.append(f"from {RUNTIME} import step_aside, without_lowest_bit\n")
+    out.append(f"from {RUNTIME} import count_bits, definite, lowest_bit, nth_bit, place, publish, published\n")
+    out.append(f"from {RUNTIME} import single_bit, step_aside\n")
     writer = _Algebra(parts, gaps)
     out.append(writer.text())
     if sums != "no":
@@ -214,7 +220,8 @@ def generate(
         _write_rule(emitter, rule, parts)
     entries = tuple(entries)
     out.append(kernels_text(kernels, entries))
-    counted = sorted_store or any(part.allocates for part in parts) or (rule is not None and allocates(rule.function))
+    counted = any(part.looks_allocate if sorted_store else part.allocates for part in parts)
+    counted = counted or (rule is not None and allocates(rule.function))
     return Generated(emitter.text, emitter.injected, entries, counted)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import llvmlite.binding
 import llvmlite.ir
 import numpy as np
 from numba import njit, types
 from numba.core import cgutils
 from numba.core.extending import intrinsic, overload
+from numba.core.registry import cpu_target
 
 from muntin.kernels import mixing, runtime
 
@@ -107,12 +109,43 @@ def _count_bits(bits: Any) -> Any:
     return population
 
 
-@overload(runtime.without_lowest_bit)
-def _without_lowest_bit(bits: Any) -> Any:
-    def cleared(bits: Any) -> Any:
-        return bits & (bits - 1)
+@intrinsic
+def _deposit(typing: Any, bits: Any, places: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = llvmlite.ir.IntType(64)
+        kind = llvmlite.ir.FunctionType(word, [word, word])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.bmi.pdep.64"), arguments)
 
-    return cleared
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+def _deposits_fast() -> bool:
+    """Say whether the processor that code is made for lays bits out in one instruction, and in a few cycles."""
+    features = str(getattr(cpu_target.target_context.codegen(), "_tm_features", ""))
+    return "+bmi2" in features and llvmlite.binding.get_host_cpu_name() not in ("znver1", "znver2")
+
+
+@overload(runtime.nth_bit)
+def _nth_bit(bits: Any, rank: Any) -> Any:
+    if _deposits_fast():
+
+        def laid_out(bits: Any, rank: Any) -> Any:
+            return np.int64(_trailing_zeros(_deposit(np.uint64(1) << np.uint64(rank), np.uint64(bits))))
+
+        return laid_out
+
+    def halved(bits: Any, rank: Any) -> Any:
+        rest, place, half = np.uint64(bits), 0, 32
+        while half > 0:  # no branch depends on the bits
+            below = np.int64(_population(rest & ((np.uint64(1) << np.uint64(half)) - np.uint64(1))))
+            skipped = half if rank >= below else 0
+            rank -= below if skipped > 0 else 0
+            rest = rest >> np.uint64(skipped)
+            place += skipped
+            half >>= 1
+        return place
+
+    return halved
 
 
 @overload(runtime.single_bit)

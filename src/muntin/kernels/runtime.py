@@ -71,14 +71,16 @@ def count_bits(bits: Any) -> int:
     return (int(bits) & _MASK).bit_count()
 
 
-def without_lowest_bit(bits: Any) -> int:
-    """Return the bits without the lowest one that is set.
+def nth_bit(bits: Any, rank: int) -> int:
+    """Return the place of the bit that has `rank` others that are set below it; it is there.
 
-    >>> without_lowest_bit(12)
-    8
+    >>> nth_bit(0b10110, 2)
+    4
     """
-    low = int(bits) & _MASK
-    return low & (low - 1)
+    rest = int(bits) & _MASK
+    for _ in range(rank):
+        rest &= rest - 1
+    return (rest & -rest).bit_length() - 1
 
 
 def single_bit(place: int) -> int:
@@ -87,7 +89,7 @@ def single_bit(place: int) -> int:
     >>> single_bit(3)
     8
     """
-    return 1 << place if place < 63 else -(1 << 63)
+    return 1 << int(place) if place < 63 else -(1 << 63)
 
 
 def place(index: int, size: int) -> int:

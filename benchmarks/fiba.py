@@ -41,6 +41,7 @@ class plain_sum:
 def run(quick: bool) -> Iterator[Figure]:
     """Yield the figures."""
     yield from _in_order(quick)
+    yield from _late(quick)
     yield from _bulk_insert(quick)
     yield from _bulk_evict(quick)
     yield _flat_in_size(quick)
@@ -102,12 +103,13 @@ def _slider(kind: Any, values: np.ndarray, width: int) -> Callable[[], np.ndarra
 class Stream:
     """A full window, and bulks that come at a distance from its young end while as many rows leave at the old one."""
 
-    def __init__(self, size: int, bulk: int, distance: int) -> None:
-        self.window = _window()
+    def __init__(self, size: int, bulk: int, distance: int, arity: int = 4) -> None:
+        self.window = _window(min_arity=arity)
         self.window.bulk_insert(np.arange(size) * GAP, np.ones(size))
         self.bulk = bulk
         self.next = (size - 1 - distance) * GAP + 1
         self.values = _frozen(np.ones(bulk))
+        self.order = np.random.default_rng(5).permutation(bulk)
 
     def times(self) -> np.ndarray:
         self.next += self.bulk
@@ -121,8 +123,15 @@ class Stream:
 
     def singly(self) -> None:
         """Insert the rows one by one, in a compiled loop; evict a bulk, query."""
+        self._insert_singly(self.times())
+
+    def shuffled(self) -> None:
+        """Do the same with the rows in any order, so that they do not follow each other into a leaf."""
+        self._insert_singly(_frozen(self.times()[self.order]))
+
+    def _insert_singly(self, times: np.ndarray) -> None:
         self.window._reserve(2 * self.bulk, 2 * self.bulk)
-        self.window._module.append_rows(self.window._window, (self.values,), self.times(), 0, self.bulk)
+        self.window._module.append_rows(self.window._window, (self.values,), times, 0, self.bulk)
         self.window.bulk_evict(self.window.nth(self.bulk - 1))
         self.window.query()
 
@@ -136,6 +145,25 @@ class Stream:
         return steps
 
 
+def _late(quick: bool) -> Iterator[Figure]:
+    """One row at a time: those of a source that is behind, in their order, against those that come in time."""
+    size, rows = rows_for(quick, WINDOW), rows_for(quick, 1 << 18)
+    for arity in (4, 8):
+        for distance, target in ((1024, 3), (65536, 4.5), (1 << 20, 7)):
+            if distance >= size // 2:
+                continue
+            late, near = Stream(size, 1024, distance, arity), Stream(size, 1024, 0, arity)
+            entrants = [
+                Entrant("late", late.repeat(late.singly, rows), rows),
+                Entrant("late, in any order", late.repeat(late.shuffled, rows), rows),
+                Entrant("in order", near.repeat(near.singly, rows), rows),
+            ]
+            times = race(entrants, rounds_for(quick, 5))
+            what = f"single inserts, min_arity={arity}, n = {size}, d = {distance}, late over in order"
+            ratio = times["late"].median / times["in order"].median
+            yield Figure("fiba", what, ratio, target, False, "", times)
+
+
 def _bulk_insert(quick: bool) -> Iterator[Figure]:
     size, rows = rows_for(quick, WINDOW), rows_for(quick, 1 << 18)
     for distance in (1024, 65536, 1 << 20):
@@ -144,7 +172,7 @@ def _bulk_insert(quick: bool) -> Iterator[Figure]:
         bulks, singles = Stream(size, 1024, distance), Stream(size, 1024, distance)
         entrants = [
             Entrant("bulk_insert", bulks.repeat(bulks.in_bulk, rows), rows),
-            Entrant("single inserts", singles.repeat(singles.singly, rows), rows),
+            Entrant("single inserts", singles.repeat(singles.shuffled, rows), rows),
         ]
         times = race(entrants, rounds_for(quick, 5))
         ours, theirs = times.values()

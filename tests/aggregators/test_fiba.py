@@ -590,6 +590,26 @@ def test_the_pictures_in_the_documentation_are_what_draw_gives() -> None:
 # ---------------------------------------------------------------- check() itself
 
 
+@pytest.mark.parametrize("arity", ARITIES)
+@pytest.mark.parametrize("near", [True, False])
+def test_single_inserts_in_one_call(arity: int, near: bool) -> None:
+    """Rows that follow each other into a leaf have what is above it recomputed once, when the last has come."""
+    chance = random.Random(arity)
+    model = Model(arity, compiled=False)
+    model.bulk_insert([(8 * time, "o") for time in range(80)])
+    for _ in range(12):
+        begin, count = chance.randrange(640), chance.randrange(1, 30)
+        times = [begin + i // 2 if near else chance.randrange(-5, 700) for i in range(count)]
+        letters = np.array([chance.choice("abc") for _ in times], object)
+        model.window._reserve(20 * count, 20 * count)
+        columns = (read_only(letters), read_only(np.ones(count, np.bool_)))
+        model.window._module.append_rows(model.window._window, columns, read_only(np.array(times)), 0, count)
+        for time, letter in zip(times, letters, strict=True):
+            model.add(time, letter)
+        model.compare()
+    model.compare_everything()
+
+
 def _broken(change: Any) -> Any:
     window = aggregators.Fiba(agg.concat("v"), min_arity=2, compiled=False)
     window.bulk_insert(range(60), ["x"] * 60)

@@ -209,7 +209,7 @@ def generate(
             _write_state(emitter, k, part, sorted_store)
         _write_lower(emitter, k, part)
     out.append(f"from {RUNTIME} import count_bits, definite, lowest_bit, nth_bit, place, publish, published\n")
-    out.append(f"from {RUNTIME} import single_bit, step_aside\n")
+    out.append(f"from {RUNTIME} import four_below, single_bit, step_aside\n")
     writer = _Algebra(parts, gaps)
     out.append(writer.text())
     if sums != "no":

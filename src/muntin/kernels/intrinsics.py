@@ -110,6 +110,30 @@ def _count_bits(bits: Any) -> Any:
 
 
 @intrinsic
+def _four_below(typing: Any, numbers: Any, at: Any, limit: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        four = llvmlite.ir.VectorType(llvmlite.ir.IntType(64), 4)
+        begin = builder.bitcast(_counter(context, builder, signature, arguments), four.as_pointer())
+        held = builder.load(begin)
+        held.align = 8  # of one number: nodes need not begin where a vector may
+        limits = llvmlite.ir.Constant(four, llvmlite.ir.Undefined)
+        for i in range(4):
+            limits = builder.insert_element(limits, arguments[2], llvmlite.ir.IntType(32)(i))
+        bits = builder.bitcast(builder.icmp_signed("<", held, limits), llvmlite.ir.IntType(4))
+        return builder.zext(bits, llvmlite.ir.IntType(64))
+
+    return types.int64(numbers, types.intp, types.int64), generate
+
+
+@overload(runtime.four_below)
+def _below(numbers: Any, at: Any, limit: Any) -> Any:
+    def compared(numbers: Any, at: Any, limit: Any) -> Any:
+        return _four_below(numbers, at, limit)
+
+    return compared
+
+
+@intrinsic
 def _deposit(typing: Any, bits: Any, places: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = llvmlite.ir.IntType(64)

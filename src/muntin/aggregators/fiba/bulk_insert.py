@@ -34,8 +34,9 @@ from muntin.aggregators.fiba.nodes import (
     row_of,
     span,
     spine_of,
+    update_above,
 )
-from muntin.aggregators.fiba.single import push, refresh_or_note, seek_top
+from muntin.aggregators.fiba.single import belongs, is_late, push_last, put, refresh_or_note, seek_top
 from muntin.kernels.vocabulary import Columns, Ints, Slots, combine, index, kernel, lift, load, store
 
 NODE, BOUND, BOUNDED = PATH, PATH + 1, PATH + 2
@@ -46,7 +47,13 @@ TARGET, TIME, CHILD, KIND = range(4)
 
 @kernel
 def append_rows(window: Arena, columns: Columns, times: Ints, start: int, stop: int) -> None:
-    """Insert rows one after the other; those of equal time are combined first."""
+    """Insert rows one after the other; those of equal time are combined first.
+
+    Where some follow each other into one leaf, what depends on the leaf is recomputed after the last of them.
+    """
+    leaf = -1
+    depth = 0
+    more = 0
     row = start
     while row < stop:
         time = times[index(row)]
@@ -55,7 +62,15 @@ def append_rows(window: Arena, columns: Columns, times: Ints, start: int, stop: 
         while row < stop and times[index(row)] == time:
             state = combine(state, lift(columns, times, row))
             row += 1
-        push(window, time, state)
+        if leaf >= 0 and not belongs(window, leaf, time):
+            update_above(window, leaf, depth, more)
+            leaf = -1
+        if leaf >= 0 or is_late(window, time):
+            leaf, depth, more = put(window, time, state, leaf, depth, more)
+        else:
+            push_last(window, time, state)
+    if leaf >= 0:
+        update_above(window, leaf, depth, more)
 
 
 @kernel

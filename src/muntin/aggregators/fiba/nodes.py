@@ -38,14 +38,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from muntin.aggregators.fiba.arity import arity
+from muntin.kernels.runtime import count_bits, four_below, single_bit
 from muntin.kernels.vocabulary import Ints, Slots, State, combine, hold, index, kernel, load, store
 
-ROOT, LEFT, RIGHT, FREE_NODES, FREE_ROWS, NODES, ROWS, HEIGHT, FRONT = range(9)
+ROOT, LEFT, RIGHT, FREE_NODES, FREE_ROWS, NODES, ROWS, HEIGHT, FRONT, LIMIT = range(10)
 """What the first marks hold: three nodes, the number of free ones, the first free row (-1: none), how many nodes and
-rows have ever been used, levels, and for how many entries of the first leaf there are aggregates ready."""
+rows have ever been used, levels, for how many entries of the first leaf there are aggregates ready, and the time before
+which all is in the leaf that was last sought."""
+LATEST = 2**63 - 1
+"""The greatest time."""
 PATH = 16
 """The first mark of the path."""
+PLACES = PATH + 4 * 64
+"""The first mark of the places in which the nodes of a path are among the children of those above them."""
 FREE_STACK = PATH + 5 * 64
 """The first mark of the stack of free nodes."""
 PARENT, ROW, COUNT, SPINE = range(4)
@@ -79,32 +87,35 @@ def width() -> int:
 
 @kernel
 def parent_of(links: Ints, node: int) -> int:
-    """Return the parent of a node; -1 for the root."""
-    return links[index(4 * node + PARENT)]  # type: ignore[no-any-return]  # an integer
+    """Return the parent of a node; -1 for the root.
+
+    Nodes are held in four bytes and always handed on as int64: kernels would else be compiled for both.
+    """
+    return np.int64(links[index(4 * node + PARENT)])  # type: ignore[return-value]  # an integer
 
 
 @kernel
 def row_of(links: Ints, node: int) -> int:
     """Return the row of a node's children; -1 for a leaf."""
-    return links[index(4 * node + ROW)]  # type: ignore[no-any-return]  # an integer
+    return np.int64(links[index(4 * node + ROW)])  # type: ignore[return-value]  # an integer
 
 
 @kernel
 def count_of(links: Ints, node: int) -> int:
     """Return the number of a node's entries."""
-    return links[index(4 * node + COUNT)]  # type: ignore[no-any-return]  # an integer
+    return np.int64(links[index(4 * node + COUNT)])  # type: ignore[return-value]  # an integer
 
 
 @kernel
 def spine_of(links: Ints, node: int) -> int:
     """Return where a node is: 0 inside, 1 on the left spine, 2 on the right one, 3 the root."""
-    return links[index(4 * node + SPINE)]  # type: ignore[no-any-return]  # an integer
+    return np.int64(links[index(4 * node + SPINE)])  # type: ignore[return-value]  # an integer
 
 
 @kernel
 def kid_of(window: Arena, node: int, at: int) -> int:
     """Return a child of an inner node."""
-    return window.kids[index(row_of(window.links, node) * width() + at)]  # type: ignore[no-any-return]  # an integer
+    return np.int64(window.kids[index(row_of(window.links, node) * width() + at)])  # type: ignore[return-value]  # as above
 
 
 @kernel
@@ -131,18 +142,18 @@ def entries_before(times: Ints, base: int, count: int, time: int) -> int:
     processor guesses wrong in most nodes.
     """
     before = 0
-    for i in range(span() - 1):
-        before += (times[index(base + i)] < time) & (i < count)
-    return before
+    for i in range(0, span(), 4):
+        before |= four_below(times, base + i, time) << i
+    return count_bits(before & (single_bit(count) - 1))
 
 
 @kernel
 def entries_until(times: Ints, base: int, count: int, time: int) -> int:
     """Return how many entries of a node are at or before a time."""
-    until = 0
-    for i in range(span() - 1):
-        until += (times[index(base + i)] <= time) & (i < count)
-    return until
+    before = entries_before(times, base, count, time)
+    if before < count and times[index(base + before)] == time:
+        return before + 1
+    return before
 
 
 # ---------------------------------------------------------------- nodes and rows, used and free
@@ -177,7 +188,7 @@ def release_alone(window: Arena, node: int) -> None:
 @kernel
 def new_leaf(window: Arena) -> int:
     """Return a node without entries or children: a free one, whose children become free, else one never used."""
-    links, kids, marks = window.links, window.kids, window.marks
+    links, marks = window.links, window.marks
     if marks[FREE_NODES] == 0:
         node = marks[NODES]
         marks[NODES] = node + 1
@@ -188,7 +199,7 @@ def new_leaf(window: Arena) -> int:
         if row >= 0:
             # The first child is the next one to be used: nodes that were filled one after the other are so again.
             for i in range(count_of(links, node), -1, -1):
-                release(window, kids[index(row * width() + i)])
+                release(window, kid_of(window, node, i))
             release_row(window, node)
     links[index(4 * node + PARENT)] = -1
     links[index(4 * node + ROW)] = -1
@@ -291,17 +302,21 @@ def fold_inner(window: Arena, node: int) -> State:
 
 
 @kernel
+def fold_node(window: Arena, node: int) -> State:
+    """Return the fold of a node. O(arity)."""
+    if row_of(window.links, node) < 0:
+        return fold_leaf(window, node)
+    return fold_inner(window, node)
+
+
+@kernel
 def refold(window: Arena, node: int) -> None:
     """Recompute the fold of a node. O(arity)."""
     slots, links, folds = window.slots, window.links, window.folds
-    spine = spine_of(links, node)
-    if row_of(links, node) < 0:
-        state = fold_leaf(window, node)
-        if spine & ON_LEFT != 0:
-            window.marks[FRONT] = 0
-    else:
-        state = fold_inner(window, node)
+    state = fold_node(window, node)
     store(slots, node * span() + span() - 1, state)
+    if row_of(links, node) < 0 and spine_of(links, node) & ON_LEFT != 0:
+        window.marks[FRONT] = 0
     parent = parent_of(links, node)
     if parent >= 0:
         store(folds, place_of(window, parent, node), state)
@@ -383,42 +398,68 @@ def refresh_right(window: Arena, node: int) -> None:
 
 
 @kernel
-def update_spine(window: Arena, node: int, more: int) -> None:
-    """Recompute a spine from a node of it down to the finger, after its fold has changed and covers `more` entries.
+def update_left(window: Arena, node: int, more: int) -> None:
+    """Recompute the left spine below a node of it, whose aggregate has changed and covers `more` entries.
 
-    The folds below it hold, but for that of the leaf.
+    The folds there hold, but for that of the leaf.
     """
-    times, links = window.times, window.links
+    slots, times, links, kids, folds = window.slots, window.times, window.links, window.kids, window.folds
+    state = hold(load(slots, node * span() + span() - 1))
+    first = row_of(links, node) * width()
+    node = np.int64(kids[index(first)])  # type: ignore[assignment]  # an integer
     while row_of(links, node) >= 0:
-        add_above(window, node)
+        state = combine(load(folds, first), state)
+        store(slots, node * span() + span() - 1, state)
         times[index(node * span() + span() - 1)] += more
-        if spine_of(links, node) == ON_LEFT:
-            node = kid_of(window, node, 0)
-        else:
-            node = kid_of(window, node, count_of(links, node))
-    refold(window, node)
-    add_above(window, node)
+        first = row_of(links, node) * width()
+        node = np.int64(kids[index(first)])  # type: ignore[assignment]  # an integer
+    store(slots, node * span() + span() - 1, combine(fold_leaf(window, node), state))
+    times[index(node * span() + span() - 1)] += more
+    window.marks[FRONT] = 0
+
+
+@kernel
+def update_right(window: Arena, node: int, more: int) -> None:
+    """Recompute the right spine below a node of it, as `update_left` does the left one."""
+    slots, times, links, kids, folds = window.slots, window.times, window.links, window.kids, window.folds
+    state = hold(load(slots, node * span() + span() - 1))
+    last = row_of(links, node) * width() + count_of(links, node)
+    node = np.int64(kids[index(last)])  # type: ignore[assignment]  # an integer
+    while row_of(links, node) >= 0:
+        state = combine(state, load(folds, last))
+        store(slots, node * span() + span() - 1, state)
+        times[index(node * span() + span() - 1)] += more
+        last = row_of(links, node) * width() + count_of(links, node)
+        node = np.int64(kids[index(last)])  # type: ignore[assignment]  # an integer
+    store(slots, node * span() + span() - 1, combine(state, fold_leaf(window, node)))
     times[index(node * span() + span() - 1)] += more
 
 
 @kernel
-def update_above(window: Arena, node: int, more: int) -> None:
+def update_above(window: Arena, node: int, depth: int, more: int) -> None:
     """Recompute what depends on a node with an entry that has changed, or is new: `more` is 0 or 1 accordingly.
 
-    Upwards to a spine, then down that spine to the finger. No node of a spine has been split.
+    Upwards to a spine, then down that spine to the finger. The node is at this depth of the path that `seek` has taken,
+    and no node of a spine has been split since.
     """
-    times, links = window.times, window.links
+    slots, times, links, folds, marks = window.slots, window.times, window.links, window.folds, window.marks
     while spine_of(links, node) == INSIDE:
-        refold(window, node)
+        state = fold_node(window, node)
+        store(slots, node * span() + span() - 1, state)
         times[index(node * span() + span() - 1)] += more
+        depth -= 1
         node = parent_of(links, node)
+        store(folds, row_of(links, node) * width() + marks[index(PLACES + depth)], state)
+    refold(window, node)
+    times[index(node * span() + span() - 1)] += more
     if spine_of(links, node) == AT_ROOT:
-        refold(window, node)
-        times[index(node * span() + span() - 1)] += more
         return
+    add_above(window, node)
     if row_of(links, node) >= 0:
-        refold(window, node)
-    update_spine(window, node, more)
+        if spine_of(links, node) == ON_LEFT:
+            update_left(window, node, more)
+        else:
+            update_right(window, node, more)
 
 
 @kernel
@@ -490,13 +531,12 @@ def shift(window: Arena, node: int, by: int) -> None:
 @kernel
 def copy_run(window: Arena, source: int, begin: int, target: int, at: int, count: int) -> None:
     """Copy `count` entries, and the children before each of them, from one node to another."""
-    links, kids = window.links, window.kids
+    links = window.links
     for i in range(count):
         copy_entry(window, source * span() + begin + i, target * span() + at + i)
     if row_of(links, source) >= 0:
         for i in range(count):
-            kid = kids[index(row_of(links, source) * width() + begin + i)]
-            adopt_kid(window, target, at + i, kid)
+            adopt_kid(window, target, at + i, kid_of(window, source, begin + i))
 
 
 @kernel
@@ -628,13 +668,15 @@ NODE_KERNELS = (
     place_of,
     fold_leaf,
     fold_inner,
+    fold_node,
     refold,
     add_above,
     recount,
     refresh,
     refresh_left,
     refresh_right,
-    update_spine,
+    update_left,
+    update_right,
     update_above,
     refresh_spines,
     open_gap,

@@ -115,7 +115,7 @@ def answer_entry(window: Arena, column: int, outputs: Outputs) -> None:
 @kernel
 def entry_at(window: Arena, time: int) -> int:
     """Return the column of the entry of a time; -1 where there is none."""
-    node, at, found = seek(window, time)
+    node, at, _, found = seek(window, time)
     if found:
         return node * span() + at
     return -1

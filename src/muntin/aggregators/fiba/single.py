@@ -8,10 +8,13 @@ from muntin.aggregators.fiba.nodes import (
     COUNT,
     FRONT,
     INSIDE,
+    LATEST,
     LEFT,
+    LIMIT,
     ON_LEFT,
     ON_RIGHT,
     PATH,
+    PLACES,
     RIGHT,
     ROOT,
     SPINE,
@@ -66,18 +69,29 @@ def seek_top(window: Arena, time: int) -> int:
 
 
 @kernel
-def seek(window: Arena, time: int) -> tuple[int, int, bool]:
-    """Return the node and the place in it where a time is, or, in a leaf, where it belongs; and whether it is there."""
-    times, links = window.times, window.links
+def seek(window: Arena, time: int) -> tuple[int, int, int, bool]:
+    """Return the node and the place in it where a time is, or, in a leaf, where it belongs; and whether it is there.
+
+    Between them is the depth of the node: the length of the path to it, whose places are in the marks.
+    """
+    times, links, marks = window.times, window.links, window.marks
     node = seek_top(window, time)
+    depth = 0
+    marks[LIMIT] = LATEST
+    if spine_of(links, node) == ON_LEFT:
+        marks[LIMIT] = times[index(parent_of(links, node) * span())]
     while True:
         base = node * span()
         count = count_of(links, node)
         at = entries_before(times, base, count, time)
         if at < count and times[index(base + at)] == time:
-            return node, at, True
+            return node, at, depth, True
         if row_of(links, node) < 0:
-            return node, at, False
+            return node, at, depth, False
+        if at < count:
+            marks[LIMIT] = times[index(base + at)]
+        marks[index(PLACES + depth)] = at
+        depth += 1
         node = kid_of(window, node, at)
 
 
@@ -116,7 +130,25 @@ def mend(window: Arena, node: int, top: int, left: int, right: int) -> None:
 
 @kernel
 def push(window: Arena, time: int, state: State) -> None:
-    """Insert a state. One combine where it is the youngest, and the last leaf has room."""
+    """Insert a state."""
+    if is_late(window, time):
+        push_anywhere(window, time, state)
+    else:
+        push_last(window, time, state)
+
+
+@kernel
+def is_late(window: Arena, time: int) -> bool:
+    """Say whether the window has a time that is not before the given one."""
+    times, links, marks = window.times, window.links, window.marks
+    leaf = marks[RIGHT]
+    count = count_of(links, leaf)
+    return count > 0 and times[index(leaf * span() + count - 1)] >= time
+
+
+@kernel
+def push_last(window: Arena, time: int, state: State) -> None:
+    """Insert the youngest state. One combine where the last leaf has room."""
     slots, times, links, marks = window.slots, window.times, window.links, window.marks
     leaf = marks[RIGHT]
     count = count_of(links, leaf)
@@ -127,8 +159,6 @@ def push(window: Arena, time: int, state: State) -> None:
         times[index(base + span() - 1)] = 1
         store(slots, base, state)
         store(slots, base + span() - 1, state)
-    elif times[index(base + count - 1)] >= time:
-        push_anywhere(window, time, state)
     elif count < span() - 1:
         total = base + span() - 1
         store(slots, total, combine(load(slots, total), state))
@@ -168,7 +198,7 @@ def begin_leaf(window: Arena, time: int, state: State) -> None:
     links[index(4 * parent + COUNT)] = held + 1
     adopt_kid(window, parent, held + 1, other)
     if held == 0 or held == span() - 1:  # a new root, or one too many
-        relieve(window, parent, note_pair(marks, 0, leaf, other))
+        relieve(window, parent, 0, note_pair(marks, 0, leaf, other), 1)
         return
     refresh(window, leaf)
     last = span() - 1
@@ -189,37 +219,67 @@ def begin_leaf(window: Arena, time: int, state: State) -> None:
 
 @kernel
 def push_anywhere(window: Arena, time: int, state: State) -> None:
-    """Insert a state at any time; where there is one of this time already, it comes after it."""
-    slots, times = window.slots, window.times
-    node, at, found = seek(window, time)
+    """Insert a state that is not the youngest."""
+    leaf, depth, more = put(window, time, state, -1, 0, 0)
+    if leaf >= 0:
+        update_above(window, leaf, depth, more)
+
+
+@kernel
+def put(window: Arena, time: int, state: State, leaf: int, depth: int, more: int) -> tuple[int, int, int]:
+    """Insert a state that is not the youngest; where there is one of this time already, it comes after it.
+
+    Return the leaf where it is, that leaf's depth and how many of its entries are new, if all that depends on the leaf
+    is still to be recomputed; else -1 for the leaf. The last three arguments are what the call before has returned, if
+    the time belongs into that leaf; else the leaf is -1.
+    """
+    slots, times, links = window.slots, window.times, window.links
+    if leaf < 0:
+        node, at, depth, found = seek(window, time)
+        more = 0
+    else:
+        node = leaf
+        count = count_of(links, leaf)
+        at = entries_before(times, leaf * span(), count, time)
+        found = at < count and times[index(leaf * span() + at)] == time
     here = node * span() + at
     if found:
         store(slots, here, combine(load(slots, here), state))
-        update_above(window, node, 0)
-        return
+        update_above(window, node, depth, more)
+        return -1, 0, 0
     open_gap(window, node, at)
     store(slots, here, state)
     times[index(here)] = time
     # The structure is complete before any combine is called: one that raises leaves a tree that can be walked.
-    relieve(window, node, 0)
+    if spine_of(links, node) == INSIDE and count_of(links, node) < span():
+        return node, depth, more + 1
+    relieve(window, node, depth, 0, more + 1)
+    return -1, 0, 0
 
 
 @kernel
-def relieve(window: Arena, node: int, changed: int) -> None:
+def belongs(window: Arena, leaf: int, time: int) -> bool:
+    """Say whether a time belongs into the leaf that was last sought, and not before all its entries."""
+    return time > window.times[index(leaf * span())] and time < window.marks[LIMIT]  # type: ignore[no-any-return]
+
+
+@kernel
+def relieve(window: Arena, node: int, depth: int, changed: int, more: int) -> None:
     """Split a node that is overfull, and what becomes overfull by that above it; then recompute.
 
-    The path holds a list of nodes below that have changed already, `changed` of them.
+    The path holds a list of nodes below that have changed already, `changed` of them. `more` entries are new.
     """
     links, marks = window.links, window.marks
     while count_of(links, node) == span():
         changed = note_pair(marks, changed, node, split(window, node))
         node = parent_of(links, node)
+        depth -= 1
     left = -1
     right = -1
     for i in range(changed):
         left, right = refresh_or_note(window, marks[index(PATH + i)], left, right)
     if left < 0 and right < 0:
-        update_above(window, node, 1)
+        update_above(window, node, depth, more)
     else:  # a node of a spine was split, so that the one above it is the root or on that spine too
         left, right = refresh_or_note(window, node, left, right)
         refresh_spines(window, left, right)
@@ -355,7 +415,7 @@ def mend_front(window: Arena, node: int, right: int) -> None:
 def erase(window: Arena, time: int) -> bool:
     """Remove the entry of a time; say whether there was one. O(log n)."""
     links, marks = window.links, window.marks
-    node, at, found = seek(window, time)
+    node, at, _, found = seek(window, time)
     if not found:
         return False
     leaf = node
@@ -425,8 +485,12 @@ SINGLE_KERNELS = (
     refresh_or_note,
     mend,
     push,
+    is_late,
+    push_last,
     begin_leaf,
     push_anywhere,
+    put,
+    belongs,
     relieve,
     note_pair,
     split,

@@ -14,11 +14,11 @@ from muntin import agg
 
 ROOT = Path(__file__).parent.parent
 STUB = ROOT / "src" / "muntin" / "aggregations" / "__init__.pyi"
-TUTORIALS = ("docs/arrays.md", "docs/tutorial-spark.md", "docs/tutorial-stream.md")
+TUTORIALS = ("docs/arrays.md", "docs/tutorial-features.md", "docs/tutorial-spark.md", "docs/tutorial-stream.md")
 """Those without definitions of one's own: no checker knows what a class decorator returns."""
 BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WRONG = """
-import muntin
+import muntin, polars
 from muntin import Query, agg, window
 
 agg.max()
@@ -33,9 +33,12 @@ Query(window.tumbling(5), {"n": 5})
 muntin.slide([1, 2], agg.max("v"), range=2, step=1)
 muntin.slide([1, 2], agg.max("v"), range=2).keys()
 muntin.slide([1, 2], {"high": agg.max("v")}, range=2).tolist()
+Query(window.trailing(5), {"n": agg.count()}).over(polars.DataFrame()).num_rows
+Query(window.trailing(5), {"n": agg.count()}).over({}, at=polars.DataFrame()).num_rows
 """
 RIGHT = """
 import numpy as np
+import polars
 import muntin
 from muntin import Query, agg, rows, window
 
@@ -46,6 +49,9 @@ Query(windows=window.tumbling("1 minute"), aggregates={"n": agg.count()}, key="k
 Query([window.trailing(rows(3)), window.session("5min")], {"n": agg.quantile("v", 0.9, where="ok")}, key=["k"])
 Query({"hour": window.trailing("1h", closed="left")}, {"n": agg.ewm_mean("v", half_life="1h")}).run({}).num_rows
 agg.by_type("middle", integer=agg.min, any=agg.mean)("v")
+Query(window.trailing(5), {"n": agg.count()}).over(polars.DataFrame()).height
+Query(window.trailing(5), {"n": agg.count()}).over(polars.DataFrame(), at={"t": [1]}).num_rows
+Query(window.tumbling(5), {"n": agg.count()}).run(polars.DataFrame()).height
 """
 
 
@@ -102,4 +108,4 @@ def test_tutorials_pass_the_type_checker_and_mistakes_do_not(tmp_path: Path, mon
     lines = [line.removeprefix(f"{tmp_path}/") for line in out.splitlines() if ": error:" in line]
     mistakes = {int(line.split(":")[1]) for line in lines if line.startswith("mistakes.py")}
     assert "\n".join(line for line in lines if not line.startswith("mistakes.py")) == ""
-    assert mistakes == set(range(5, 17))
+    assert mistakes == set(range(5, 19))

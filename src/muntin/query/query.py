@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
 import numpy as np
 
@@ -25,6 +25,20 @@ if TYPE_CHECKING:
 
     from muntin.plans.query_plan import QueryPlan
     from muntin.streams.stream import Stream
+
+
+class FrameLike(Protocol):
+    """A DataFrame of pandas, polars or Spark, as type checkers see it; Arrow tables and mappings have no `head`."""
+
+    @property
+    def columns(self) -> Any:
+        """The names of its columns."""
+
+    def head(self, n: int = ...) -> Any:
+        """Return its first rows."""
+
+
+Frame = TypeVar("Frame", bound=FrameLike)
 
 
 @dataclass(frozen=True)
@@ -176,6 +190,12 @@ class Query:
         used = [column for each in self.aggregates.values() for column in each.reads]
         return tuple(dict.fromkeys([*used, *(column for each in self.windows for column in each.columns)]))
 
+    @overload
+    def run(self, table: Frame) -> Frame: ...
+
+    @overload
+    def run(self, table: Any) -> Any: ...
+
     def run(self, table: Any) -> Any:
         """Return the complete answer for a finite table, whose rows may be in any order.
 
@@ -185,6 +205,15 @@ class Query:
         from muntin.tables.run import run
 
         return run(self, table)
+
+    @overload
+    def over(self, table: Frame, at: None = None, *, schema: Any = None) -> Frame: ...
+
+    @overload
+    def over(self, table: Any, at: Frame, *, schema: Any = None) -> Frame: ...
+
+    @overload
+    def over(self, table: Any, at: Any = None, *, schema: Any = None) -> Any: ...
 
     def over(self, table: Any, at: Any = None, *, schema: Any = None) -> Any:
         """Return the rows of a table, in their order and with all columns, each with what its frames hold.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -44,12 +45,31 @@ class HeldRows:
         return self.take(np.lexsort((self.times, self.keys)))
 
     def with_rows(self, new: HeldRows) -> HeldRows:
-        """Return these sorted rows and new ones, which come after those of the same key and time."""
+        """Return these sorted rows and new ones, which come after those of the same key and time.
+
+        O(n) to copy them, and O(log n) to find the place of a new one.
+        """
+        new = new.sorted()
         if not len(self) or not len(new):
-            return (new if len(new) else self).sorted()
-        columns = {name: concatenated([column, new.columns[name]]) for name, column in self.columns.items()}
-        keys, times, numbers = (np.concatenate(pair) for pair in zip(self._places, new._places, strict=True))
-        return HeldRows(keys, times, numbers, columns).sorted()
+            return new if len(new) else self
+        low, high = self.stretches(new.keys)
+        before = _sought(self.times, low, high, new.times, np.less_equal)
+        if len(new) <= _FEW:
+            edges = [0, *before.tolist(), len(self)]
+            old = [self.take(slice(*edge)) for edge in pairwise(edges)]
+            fresh = [new.take(slice(i, i + 1)) for i in range(len(new))]
+            return joined([old[0], *(part for pair in zip(fresh, old[1:], strict=True) for part in pair)])
+        order = np.empty(len(self) + len(new), np.int64)
+        is_old = np.ones(len(order), np.bool_)
+        places = before + np.arange(len(new))
+        is_old[places] = False
+        order[places] = len(self) + np.arange(len(new))
+        order[is_old] = np.arange(len(self))
+        return joined([self, new]).take(order)
+
+    def without(self, first: Array, last: Array) -> HeldRows:
+        """Return the rows but for those at the places [first, last), which ascend. O(n)."""
+        return self.gathered(np.concatenate(([0], last)), np.append(first, len(self)))
 
     @property
     def _places(self) -> tuple[Array, Array, Array]:
@@ -69,6 +89,10 @@ class HeldRows:
         """Return where the rows of a key are. O(log n)."""
         return slice(int(self.keys.searchsorted(key)), int(self.keys.searchsorted(key, "right")))
 
+    def stretches(self, keys: Array) -> tuple[Array, Array]:
+        """Return for each key where its rows begin and end. O(log n) a key."""
+        return np.searchsorted(self.keys, keys, "left"), np.searchsorted(self.keys, keys, "right")
+
     def near(self, keys: Array, since: Array, until: Array, rows: int) -> tuple[Array, Array]:
         """Return for each key where its rows of the times [since, until] are, and `rows` more each way.
 
@@ -78,7 +102,7 @@ class HeldRows:
             each = zip(keys.tolist(), since.tolist(), until.tolist(), strict=True)
             places = np.array([self._near(*one, rows) for one in each], np.int64).reshape(-1, 2)
             return places[:, 0], places[:, 1]
-        low, high = np.searchsorted(self.keys, keys, "left"), np.searchsorted(self.keys, keys, "right")
+        low, high = self.stretches(keys)
         first = _sought(self.times, low, high, since, np.less)
         last = _sought(self.times, low, high, until, np.less_equal)
         return np.maximum(first - rows, low), np.minimum(last + rows, high)
@@ -96,6 +120,8 @@ class HeldRows:
             first, last = first[held], last[held]
         if not len(first) or (first[1:] == last[:-1]).all():
             return self.take(slice(int(first[0]), int(last[-1])) if len(first) else slice(0, 0))
+        if len(first) <= _FEW:
+            return joined([self.take(slice(*each)) for each in zip(first.tolist(), last.tolist(), strict=True)])
         sizes = last - first
         skipped = first - np.concatenate(([0], np.cumsum(sizes)[:-1]))
         return self.take(np.repeat(skipped, sizes) + np.arange(sizes.sum()))
@@ -123,6 +149,13 @@ class HeldRows:
             mask = valid if len(valid) == len(state["keys"]) and len(valid) else None
             columns[name] = Column(read_only(state[f"value.{name}"]), mask, column.type)
         return replace(self, keys=state["keys"], times=state["times"], numbers=state["numbers"], columns=columns)
+
+
+def joined(parts: Sequence[HeldRows]) -> HeldRows:
+    """Return the rows of several, one after the other; there is at least one. O(n)."""
+    columns = {name: concatenated([part.columns[name] for part in parts]) for name in parts[0].columns}
+    keys, times, numbers = (np.concatenate(each) for each in zip(*(part._places for part in parts), strict=True))
+    return HeldRows(keys, times, numbers, columns)
 
 
 def ascends(keys: Array, times: Array) -> bool:

@@ -32,8 +32,8 @@ from muntin.windows.held_rows import HeldRows
 class Tuples(Strategy):
     """A buffer of rows, sorted by key and time.
 
-    A push takes O(n log n) for the n rows that are kept of the keys that it touches, and for each definition a pass
-    over them. HeldRows are let go when no window that may still change needs them.
+    A push takes O(n) to copy the n rows that are kept, and for each definition a pass over those of the keys that it
+    touches. Rows are let go when no window that may still change needs them.
     """
 
     keeps = ROWS
@@ -99,7 +99,7 @@ class Tuples(Strategy):
         """Return the windows that are due at this watermark, or have changed since they were emitted."""
         moment = Moment(self._watermark, watermark, horizon, self._fresh)
         active = np.flatnonzero(self._wake <= watermark) if not early else np.flatnonzero(self._wake < _NEVER)
-        rows = self._rows if len(active) == len(self._wake) else self._rows.take(np.isin(self._rows.keys, active))
+        rows = self._rows if len(active) == len(self._wake) else self._rows.gathered(*self._rows.stretches(active))
         answers: list[Answers] = []
         needed = rows.ends.copy()
         wake = np.full(len(active), END_OF_TIME)
@@ -155,10 +155,8 @@ class Tuples(Strategy):
             keys, counts = np.unique(mine.keys, return_counts=True)
             part.kind.dropped(keys, counts)
             part.refused = np.setdiff1d(part.refused, numbers, assume_unique=True)
-        if rows is self._rows:
-            self._rows = rows.take(np.flatnonzero(~gone))
-        else:
-            self._rows = self._rows.take(np.flatnonzero(~np.isin(self._rows.numbers, numbers)))
+        first, _ = self._rows.stretches(rows.present)
+        self._rows = self._rows.without(first, first + needed - begins)
 
     def _wake_at(self, keys: Array, when: int) -> None:
         size = int(keys.max(initial=-1)) + 1

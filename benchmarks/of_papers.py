@@ -15,12 +15,27 @@ from harness import Entrant, Figure, Timing, race, rounds_for, rows_for
 from sensor import RATE, SECOND
 
 import muntin
-from muntin import Query, agg, aggregators
+from muntin import Query, agg, aggregators, rows, window
 
 WINDOWS = 20
 SHARES = (0.0, 0.2, 0.6, 1.0)
 DELAYS = (0.5, 2.0, 8.0)
 SLIDES = (1, 2, 5, 10)
+ROWS = (64, 1024, 4096)
+KEPT = (5_000, 50_000, 500_000)
+TEN_TIMES = {
+    "sum": ("5200", "i4", agg.sum("v")),
+    "sum, double": ("5200", "f8", agg.sum("v")),
+    "max": ("5200", "i4", agg.max("v")),
+    "max, double": ("3600", "f8", agg.max("v")),
+    "mean": ("900", "i4", agg.mean("v")),
+    "min_count": ("4480", "i4", agg.min_count("v")),
+    "std": ("700", "i4", agg.std("v")),
+    "std_pop": ("700", "i4", agg.std_pop("v")),
+    "arg_max": ("2770", "i4", agg.arg_max("v", "v")),
+    "arg_max, double": ("5810", "f8", agg.arg_max("v", "v")),
+}
+"""For each aggregation of Table 3 the window from which on the paper's tree is ten times as fast."""
 AGGREGATIONS = {
     "sum": agg.sum("v"),
     "max": agg.max("v"),
@@ -41,6 +56,9 @@ def run(quick: bool) -> Iterator[Figure]:
     yield _growth("share", {f"{share:.0%} out of order": _late(share, 2.0) for share in SHARES}, quick)
     yield _growth("delay", {f"up to {delay:g} s late": _late(0.2, delay) for delay in DELAYS}, quick)
     yield _aggregations(quick)
+    yield _ten_times(quick)
+    yield _bytes_of_the_tree()
+    yield _bytes_of_windows_by_rows()
 
 
 def _figure(what: str, value: float, target: float, times: Mapping[str, Timing]) -> Figure:
@@ -149,3 +167,44 @@ def _aggregations(quick: bool) -> Figure:
     return _figure(
         "by aggregation, 20 tumbling, 20 % late, the slowest of fixed size over sum", max(fixed) / fixed[0], 3.0, times
     )
+
+
+def _ten_times(quick: bool) -> Figure:
+    """Find the least window at which FlatFat is ten times as fast as folding it: the last column of Table 3."""
+    lengths = (64, 256, 1024) if quick else (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+    lines, pays = [f"{'':<16} {'paper, RA':>10} {'FlatFat':>10}"], 0
+    times: dict[str, Timing] = {}
+    for name, (paper, dtype, aggregation) in TEN_TIMES.items():
+        binding, found = bound(aggregation, dtype), "never"
+        for length in lengths:
+            values = np.random.default_rng(4).integers(0, 1 << 20, 8 * length).astype(dtype)
+            kinds = ("Recalculate", "FlatFat")
+            times = race([entrant(kind, getattr(aggregators, kind), binding, values, length) for kind in kinds], 3)
+            if times["Recalculate"].median >= 10 * times["FlatFat"].median:
+                found = str(length)
+                break
+        pays += found != "never" and (paper == "never" or int(found) <= int(paper))
+        lines.append(f"{name:<16} {paper:>10} {found:>10}")
+    what = "aggregations for which FlatFat is ten times as fast as Recalculate at the paper's window"
+    return Figure("of_papers", what, float(pays), len(TEN_TIMES), True, "", times, "\n  ".join(lines))
+
+
+def _bytes_of_the_tree() -> Figure:
+    """Figure 12 of the reactive aggregator, without the process around it: all arrays of a window."""
+    sizes = {n: sum(array.nbytes for array in aggregators.FlatFat.over(bound(agg.max("v"), "i4"), n)[1]) for n in ROWS}
+    note = ", ".join(f"{n:,} rows: {size:,} bytes" for n, size in sizes.items())
+    what = f"FlatFat, max of int32, bytes a row of a window of {ROWS[-1]:,} rows"
+    return Figure("of_papers", what, sizes[ROWS[-1]] / ROWS[-1], 64.0, False, " bytes a row", {}, note)
+
+
+def _bytes_of_windows_by_rows() -> Figure:
+    """Figure 10d of general stream slicing: what a stream keeps of late windows by rows, by the number of rows."""
+    sizes = {}
+    for count in KEPT:
+        asked = Query(window.tumbling(rows(count // 500)), {"sum": agg.sum("v")}, time="t", allowed_lateness=10**9)
+        stream = asked.stream()
+        stream.push({"t": np.arange(count), "v": np.ones(count)})
+        sizes[count] = stream.metrics()["bytes"] or 0
+    note = ", ".join(f"{count:,} rows: {size:,} bytes" for count, size in sizes.items())
+    what = f"500 windows by rows that may change, sum, bytes a row of {KEPT[-1]:,} rows"
+    return Figure("of_papers", what, sizes[KEPT[-1]] / KEPT[-1], 64.0, False, " bytes a row", {}, note)

@@ -350,8 +350,10 @@ def _column(figure: Figure, title: str) -> str:
     """Return the least and the greatest number of a column of the table in the note of a figure."""
     head, *lines = figure.note.splitlines()
     place = len(head.split()) - head.split().index(title)
-    numbers = [int(line.split()[-place]) for line in lines]
-    return f"{min(numbers)} to {max(numbers)}"
+    found = [line.split()[-place] for line in lines]
+    numbers = [int(each) for each in found if each.isdecimal()]
+    never = f", never for {len(found) - len(numbers)} of {len(found)}" if len(numbers) < len(found) else ""
+    return f"{min(numbers)} to {max(numbers)}{never}"
 
 
 def paper_table(experiments: Iterable[Mapping[str, str]], figures: Sequence[Figure]) -> str:

@@ -25,7 +25,7 @@ SEARCHED = ("rolling", "closed", "groupby", "distinct", "ewm", "resample", "OVER
 WIDEST = 115
 """Characters of a line of code that are visible at 1280 pixels."""
 WIDEST_SIGNATURE = 84
-RETURNED = ("CacheInfo", "Chosen", "QueryPlan", "Stream", "StorePlan", "WindowPlan")
+RETURNED = ("CacheInfo", "Chosen", "QueryPlan", "Stream", "StorePlan", "Watching", "WindowPlan")
 """What users are given and do not make themselves."""
 TESTING = ("muntin.testing.laws.check", "muntin.testing.oracle.recompute", "muntin.testing.faults.Faulty")
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from pyspark.sql.streaming.query import StreamingQuery
 
+__all__ = ["Exporter", "prometheus"]
+
 _COUNTERS = {
     "rows": "Rows that came.",
     "late_rows": "Rows that came behind the watermark.",

@@ -46,8 +46,8 @@ BEGIN = np.datetime64("2024-03-01T08:00", "us")
 HOSTILE = '<img src=x onerror="window.hacked=1">'
 """A key that would run a script if the page took it for HTML."""
 PLUGS = ("fridge", "kettle", HOSTILE)
-PATIENCE = 30.0
-"""Seconds that a step may take on a busy machine."""
+PATIENCE = 120.0
+"""After this many seconds something is broken, on any machine."""
 
 
 def query() -> Query:

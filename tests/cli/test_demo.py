@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import http.client
+import io
 import json
+import re
+import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
+from waiting import until
 
-from muntin.cli import smart_home
+from muntin.cli import live_demo, smart_home
+from muntin.cli.interrupts import Stop
 from muntin.kernels.cache import uncompiled
+from muntin.watching.health import HealthReport
 
 
 @pytest.fixture
@@ -44,5 +53,52 @@ def test_the_whole_way_in_this_process(small, tmp_path, muntin):
     assert set(written["window_id"].to_pylist()) == {0, 1, 2}
     assert summary["row_copies_of_spark"] == 1440 * summary["rows"]
     assert (tmp_path / "demo" / "windows.png").read_bytes().startswith(b"\x89PNG")
+    windows, rows = (tmp_path / "demo" / name for name in ("windows", "readings"))
+    page = f"watch {windows} --rows {rows} --time ts --key plug --column watts"
+    assert page in "".join(result.stderr.splitlines()[-4:]).replace("  ", " ")  # the last lines open the live page
     for word in ("rows a second", "late rows", "windows out", "row copies"):
         assert word in result.stderr
+
+
+def test_readings_that_keep_coming_some_of_them_late(tmp_path):
+    feed = live_demo.Feed(tmp_path)
+    for second in range(0, 120, 10):
+        feed.write(1e9 + second, 1e9 + second + 10)
+    files = sorted(tmp_path.iterdir())
+    assert [each.name for each in files] == [f"{number:06}.parquet" for number in range(12)]
+    times = [pq.read_table(each)["ts"].cast("int64").to_numpy() for each in files]
+    late = [(each < (10**9 + 10 * number) * 10**6).sum() for number, each in enumerate(times)]
+    assert sum(late) > 0  # rows of earlier files
+    assert max(late) < min(map(len, times)) / 2
+
+
+@pytest.mark.slow
+def test_the_live_demo_runs_until_somebody_asks_it_to_stop(tmp_path, monkeypatch):
+    """Readings, a run that follows them and the page, in this process."""
+    stop, seen = Stop(), []
+
+    def look(url):
+        seen.append(http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=30))
+        seen[0].request("GET", "/")
+        assert seen[0].getresponse().status == 200
+        seen[0].close()
+
+    def wait():
+        try:
+            until(lambda: list((tmp_path / "windows").glob("part-*")) and (tmp_path / "windows.muntin").is_dir())
+            look(re.search(r"http://127.0.0.1:\d+/", out.getvalue())[0])
+        finally:
+            stop.ask()
+
+    out = io.StringIO()
+    monkeypatch.setattr(live_demo, "stop_on_interrupt", lambda: nullcontext(stop))
+    monkeypatch.setattr(live_demo, "BEFORE", 30)
+    thread = threading.Thread(target=wait)
+    thread.start()
+    live_demo.run(tmp_path, on_spark=False, console=Console(file=out, width=200), port=0)
+    thread.join()
+    assert seen
+    assert pq.read_table(min((tmp_path / "windows").glob("part-*"))).num_rows > 0
+    health, plan = HealthReport(tmp_path / "windows.muntin").read()
+    assert health.rows > 0
+    assert len(plan["windows"]) == 3

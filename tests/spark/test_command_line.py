@@ -17,6 +17,8 @@ from waiting import until
 
 from muntin.cli.app import app
 from muntin.cli.query_file import parse_query
+from muntin.watching.answers_folder import AnswersFolder
+from muntin.watching.health import HealthReport
 
 
 def run(*arguments: Any) -> Any:
@@ -85,6 +87,15 @@ def test_a_folder_that_grows_is_a_stream_that_stops_and_goes_on(spark, places):
     assert found < expected  # those that the watermark has not reached wait in the checkpoint
     assert found
     assert done == [1, 3]
+    void, tables = AnswersFolder(out).changes()  # what the live page reads of it
+    assert not void
+    assert {_window(row) for table in tables for row in table.to_pylist()} == found
+    report = HealthReport(out.with_name("out.muntin")).read()
+    assert report is not None
+    health, plan = report
+    assert health.watermark is not None
+    assert plan is not None
+    assert len(plan["windows"]) == len(parse_query(QUERY).windows)
 
 
 def _committed(out: Path, batches: int) -> bool:

@@ -77,10 +77,10 @@ class HealthPanel:
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
         self.tiles = Div(sizing_mode="stretch_width", disable_math=True, name="health")
-        self._source = ColumnDataSource({name: [] for name in ("at", *_CHARTS)})
-        self.charts = [self._chart(name, title) for name, title in _CHARTS.items()]
+        self._sources = {name: ColumnDataSource({"at": [], "value": []}) for name in _CHARTS}
+        self.charts = [self._chart(self._sources[name], title) for name, title in _CHARTS.items()]
 
-    def _chart(self, name: str, title: str) -> figure:
+    def _chart(self, source: ColumnDataSource, title: str) -> figure:
         chart = figure(
             title=title,
             height=120,
@@ -91,8 +91,8 @@ class HealthPanel:
             toolbar_location=None,
             sizing_mode="stretch_width",
         )
-        chart.line("at", name, source=self._source, color=INK, line_width=1.2)
-        chart.varea("at", 0, name, source=self._source, color=FAINT, fill_alpha=0.15)
+        chart.line("at", "value", source=source, color=INK, line_width=1.2)
+        chart.varea("at", 0, "value", source=source, color=FAINT, fill_alpha=0.15)
         chart.title.text_font_size = "11px"
         chart.title.text_color = INK
         chart.axis.major_label_text_font_size = "10px"
@@ -116,13 +116,20 @@ class HealthPanel:
             f'<div style="font-size:17px;font-weight:600;color:{INK}">{html.escape(text)}</div></div>'
             for title, text in tiles(health, rate, windows)
         )
-        looks = list(watched.health)
-        nan = math.nan
-        self._source.data = {
-            "at": [each.at * 1_000 for each, _ in looks],
-            "rate": [each or 0.0 for _, each in looks],
-            "lag": [nan if each.lag is None else each.lag for each, _ in looks],
-            "batch": [nan if each.batch_seconds is None else each.batch_seconds * 1_000 for each, _ in looks],
+        self._draw_charts(list(watched.health))
+
+    def _draw_charts(self, looks: list[tuple[Health, float | None]]) -> None:
+        """Draw how it went; a chart of which nothing is known is not shown."""
+        values = {
+            "rate": [rate for _, rate in looks],
+            "lag": [each.lag for each, _ in looks],
+            "batch": [None if each.batch_seconds is None else each.batch_seconds * 1_000 for each, _ in looks],
         }
-        for chart, name in zip(self.charts, _CHARTS, strict=True):
-            chart.visible = not all(value != value for value in self._source.data[name])  # NaN is what is not known
+        for chart, (name, source) in zip(self.charts, self._sources.items(), strict=True):
+            known = [
+                (each.at * 1_000, value)
+                for (each, _), value in zip(looks, values[name], strict=True)
+                if value is not None
+            ]
+            source.data = {"at": [at for at, _ in known], "value": [value for _, value in known]}
+            chart.visible = bool(known)

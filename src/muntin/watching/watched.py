@@ -63,12 +63,11 @@ class Watched:
     @property
     def watermark(self) -> float | None:
         """Where the watermark is on the axis; None where nobody knows."""
+        last = self.health[-1][0] if self.health else None
+        if last is not None and last.watermark is not None:  # what the run itself says
+            return last.watermark * 1_000 if last.is_time else last.watermark
         if self.rows is not None and self.rows.axis is not None and self.rows.watermark is not None:
             return self.rows.axis.place(self.rows.watermark)
-        if self.health and self.health[-1][0].watermark is not None:
-            last = self.health[-1][0]
-            assert last.watermark is not None
-            return last.watermark * 1_000 if last.is_time else last.watermark
         return None
 
     def add_answers(self, answers: pa.Table, arrival: float) -> None:

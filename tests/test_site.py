@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from muntin import agg
+
+DOCS = Path(__file__).parents[1] / "docs"
 CHECK = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "check_site.py"))
 PUBLIC: Mapping[str, bool] = {"muntin.slide": True, "muntin.errors.MuntinError": False}
 SIGNATURE = '<div class="language-python doc-signature highlight"><pre><code>f(x)</code></pre></div>'
@@ -85,3 +89,25 @@ def test_every_public_name_is_asked_for() -> None:
     assert {"muntin.spark.session", "muntin.window.session", "muntin.agg.max", "muntin.stores.Lmdb"} <= public.keys()
     assert public["muntin.Query"]
     assert not public["muntin.errors.MuntinError"]
+
+
+# ---------------------------------------------------------------- the pages as they are written, without building them
+
+
+def test_the_reference_has_every_public_name() -> None:
+    text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    shown = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE)) | set(
+        re.findall(r"heading: (\S+)$", text, re.MULTILINE)
+    )
+    shown |= {
+        f"muntin.agg.{name}" for name in agg.__all__ if isinstance(getattr(agg, name), agg.Factory) or name == "count"
+    }
+    wanted = {*CHECK["public_names"](), *CHECK["RETURNED"], *CHECK["TESTING"]}
+    assert wanted <= shown, f"docs/reference leaves out {sorted(wanted - shown)}"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_code_is_not_wider_than_a_page(page: Path) -> None:
+    blocks = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line for language, code in blocks if language != "text" for line in code.splitlines()]
+    assert [line for line in lines if len(line) > CHECK["WIDEST"]] == []

@@ -610,6 +610,23 @@ def test_single_inserts_in_one_call(arity: int, near: bool) -> None:
     model.compare_everything()
 
 
+@pytest.mark.parametrize("arity", [2, 4])
+@pytest.mark.parametrize("held", [1, 5, 300])
+@pytest.mark.parametrize("rows", [5, 17, 250])
+@pytest.mark.parametrize("spread", [True, False])
+def test_a_chunk_needs_no_more_nodes_than_there_is_room_for(arity: int, held: int, rows: int, spread: bool) -> None:
+    chance = random.Random(rows)
+    window = aggregators.Fiba(agg.max("v"), min_arity=arity, dtype="i8", nullable=False, compiled=False)
+    window.bulk_insert(np.arange(held) * 1000, np.zeros(held, np.int64))
+    times = sorted(chance.sample(range(-500, 1000 * held), rows)) if spread else list(range(1 - rows, 1))
+    most = window._most_new_nodes(rows)
+    before = window._window.marks[[5, 6]].copy()
+    window._insert_chunk((np.zeros(rows, np.int64),), np.array(times), 0, rows)
+    window.check()
+    assert (window._window.marks[[5, 6]] - before).max() <= most
+    assert len(window) == len({*times, *(1000 * time for time in range(held))})
+
+
 def _broken(change: Any) -> Any:
     window = aggregators.Fiba(agg.concat("v"), min_arity=2, compiled=False)
     window.bulk_insert(range(60), ["x"] * 60)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import fiba
 import numpy as np
 import sensor
 from driven import bound, entrant, same_answers
@@ -22,6 +23,7 @@ SHARES = (0.0, 0.2, 0.6, 1.0)
 DELAYS = (0.5, 2.0, 8.0)
 SLIDES = (1, 2, 5, 10)
 ROWS = (64, 1024, 4096)
+BULKS = (256, 4096, 65536)
 KEPT = (5_000, 50_000, 500_000)
 TEN_TIMES = {
     "sum": ("5200", "i4", agg.sum("v")),
@@ -57,6 +59,7 @@ def run(quick: bool) -> Iterator[Figure]:
     yield _growth("delay", {f"up to {delay:g} s late": _late(0.2, delay) for delay in DELAYS}, quick)
     yield _aggregations(quick)
     yield _ten_times(quick)
+    yield _bulks(quick)
     yield _bytes_of_the_tree()
     yield _bytes_of_windows_by_rows()
 
@@ -187,6 +190,19 @@ def _ten_times(quick: bool) -> Figure:
         lines.append(f"{name:<16} {paper:>10} {found:>10}")
     what = "aggregations for which FlatFat is ten times as fast as Recalculate at the paper's window"
     return Figure("of_papers", what, float(pays), len(TEN_TIMES), True, "", times, "\n  ".join(lines))
+
+
+def _bulks(quick: bool) -> Figure:
+    """Figure 12 of bulk FiBA: bulks in order come and go, by their size."""
+    size, taken = rows_for(quick, 1 << 22), rows_for(quick, 1 << 20)
+    times: dict[str, Timing] = {}
+    for bulk in BULKS:
+        stream = fiba.Stream(size, bulk, 0)
+        called = stream.repeat(stream.in_bulk, taken)
+        times |= race([Entrant(f"m = {bulk}", called, taken)], rounds_for(quick, 5))
+    first, last = (times[f"m = {bulk}"].median for bulk in (BULKS[0], BULKS[-1]))
+    what = f"Fiba, bulks in order, n = {size}, a row of m = {BULKS[-1]} over one of m = {BULKS[0]}"
+    return _figure(what, last / first, 1.0, times)
 
 
 def _bytes_of_the_tree() -> Figure:

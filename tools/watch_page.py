@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextvars
 import io
+import os
 import re
 import shutil
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,17 +67,17 @@ def query() -> Query:
     )
 
 
-def readings(begin: int, end: int, seed: int = 1) -> pa.Table:
+def readings(begin: int, end: int, plugs: Sequence[str]) -> pa.Table:
     """Return readings of some seconds: each plug is on for a while, then off."""
-    random = np.random.default_rng([seed, begin])
+    random = np.random.default_rng([1, begin])
     parts = []
-    for number, name in enumerate(PLUGS):
+    for number, name in enumerate(plugs):
         seconds = np.arange(begin, end, 0.5)
         seconds = seconds[(seconds + 20 * number) % 90 < 60]
         watts = 100.0 * (number + 1) + 30 * np.sin(seconds / 25) + random.normal(0, 4, len(seconds))
         stamps = BEGIN + (seconds * 1e6).astype("m8[us]")
-        plugs = pa.array([name] * len(seconds), pa.string())
-        parts.append(pa.table({"plug": plugs, "ts": pa.array(stamps, pa.timestamp("us", "UTC")), "watts": watts}))
+        names = pa.array([name] * len(seconds), pa.string())
+        parts.append(pa.table({"plug": names, "ts": pa.array(stamps, pa.timestamp("us", "UTC")), "watts": watts}))
     return pa.concat_tables(parts).sort_by("ts")
 
 
@@ -89,7 +90,8 @@ def late_reading(second: int, watts: float) -> pa.Table:
 class Scene:
     """A folder of readings, a run that follows it, and the page over both."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, plugs: Sequence[str] = PLUGS) -> None:
+        self._plugs = plugs
         self.input, self.output = folder / "readings", folder / "windows"
         self.input.mkdir(parents=True)
         self._files = 0
@@ -103,7 +105,7 @@ class Scene:
         """Let the readings of the next seconds come; return where they begin."""
         begin = self.second
         self.second += seconds
-        self.feed(readings(begin, self.second))
+        self.feed(readings(begin, self.second, self._plugs))
         return begin
 
     def feed(self, table: pa.Table) -> None:
@@ -222,7 +224,8 @@ def chromium() -> Iterator[Any]:
 def main(folder: Path) -> int:
     """Make the pictures of the documentation."""
     work = Path(tempfile.mkdtemp())
-    scene = Scene(work)
+    os.chdir(work)  # the page shows the path
+    scene = Scene(Path("demo"), ("fridge", "kettle", "tv"))
     scene.go_on(600)
     scene.start()
     try:
@@ -238,8 +241,9 @@ def main(folder: Path) -> int:
             tab.save(folder / "watch.png")
             narrow = Tab(browser.new_page(viewport={"width": 800, "height": 900}), page.url)
             chart = narrow.chart("rows")
-            narrow.zoom(chart, 8)
-            time.sleep(1)
+            narrow.zoom(chart, 4)
+            narrow.until(lambda: not narrow.model("follow", "it.active"))
+            time.sleep(2)  # what the last turn of the wheel has asked for comes, too
             narrow.save(folder / "watch_zoomed.png")
     finally:
         scene.stop()

@@ -78,7 +78,8 @@ def test_a_window_that_was_revised_shows_its_earlier_values() -> None:
     assert (drawn.values["high"].tolist(), drawn.revisions.tolist(), drawn.earlier) == ([8.0], [2], ["3 → 5"])
     assert drawn.arrivals.tolist() == [3.0]
     assert (windows.revised, windows.retracted, windows.span) == (2, 0, (0, 10))
-    assert len(windows.look(0, 0, ["high"], 11, 100).ends) == 0
+    assert windows.look(0, 0, ["high"], 11, 100).ends.tolist() == [10]  # from which a line comes into view
+    assert len(windows.look(0, 0, ["high"], -9, -1).ends) == 0
 
 
 def test_answers_of_another_query_are_refused() -> None:

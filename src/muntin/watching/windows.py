@@ -97,9 +97,15 @@ class Windows:
             self.span = (least, most) if self.span is None else (min(least, self.span[0]), max(most, self.span[1]))
 
     def look(self, window_id: int, key: int, aggregates: Sequence[str], lo: int, hi: int) -> Drawn:
-        """Return the windows of one definition and key that touch the times [lo, hi]."""
+        """Return the windows of one definition and key that touch the times [lo, hi], and the last ones before them.
+
+        From the last ones before a line comes into view.
+        """
         assert self.axis is not None
-        table = pa.concat_tables([self._of(part, window_id, key, lo, hi) for part in self._parts])
+        table = pa.concat_tables([_of(part, window_id, key) for part in self._parts])
+        starts, ends = (self.axis.ticks(_bound(table, name)) for name in ("start", "end"))
+        least = ends[ends < lo].max(initial=np.iinfo(np.int64).min)
+        table = table.filter(pa.array((ends >= least) & (starts <= hi)))
         order, begins = emissions(table, _OWN_KEYS)
         place = np.cumsum(begins) - 1
         last = np.flatnonzero(np.append(begins[1:], True)[: len(order)])
@@ -118,12 +124,11 @@ class Windows:
             texts,
         )
 
-    def _of(self, part: pa.Table, window_id: int, key: int, lo: int, hi: int) -> pa.Table:
-        assert self.axis is not None
-        found = part.filter(pc.and_(pc.equal(part["window_id"], window_id), pc.equal(part[_KEY], key)))
-        found = found.filter(pc.is_valid(_bound(found, "start")))  # a frame by rows that holds none has no place
-        starts, ends = (self.axis.ticks(_bound(found, name)) for name in ("start", "end"))
-        return found.filter(pa.array((ends >= lo) & (starts <= hi)))
+
+def _of(part: pa.Table, window_id: int, key: int) -> pa.Table:
+    """Return the answers of one definition and key that have a place: a frame by rows that holds none has not."""
+    found = part.filter(pc.and_(pc.equal(part["window_id"], window_id), pc.equal(part[_KEY], key)))
+    return found.filter(pc.is_valid(_bound(found, "start")))
 
 
 def _bound(table: pa.Table, name: str) -> pa.ChunkedArray:

@@ -173,16 +173,24 @@ def slide_windows(
 
 
 @kernel
-def leaving(times: Ints, begin: int, limit: int) -> Any:
-    """Return how many of the six rows from `begin` on have a time of at most `limit`: six comparisons, no branch.
+def leaving_of_four(times: Ints, begin: int, limit: int) -> Any:
+    """Return how many of the four rows from `begin` on have a time of at most `limit`: four comparisons, no branch.
 
-    Written out, because the compiler makes a loop into vectors here, whose sum comes later than six flags.
+    Written out, because the compiler makes a loop into vectors here, whose sum comes later than four flags.
     """
     return (
         (times[index(begin)] <= limit) * 1
         + (times[index(begin + 1)] <= limit) * 1
         + (times[index(begin + 2)] <= limit) * 1
         + (times[index(begin + 3)] <= limit) * 1
+    )
+
+
+@kernel
+def leaving_of_six(times: Ints, begin: int, limit: int) -> Any:
+    """Return how many of the six rows from `begin` on have a time of at most `limit`."""
+    return (
+        leaving_of_four(times, begin, limit)
         + (times[index(begin + 4)] <= limit) * 1
         + (times[index(begin + 5)] <= limit) * 1
     )
@@ -191,8 +199,6 @@ def leaving(times: Ints, begin: int, limit: int) -> Any:
 @kernel
 def first_after(times: Ints, begin: int, limit: int) -> int:
     """Return the first row from `begin` on whose time is above `limit`; there is one."""
-    if begin + 6 <= len(times):
-        begin += leaving(times, begin, limit)
     while times[index(begin)] <= limit:
         begin += 1
     return begin
@@ -215,7 +221,7 @@ def slide_trailing(
     The window that ends with row i is row i - shift of the output; `floor` is the least time from which `width` can be
     taken. Where a window begins is found on the way; a pass of its own took half as long again. How many rows leave at
     each step is random, so it is counted without a branch, for two rows at once from the same place: the wait for one
-    count is what bounds the loop.
+    count is what bounds the loop. Three rows at once gained nothing more.
     """
     begin = 0
     after = start if times[start] >= floor else 0
@@ -250,8 +256,11 @@ def slide_trailing(
         emit(outputs, row - shift, combine(load(slots, begin - base), state))
         row += 1
         while row + 1 < stop and begin + 6 <= len(times) and times[index(row)] >= floor:
-            one = first_after(times, begin, times[index(row)] - width)
-            two = first_after(times, begin, times[index(row + 1)] - width)
+            # As many rows leave as come, on average: seldom more than four at one row, or six at two.
+            before = times[index(row)] - width
+            after = times[index(row + 1)] - width
+            one = first_after(times, begin + leaving_of_four(times, begin, before), before)
+            two = first_after(times, begin + leaving_of_six(times, begin, after), after)
             if two >= middle:
                 break
             state = combine(state, lift(columns, times, row))
@@ -260,6 +269,9 @@ def slide_trailing(
             emit(outputs, row + 1 - shift, combine(load(slots, two - base), state))
             begin = two
             row += 2
+
+
+TRAILING = (leaving_of_four, leaving_of_six, first_after, slide_trailing)
 
 
 @kernel

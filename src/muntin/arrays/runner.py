@@ -358,7 +358,7 @@ class ArrayRun:
         """Run windows of one duration that end with every row."""
         inputs, _ = self._inputs(binding)
         times = self.span.times(self.rows)
-        kernels = (two_stacks.leaving, two_stacks.first_after, two_stacks.slide_trailing)
+        kernels = two_stacks.TRAILING
         module = binding.kernels(kernels, "slide_trailing")
         shift = self.rows - self.span.count  # the windows before were not full, and not asked for
         # As many slots as a window may have rows. Of small states, the pages that no window reaches are never touched.

@@ -22,6 +22,8 @@ WAITING, CAPACITY, LIVE, END = range(4)
 of the arena that are taken."""
 START, LENGTH = range(2)
 """The columns of `places`."""
+BLOCK = 32
+"""How many keys of bytes are looked up together: their slots come from memory at one time, and then their bytes."""
 
 
 @inlined
@@ -113,6 +115,39 @@ def slot_of_bytes(
 
 
 @inlined
+def guess_numbers(
+    data: Any, offsets: Ints, valid: Any, begin: int, end: int, slots: Any, shift: Any, numbers: Ints
+) -> None:
+    """Write for some rows the number of the key with the same fingerprint in one of the first two slots, else -1.
+
+    No row waits for another here. With all of a key's look-up in one loop, a branch that the processor guesses wrong
+    has it wait for memory once more: 53 ns a row instead of 33, with 100,000 keys of ten bytes.
+    """
+    null = index(len(slots) - 1)
+    for row in range(begin, end):
+        start = offsets[index(row)]
+        fingerprint = hash_bytes(data, start, offsets[index(row + 1)])
+        at = home(fingerprint, shift)
+        following = (at + index(1)) & (null - index(1))
+        second = slots[following, 1] if slots[following, 0] == fingerprint else np.uint64(0)
+        held = slots[at, 1] if slots[at, 0] == fingerprint else second
+        if len(valid) > 0 and not valid[index(row)]:
+            held = np.uint64(0)
+        numbers[index(row)] = np.int64(held) - 1
+
+
+@inlined
+def is_key(data: Any, offsets: Ints, row: int, number: int, places: Ints, arena: Any) -> bool:
+    """Say whether a row's key has this number, which may be -1."""
+    if number < 0:
+        return False
+    start = offsets[index(row)]
+    length = offsets[index(row + 1)] - start
+    known = index(number)
+    return places[known, LENGTH] == length and same_bytes(data, start, arena, places[known, START], length)
+
+
+@inlined
 def give(free: Ints, tallies: Ints, room: int) -> int:
     """Return a number that is not in use, or -1 where there is room for no more."""
     while tallies[WAITING] > 0:
@@ -176,7 +211,13 @@ def number_bytes(
 ) -> int:
     """Number keys of bytes from a row on. Return the row at which there was no more room. O(bytes) a row, expected."""
     null = index(len(slots) - 1)
+    guessed = begin
     for row in range(begin, len(offsets) - 1):
+        if row == guessed:
+            guessed = min(row + BLOCK, len(offsets) - 1)
+            guess_numbers(data, offsets, valid, row, guessed, slots, shift, numbers)
+        if is_key(data, offsets, row, numbers[index(row)], places, arena):
+            continue
         start, length, fingerprint, at = slot_of_bytes(data, offsets, valid, row, slots, shift, places, arena)
         held = slots[at, 1]
         if held == np.uint64(0):
@@ -211,9 +252,14 @@ def find_bytes(
     data: Any, offsets: Ints, valid: Any, slots: Any, shift: Any, places: Ints, arena: Any, numbers: Ints
 ) -> None:
     """Write the numbers of keys of bytes, -1 where one is not known. O(bytes) a row, expected."""
+    guessed = 0
     for row in range(len(offsets) - 1):
-        _, _, _, at = slot_of_bytes(data, offsets, valid, row, slots, shift, places, arena)
-        numbers[index(row)] = np.int64(slots[at, 1]) - 1
+        if row == guessed:
+            guessed = min(row + BLOCK, len(offsets) - 1)
+            guess_numbers(data, offsets, valid, row, guessed, slots, shift, numbers)
+        if not is_key(data, offsets, row, numbers[index(row)], places, arena):
+            _, _, _, at = slot_of_bytes(data, offsets, valid, row, slots, shift, places, arena)
+            numbers[index(row)] = np.int64(slots[at, 1]) - 1
 
 
 @kernel
@@ -285,6 +331,6 @@ def hash_runs(data: Any, ends: Ints, into: Any) -> None:
         into[row] = mixed ^ (mixed >> np.uint64(33))
 
 
-WITHIN = (home, word_at, hash_bytes, same_bytes, slot_of_word, slot_of_bytes, give)
+WITHIN = (home, word_at, hash_bytes, same_bytes, slot_of_word, slot_of_bytes, guess_numbers, is_key, give)
 KEYING = (number_words, number_bytes, forget, give_back, fill_slots, copy_runs, hash_runs)
 FINDING = (find_words, find_bytes)

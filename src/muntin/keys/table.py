@@ -94,7 +94,8 @@ class KeyTable:
         if numbers is None:
             with all_or_nothing(self):  # there may be no memory, or an interrupt
                 numbers = self._lookup(columns, rows)
-            self._remember(cells, numbers)
+            if cells:
+                self._remember(cells, numbers)
         return numbers
 
     def find(self, columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> Array:
@@ -130,7 +131,7 @@ class KeyTable:
     def _remember(self, cells: Sequence[tuple[Any, ...]], numbers: Array) -> None:
         if len(self._recent) > _MOST_RECENT:
             self._recent.clear()
-        self._recent.update(zip(cells, numbers.tolist(), strict=False))
+        self._recent.update(zip(cells, numbers.tolist(), strict=True))
 
     def take(self, numbers: Array) -> list[pa.Array]:
         """Return the keys of these numbers, a column of each type. O(bytes of the keys).

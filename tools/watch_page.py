@@ -33,7 +33,6 @@ from muntin.cli.sources import Source
 from muntin.cli.watching import open_page
 from muntin.watching.watch import Watching
 
-CHROMIUM = "/usr/bin/chromium"
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -211,10 +210,11 @@ def chromium() -> Iterator[Any]:
     """Start a browser, and end it."""
     from playwright.sync_api import sync_playwright
 
-    if not Path(CHROMIUM).exists():
-        raise FileNotFoundError(f"{CHROMIUM} is missing: `make chromium` installs it, as `make test` does")
+    found = shutil.which("chromium")
+    if found is None:
+        raise FileNotFoundError("chromium is missing: `make chromium` installs it, as `make test` does")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
         try:
             yield browser
         finally:

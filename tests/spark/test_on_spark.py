@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from prometheus_client import CollectorRegistry
 from spark.feed import Feed
 
 import muntin.spark
 from muntin import ProcessingTime, Query, agg, rows, window
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.spark import needs
+from muntin.watching.spark_health import health_of
 
 CALLS = pa.schema({"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "line": pa.int32(), "len": pa.float64()})
 
@@ -126,6 +128,7 @@ def test_nothing_is_lost(session: Any, tmp_path: Path) -> None:
             feed.add(part.cast(CALLS))
         answers = feed.run(query, late=late)
         counts = muntin.spark.progress(feed.query)
+        _require_metrics(feed.query, counts)
         held = final([batch.filter(batch["n"].is_valid()) for batch in answers], query)
         found.append((counts.rows, sum(held["n"].to_pylist()), counts.dropped, counts.late))
         if late:
@@ -138,6 +141,19 @@ def test_nothing_is_lost(session: Any, tmp_path: Path) -> None:
     assert rows_in == 601
     assert held_rows + dropped == 600  # the last one's window is open
     assert behind >= dropped
+
+
+def _require_metrics(running: Any, counts: muntin.spark.Progress) -> None:
+    """Require that Prometheus and the live page are told what the progress reports say."""
+    registry = CollectorRegistry()
+    muntin.metrics.prometheus(running, registry=registry)
+    names = {"rows": counts.rows, "dropped_rows": counts.dropped, "late_rows": counts.late, "windows": counts.windows}
+    for name, count in names.items():
+        assert registry.get_sample_value(f"muntin_{name}_total", {"query": ""}) == count
+    health = health_of(running)
+    assert (health.rows, health.keys, health.dropped) == (counts.rows, counts.keys, counts.dropped)
+    assert health.watermark == registry.get_sample_value("muntin_watermark_timestamp_seconds", {"query": ""})
+    assert health.batch_seconds is not None
 
 
 def test_early_by_the_clock(session: Any, tmp_path: Path) -> None:

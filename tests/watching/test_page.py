@@ -167,6 +167,7 @@ def handshake(url: str, origin: str | None) -> int:
         connection.close()
 
 
+@pytest.mark.slow
 def test_only_pages_of_this_server_may_talk_to_it() -> None:
     stream = Query(window.tumbling(10), {"n": agg.count()}, time="t").stream()
     with muntin.watch(stream) as page:

@@ -66,6 +66,8 @@ def find_word(memory: Ints, rank: int) -> None:
         word += 1
         inside = count_bits(memory[index(word)])
         steps += 1
+    if steps == 0:
+        return  # nothing is written that the next look would have to wait for
     if steps == NEAR:
         group = 0
         before = 0
@@ -219,10 +221,10 @@ def slide_sorted(
             end = last[i]
             refill(memory, ranks, begin - left, end - left)
         while end < last[i]:
-            toggle(memory, ranks[end - left], 1)
+            toggle(memory, ranks[index(end - left)], 1)
             end += 1
         while begin < first[i]:
-            toggle(memory, ranks[begin - left], -1)
+            toggle(memory, ranks[index(begin - left)], -1)
             begin += 1
         emit(outputs, i, whole)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from numba import types
+
+from muntin.kernels import compiler
+from muntin.kernels.generate import standalone
 
 PROGRAM = """
 from numba import njit
@@ -65,3 +71,25 @@ def test_what_lacks_a_function_is_refused(tmp_path: Path) -> None:
     said = say(tmp_path, IN_THE_WRONG_ORDER)[-1]
     assert "lowest" in said
     assert said.endswith("was not linked")
+
+
+def twice(x: int) -> int:
+    return 2 * x
+
+
+def twice_and_one(x: int) -> int:
+    return twice(x) + 1
+
+
+@pytest.mark.compiled
+@pytest.mark.slow
+def test_a_kernel_that_another_one_calls_is_kept_too(tmp_path: Path) -> None:
+    """The compiling process has made it as a part of the other by then, which is no code of its own."""
+    text = standalone(twice, twice_and_one).compiled.encode()
+    path = tmp_path / f"muntin_kernel_{hashlib.sha256(text).hexdigest()[:24]}.py"
+    path.write_bytes(text)
+    modules: dict[Path, ModuleType] = {}
+    for number, name in enumerate(("twice_and_one", "twice")):
+        reply = compiler._compile(compiler.Request(number, path, name, (types.int64,)), modules)
+        assert not reply.error
+    assert len(list(tmp_path.glob("*.code"))) == 2

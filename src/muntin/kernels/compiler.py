@@ -114,6 +114,9 @@ def _compile(request: Request, modules: dict[Path, types.ModuleType]) -> Reply:
         if request.path not in modules:
             modules[request.path] = import_file(request.path)
         dispatcher: Any = getattr(modules[request.path], request.kernel)
+        if request.signature in dispatcher.overloads:  # as part of another kernel, which kept it for itself
+            modules[request.path] = import_file(request.path)
+            dispatcher = getattr(modules[request.path], request.kernel)
         code = dispatcher._cache = MachineCode((request.path.parent,), request.path.stem, request.kernel)
         with machine_lock(code.path(request.signature)):
             dispatcher.compile(request.signature)

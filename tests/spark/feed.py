@@ -53,22 +53,32 @@ class Feed:
             return self._by_sink(writer, self.where / f"answers of {checkpoint}", answers.schema)
         return self._by_function(writer.outputMode(mode))
 
+    def _answer(self, writer: Any) -> None:
+        """Answer all that there is. Spark gives each Python worker ten seconds to start; a busy machine takes more."""
+        from pyspark.errors import StreamingQueryException
+
+        while True:
+            self.query = writer.start()
+            try:
+                return self.query.awaitTermination()
+            except StreamingQueryException as error:
+                if "Python worker failed to connect back" not in str(error):
+                    raise
+
     def _by_function(self, writer: Any) -> list[pa.Table]:
         batches: dict[int, pa.Table] = {}
 
         def note(frame: Any, number: int) -> None:
             batches[number] = frame.toArrow()
 
-        self.query = writer.foreachBatch(note).start()
-        self.query.awaitTermination()
+        self._answer(writer.foreachBatch(note))
         return [table for _, table in sorted(batches.items())]
 
     def _by_sink(self, writer: Any, sink: Path, schema: Any) -> list[pa.Table]:
         """Read what Spark's sink of files has noted of each batch."""
         log = sink / "_spark_metadata"
         before = {path.name for path in log.glob("[0-9]*")}
-        self.query = writer.option("path", str(sink)).start()
-        self.query.awaitTermination()
+        self._answer(writer.option("path", str(sink)))
         numbers = sorted(int(path.name) for path in log.glob("[0-9]*") if path.name not in before)
         return [self._read(log / str(number), schema) for number in numbers]
 

@@ -203,7 +203,11 @@ def _readable(ticks: int | None, kind: pa.DataType) -> str | None:
     """
     if ticks is None or not pa.types.is_temporal(kind):
         return None if ticks is None else str(ticks)
-    return str(pa.scalar(ticks, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind))
+    time = pa.scalar(ticks, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
+    try:
+        return str(time)
+    except (OverflowError, ValueError):  # before the year 1 or after 9999, which Python does not have
+        return str(pa.array([time]).to_numpy(zero_copy_only=False)[0])
 
 
 def _is_there(output: Path) -> bool:

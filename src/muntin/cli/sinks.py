@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -123,8 +124,26 @@ def _plain_columns(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, An
 
 def json_lines(windows: pa.Table) -> Iterator[str]:
     """Yield a line of JSON for each window; times in ISO form."""
-    for row in windows.to_pylist():
+    try:
+        rows = windows.to_pylist()
+    except (OverflowError, ValueError):  # times before the year 1 or after 9999, which Python does not have
+        columns = [_times_as_text(column.combine_chunks()) for column in windows.columns]
+        rows = pa.Table.from_arrays(columns, windows.column_names).to_pylist()
+    for row in rows:
         yield json.dumps(row, default=_text)
+
+
+def _times_as_text(array: pa.Array) -> pa.Array:
+    """Return an array with its times, and those in its structs, in ISO form; NumPy knows years of any size."""
+    if pa.types.is_struct(array.type):
+        fields = [_times_as_text(array.field(i)) for i in range(array.type.num_fields)]
+        names = [field.name for field in array.type]
+        return pa.StructArray.from_arrays(fields, names, mask=array.is_null())
+    if not pa.types.is_timestamp(array.type):
+        return array
+    zone = "" if array.type.tz is None else "+00:00"
+    texts = np.datetime_as_string(array.to_numpy(zero_copy_only=False))
+    return pa.array([None if text == "NaT" else f"{text}{zone}" for text in texts], pa.string())
 
 
 def _text(value: Any) -> Any:

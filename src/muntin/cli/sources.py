@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -123,7 +124,11 @@ class Source:
         """Return how many rows there are, where files say so; None where they must be read to know."""
         if not all(FORMATS[each.suffix.lower()] in ("parquet", "ipc", "feather") for each in files):
             return None
-        return sum(int(self._dataset(each).count_rows()) for each in files)
+        return sum(self._count(each) for each in files)
+
+    def _count(self, file: Path) -> int:
+        with _reading(file):
+            return int(self._dataset(file).count_rows())
 
     def batches(self, position: Position, *, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
         """Yield the rows that come after a position, and move it on with each batch, once the next is asked for."""
@@ -142,22 +147,21 @@ class Source:
         if missing:
             names = ", ".join(map(repr, dataset.schema.names))
             raise ColumnError(f"{file}: there is no column {missing[0]!r}; the columns are {names}")
-        try:
+        with _reading(file):
             for batch in dataset.to_batches(columns=self.columns, batch_size=most):
                 table = pa.Table.from_batches([batch])
+                table.validate(full=True)  # where a damaged file says that values are outside of it, kernels would look
                 if skip >= table.num_rows:
                     skip -= table.num_rows
                     continue
                 yield self._with_times(table.slice(skip), file)
                 skip = 0
-        except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{file} cannot be read: {_first_line(error)}") from error
 
     def _dataset(self, file: Path) -> Any:
-        try:
-            return ds.dataset(file, format=format_of(file))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{file} cannot be read: {_first_line(error)}") from error
+        with _reading(file):
+            dataset = ds.dataset(file, format=format_of(file))
+            repr(dataset.schema.names)  # of a damaged file they may be no text
+        return dataset
 
     def _with_times(self, table: pa.Table, file: Path) -> pa.Table:
         """Return the rows with times of one type, whatever a text format makes of them from file to file."""
@@ -170,6 +174,15 @@ class Source:
         elif pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
         return table.set_column(index, self.time, column)
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Say of a file that Arrow cannot read it, and why."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise InputError(f"{file} cannot be read: {_first_line(error)}") from error
 
 
 def _parsed(column: Any, name: str, file: Path) -> Any:

@@ -204,6 +204,12 @@ def test_only_what_sparks_log_lists_counts(tmp_path: Path) -> None:
     assert read(folder) == (False, [4])  # part-7 was left by a batch that was tried twice
 
 
+def test_answers_in_other_formats_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "part-000000.csv").touch()
+    with pytest.raises(InvalidArgumentError, match=r"part-000000.csv is no Parquet: answers can be watched in Parquet"):
+        AnswersFolder(tmp_path).changes()
+
+
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "answers.parquet").touch()
     with pytest.raises(InvalidArgumentError, match="is a file; give the folder"):

@@ -57,7 +57,11 @@ class AnswersFolder:
             return []
         if (self.path / _LOG).is_dir():
             return [self.path / name for name in _listed(self.path / _LOG) if (self.path / name).is_file()]
-        return sorted(each for each in self.path.glob("*.parquet") if each.name[0] not in "._")
+        found = sorted(each for each in self.path.glob("*.parquet") if each.name[0] not in "._")
+        other = next((each for each in self.path.iterdir() if each.suffix in (".csv", ".json", ".jsonl")), None)
+        if other is not None and not found:
+            raise InvalidArgumentError(f"{other} is no Parquet: answers can be watched in Parquet files alone")
+        return found
 
 
 def _seen(file: Path) -> Seen:

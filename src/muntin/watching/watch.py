@@ -22,6 +22,8 @@ from muntin.watching.watched import Answers, Asked, Live, Poller, RawRows, Repor
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+_FIRST = 2.0
+"""Seconds for which the page waits for what is there already; the rest comes while it is open."""
 WORK_SUFFIX = ".muntin"
 """What the folder is called in which a run keeps its own files: the name of its output, and this."""
 
@@ -41,8 +43,8 @@ class Watching:
         self._server = Server(lambda document: Page(document, watched).open(), port)
         self._poller = Poller(watched, sources)
         self._sources = sources
-        self._poller.poll()  # what is there already is there when the page opens
         self._poller.start()
+        self._poller.has_polled.wait(_FIRST)
         self._server.start()
 
     @property

@@ -6,7 +6,7 @@ import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -133,12 +133,12 @@ class RawRows:
     def poll(self, watched: Watched) -> None:
         """Bring the rows that are new, and say how it goes, where no run does."""
         begun = time.perf_counter()
-        came = 0
         for table in self._read():
             watched.add_rows(table)
-            came += table.num_rows
-        if came and watched.windows is None and watched.rows is not None:
-            watched.add_health(_health_of(watched.rows, time.perf_counter() - begun))
+            if watched.windows is None and watched.rows is not None:
+                now = time.perf_counter()
+                watched.add_health(_health_of(watched.rows, now - begun))
+                begun = now
 
 
 def _health_of(rows: Rows, seconds: float) -> Health:
@@ -185,32 +185,36 @@ class Asked:
 
 
 class Live:
-    """A stream in this process: what it takes and emits, noted by whoever calls it and read by another thread."""
+    """A stream in this process. Whoever calls it notes what it does, so that no other thread looks into it."""
 
     def __init__(self, stream: Stream) -> None:
-        self._steps: deque[Step] = deque()
+        self._noted: deque[tuple[Step, dict[str, int | None]]] = deque()
         self._stream = stream
         self._time: str | None = stream.query.time
         self._ticks: float | None = None
-        self.end = stream.observe(self._steps.append)
+        self._plan: dict[str, Any] | None = None
+        self.end = stream.observe(self._note)
+
+    def _note(self, step: Step) -> None:
+        if self._plan is None and step.taken is not None and step.taken.num_rows:
+            self._plan = self._stream.explain().to_dict()  # of the types that have come
+        self._noted.append((step, self._stream.metrics()))
 
     def poll(self, watched: Watched) -> None:
         """Bring what has been noted."""
-        seconds = None
-        for step in self._noted():
+        last = None
+        while self._noted:
+            last = self._noted.popleft()
+            step, _ = last
             rows = step.rows
             if rows is not None and rows.num_rows:
                 self._learn(rows.schema)
                 watched.add_rows(rows)
             watched.add_answers(step.answers, time.time())
-            seconds = step.seconds
-        if seconds is not None:
-            watched.plan = self._stream.explain().to_dict()
-            watched.add_health(of_stream(self._stream.metrics(), ticks_per_second=self._ticks, seconds=seconds))
-
-    def _noted(self) -> Iterator[Step]:
-        while self._steps:
-            yield self._steps.popleft()
+        if last is not None:
+            step, counts = last
+            watched.add_health(of_stream(counts, ticks_per_second=self._ticks, seconds=step.seconds))
+        watched.plan = self._plan or watched.plan
 
     def _learn(self, schema: pa.Schema) -> None:
         if self._time is not None:
@@ -224,6 +228,8 @@ class Poller:
     def __init__(self, watched: Watched, sources: list[Source]) -> None:
         self._watched, self._sources = watched, sources
         self._stop = threading.Event()
+        self.has_polled = threading.Event()
+        """Set after the first poll."""
         run = contextvars.copy_context().run  # how kernels run is a matter of the context
         self._thread = threading.Thread(target=run, args=(self._run,), name="muntin watch", daemon=True)
 
@@ -239,6 +245,7 @@ class Poller:
     def _run(self) -> None:
         while not self._stop.is_set():
             self.poll()
+            self.has_polled.set()
             self._stop.wait(_EVERY)
 
     def poll(self) -> None:

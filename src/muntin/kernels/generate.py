@@ -219,8 +219,9 @@ def generate(
     if rule is not None:
         _write_rule(emitter, rule, parts)
     entries = tuple(entries)
-    out.append(kernels_text(kernels, entries))
-    counted = any(part.looks_allocate if sorted_store else part.allocates for part in parts)
+    text = kernels_text(kernels, entries)
+    out.append(text)
+    counted = any(part.looks_allocate if sorted_store else part.allocates for part in parts) or "np.empty(" in text
     counted = counted or (rule is not None and allocates(rule.function))
     return Generated(emitter.text, emitter.injected, entries, counted)
 

@@ -141,6 +141,8 @@ def test_answers_may_be_in_another_unit_than_rows() -> None:
     assert len(bars["x"]) > 0
     assert rows.x_range.start < min(bars["left"]) < max(bars["right"]) < rows.x_range.end
     assert sum(rows.renderers[1].data_source.data["count"]) == 240 // len(KEYS) * 3
+    health: Any = document.get_model_by_name("health")
+    assert ">240<" in health.text  # no run says so: it is over
 
 
 def test_the_plan_leads_from_rows_to_answers() -> None:

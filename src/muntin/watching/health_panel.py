@@ -10,7 +10,7 @@ from bokeh.plotting import figure
 
 from muntin.watching.health import Health
 from muntin.watching.view import FAINT, INK, times
-from muntin.watching.watched import Watched
+from muntin.watching.watched import Watched, health_of_rows
 
 _CHARTS = {"rate": "rows a second", "lag": "watermark lag, s", "batch": "time a batch, ms"}
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
@@ -109,6 +109,8 @@ class HealthPanel:
         """Draw what is known now."""
         watched = self._watched
         health, rate = watched.health[-1] if watched.health else (None, None)
+        if health is None and watched.rows is not None and watched.rows.count:  # the run is over, or does not report
+            health = health_of_rows(watched.rows, None)
         windows = None if watched.windows is None else (watched.windows.count, watched.windows.revised)
         self.tiles.text = "".join(
             f'<div style="display:inline-block;min-width:104px;padding:6px 14px 6px 0">'

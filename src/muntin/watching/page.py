@@ -9,7 +9,7 @@ from typing import Any
 from bokeh.document import Document
 from bokeh.events import RangesUpdate
 from bokeh.layouts import column, row
-from bokeh.models import Button, Div, MultiChoice, Toggle
+from bokeh.models import Button, Div, MultiChoice, Spacer, Toggle
 from bokeh.plotting import figure
 
 from muntin.watching.health_panel import HealthPanel
@@ -51,9 +51,9 @@ class Page:
         self._marks: MarksPanel | None = None
         self._watermarks: list[Watermark] = []
         self._plan: dict[str, Any] | None = None
-        self._picture: figure | None = None
-        self._panels = column(sizing_mode="stretch_width")
-        self._below = column(sizing_mode="stretch_width")
+        # Until something has come there is nothing to show, and Bokeh warns of columns without anything in them.
+        self._panels = column(Spacer(height=0), sizing_mode="stretch_width")
+        self._below = column(Spacer(height=0), sizing_mode="stretch_width")
 
     def open(self) -> None:
         """Put all on the page, and keep it up to date."""

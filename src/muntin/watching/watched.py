@@ -137,11 +137,11 @@ class RawRows:
             watched.add_rows(table)
             if watched.windows is None and watched.rows is not None:
                 now = time.perf_counter()
-                watched.add_health(_health_of(watched.rows, now - begun))
+                watched.add_health(health_of_rows(watched.rows, now - begun))
                 begun = now
 
 
-def _health_of(rows: Rows, seconds: float) -> Health:
+def health_of_rows(rows: Rows, seconds: float | None) -> Health:
     """Return what raw rows alone tell of a pipeline."""
     axis, watermark = rows.axis, rows.watermark
     place = None if axis is None or watermark is None else axis.place(watermark)

@@ -37,12 +37,12 @@ def _moved(mean, low, apart, below, share):
 
 
 def _far_off(n, total, squares, error):
-    """Say whether squares around a number lose more than three bits to its distance from the mean, or to their error.
+    """Say whether squares around a number lose more than four bits to its distance from the mean, or to their error.
 
     The error of the total is smaller beside the total's own size, and needs no look.
     """
     m2 = squares - total * (total * (1.0 / n))
-    return not ((m2 >= squares * 0.125) & (error <= squares * 2.0**-43))
+    return not ((m2 >= squares * 0.0625) & (error <= squares * 2.0**-40))
 
 
 def _never_negative(m2):
@@ -188,7 +188,7 @@ class _skewness:
         return (n, mean, low, squares - total * shift, cubes - shift * (3.0 * squares - 2.0 * (shift * total)))
 
     def lost(n, total, squares, cubes, total_error, squares_error, cubes_error):
-        shows = not cubes_error * math.sqrt(n) <= squares * math.sqrt(squares) * 2.0**-40
+        shows = not cubes_error * math.sqrt(n) <= squares * math.sqrt(squares) * 2.0**-38
         return _far_off(n, total, squares, squares_error) | shows
 
     def lower(s):
@@ -268,7 +268,7 @@ class _kurtosis:
 
     def lost(n, total, squares, cubes, fourths, total_error, squares_error, cubes_error, fourths_error):
         error = fourths_error + 4.0 * abs(total * (1.0 / n)) * cubes_error
-        shows = not error * n <= squares * squares * 2.0**-39
+        shows = not error * n <= squares * squares * 2.0**-37
         return _far_off(n, total, squares, squares_error) | shows
 
     def lower(s):
@@ -355,7 +355,7 @@ class _covariance:
         return (n, mean_x, low_x, mean_y, low_y, xx - x * over, yy - y * (y * (1.0 / n)), xy - y * over)
 
     def lost(n, x, y, xx, yy, xy, x_error, y_error, xx_error, yy_error, xy_error):
-        shows = not xy_error * xy_error <= (xx * 2.0**-43) * (yy * 2.0**-43)
+        shows = not xy_error * xy_error <= (xx * 2.0**-40) * (yy * 2.0**-40)
         return _far_off(n, x, xx, xx_error) | _far_off(n, y, yy, yy_error) | shows
 
     def lower(s):
@@ -444,7 +444,7 @@ class _linear_regression:
         return (n, mean_y, low_y, mean_x, low_x, xx - x * over, xy - y * over)
 
     def lost(n, y, x, yy, xx, xy, y_error, x_error, yy_error, xx_error, xy_error):
-        shows = not xy_error * xy_error <= (xx * 2.0**-43) * (yy * 2.0**-43)
+        shows = not xy_error * xy_error <= (xx * 2.0**-40) * (yy * 2.0**-40)
         return _far_off(n, x, xx, xx_error) | _far_off(n, y, yy, yy_error) | shows
 
     def lower(s):

@@ -134,12 +134,12 @@ def scan_group(room: Any, columns: Columns, around: Any, row: int, at: int, high
 
 
 @kernel
-def note_peaks(bits: Ints, row: int, peaks: int, half: int, block: int) -> None:
-    """Write down the largest size of the numbers in a row of the room."""
+def note_peak(bits: Ints, row: int, at: int, peaks: int, lane: int) -> None:
+    """Write down the largest size of the numbers of a lane in a row of the room."""
     peak = 0
-    for k in range(block):
-        peak = max(peak, bits[index(row), index(k)] & SIZE)
-    bits[index(peaks), index(half)] = peak
+    for k in range(LANE):
+        peak = max(peak, bits[index(row), index(at + k)] & SIZE)
+    bits[index(peaks), index(lane)] = peak
 
 
 @kernel
@@ -153,7 +153,9 @@ def scan_block(room: Any, bits: Ints, columns: Columns, around: Any, row: int, b
     peaks = 2 * (count + low_count())
     for term in range(count):
         # Terms with low parts come first; of these only the low parts are rounded.
-        note_peaks(bits, low + term if term < low_count() else high + term, peaks + term, half, block)
+        row = low + term if term < low_count() else high + term
+        for at in range(0, block, LANE):
+            note_peak(bits, row, at, peaks + term, (half * block + at) // LANE)
 
 
 @kernel
@@ -168,14 +170,17 @@ def answer_block(
     rows = count + low_count()
     n = float(width)
     lost = 0
-    peaks = add_terms(take_terms(room, 2 * rows, 0), take_terms(room, 2 * rows, 1))
-    limits = scale_terms(peaks, (width + 2.0 * LANE) * 2.0**-53)
+    limits = no_terms()  # each lane is off by a rounding a row, of its peak, as a total and once more as a part
     high = no_terms()
     low = no_terms()
     upper = block + begin
     lower = upper - width
     lane = lower - lower % LANE  # the totals of the lanes from here to the one of `upper` are in `high` and `low`
-    while lane + LANE <= upper:
+    while lane <= upper:
+        peaks = take_terms(room, 2 * rows, ((half if lane >= block else 1 - half) * block + lane % block) // LANE)
+        limits = add_terms(limits, scale_terms(peaks, LANE * 2.0**-52))
+        if lane + LANE > upper:
+            break
         at = (half if lane >= block else 1 - half) * rows
         column = lane % block + LANE - 1
         more = take_terms(room, at, column)
@@ -198,6 +203,9 @@ def answer_block(
             emit_sums(outputs, first + k, n, around, sums)
         lower += stop - upper
         upper = stop
+        if upper % LANE == 0 and upper < 2 * block:
+            peaks = take_terms(room, 2 * rows, (half * block + upper - block) // LANE)
+            limits = add_terms(limits, scale_terms(peaks, LANE * 2.0**-52))
         for leaving in range(2):
             end = lower if leaving == 1 else upper
             if end % LANE == 0:
@@ -272,4 +280,4 @@ def slide_sums(
         at += block
 
 
-KERNELS = (scan_group, note_peaks, scan_block, answer_block, slide_blocks, slide_sums)
+KERNELS = (scan_group, note_peak, scan_block, answer_block, slide_blocks, slide_sums)

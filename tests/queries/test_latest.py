@@ -24,7 +24,7 @@ from muntin.windows.kinds.row_frames import RowFrame
 
 @pytest.mark.parametrize("kind", [*(kind for kind in KINDS if kind != "frame of rows"), "several"])
 @given(data=st.data())
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(12))
 def test_what_run_says_of_random_streams(kind: str, data: st.DataObject) -> None:
     """Rows come so that none is dropped; early results change nothing.
 

@@ -34,7 +34,7 @@ def play(stream: oracle.Stream, steps: list[Any]) -> list[oracle.Result]:
 
 @pytest.mark.parametrize("kind", [*KINDS, "several"])
 @given(data=st.data())
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 def test_a_stream_ends_where_run_does(kind: str, data: st.DataObject) -> None:
     """However rows are cut and disordered, as long as none comes after the lateness."""
     chosen = strategies.ANY_KIND if kind == "several" else st.just(kind)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from queries import oracle, strategies, transcript
 from queries.test_transcripts import query_words
 from queries.transcript import Case
-from sampling import examples
+from sampling import examples, some
 
 from muntin import Query, agg, window
 from muntin.aggregators.states import close
@@ -98,18 +98,24 @@ def check(query: oracle.Query, rows: list[dict[str, Any]]) -> None:
     assert same(ours, truth), f"\nours  {sorted(map(repr, ours))}\ntruth {sorted(map(repr, truth))}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+WITH_ROWS = [case for case in CASES if case.rows]
+
+
+@pytest.mark.parametrize("case", WITH_ROWS, ids=str)
 def test_transcripts_at_once(case: Case) -> None:
-    if case.rows:
+    with uncompiled():
         check(case.query, case.rows)
-    else:
-        assert case.name
+
+
+@pytest.mark.parametrize("case", some(WITH_ROWS, 6), ids=str)
+def test_transcripts_at_once_compiled(case: Case) -> None:
+    check(case.query, case.rows)
 
 
 @given(strategies.queries(), strategies.tables())
 @settings(deadline=None, max_examples=examples(150))
 def test_random_queries(query: oracle.Query, rows: list[dict[str, Any]]) -> None:
-    """Uncompiled, since each set of aggregates would be compiled anew; the transcripts are run compiled."""
+    """Uncompiled, since each set of aggregates would be compiled anew; some transcripts are run compiled."""
     with uncompiled():
         if rows:
             check(query, rows)

@@ -71,7 +71,7 @@ def play(query: oracle.Query, rows: list[dict[str, Any]], steps: list[Any], stra
 
 @pytest.mark.parametrize("kind", [*KINDS, "several"])
 @given(data=st.data())
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(25))
 def test_random_queries(kind: str, data: st.DataObject) -> None:
     """Uncompiled, since each set of aggregates would be compiled anew; the transcripts are run compiled."""
     chosen = strategies.ANY_KIND if kind == "several" else st.just(kind)

@@ -82,16 +82,13 @@ class Pipeline:
         return times
 
     def run(self) -> None:
-        """Do all steps, whatever happens in between; then once more from the beginning, without a fault."""
+        """Do all steps, whatever happens in between."""
         position = self._recovered()
         while position < len(self.steps):
             try:
                 position = self._step(position)
             except CrashError:
                 position = self._recovered()
-        self.engine.start(None)
-        for position, step in enumerate(self.steps):
-            self.sink.accept(position, self.engine.do(step, self.times[position], nullcontext))
 
     def _recovered(self) -> int:
         """Start from the last checkpoint that can be read; return the step that comes next."""

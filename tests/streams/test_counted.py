@@ -68,7 +68,7 @@ def play(query: oracle.Query, steps: list[Any], data: Any) -> None:
 
 
 @given(conversations(), st.data())
-@settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_slices_in_row_numbers_say_what_the_oracle_says(conversation: Any, data: Any) -> None:
     with cache.uncompiled():
         play(*conversation, data)
@@ -99,7 +99,7 @@ def test_other_windows_and_sorted_values_are_left_to_others() -> None:
 
 
 @given(conversations(), st.data())
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 def test_early_results_are_those_of_the_tuple_buffer(conversation: Any, data: Any) -> None:
     query, steps = conversation
     with cache.uncompiled():
@@ -124,7 +124,7 @@ def answered(driver: Driver, step: Any, early: bool) -> list[Any]:
 
 
 @given(queries(), strategies.tables(40), st.data())
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 def test_rows_in_order_are_not_kept_once_they_are_in_slices(query: Any, table: Any, data: Any) -> None:
     with cache.uncompiled():
         driver = Driver(query, lambda plan: Counted(replace(plan, ordered=True)))

@@ -57,7 +57,7 @@ def play(driver: Duel, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 def test_random_queries(kind: Any, data: st.DataObject) -> None:
     with uncompiled():
         query = data.draw(strategies.queries(st.sampled_from(KINDS[kind])))

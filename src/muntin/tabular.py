@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.columns import in_one_piece, require_columns
@@ -77,7 +78,7 @@ class _Pandas(TableKind):
         return list(table.columns)
 
     def _read(self, table: Any, names: list[str]) -> pa.Table:
-        return in_one_piece(pa.Table.from_pandas(table[names], preserve_index=False))
+        return in_one_piece(_from_pandas(table[names]))
 
     def write(self, answer: pa.Table) -> Any:
         import pandas
@@ -142,9 +143,9 @@ def as_table(table: Any) -> pa.Table:
         if isinstance(table, pa.RecordBatch):
             return pa.Table.from_batches([table])
         if isinstance(table, Mapping):
-            return pa.table(dict(table))
+            return pa.table({name: _values(column) for name, column in table.items()})
         if _is(table, "pandas", "DataFrame"):
-            return pa.Table.from_pandas(table, preserve_index=False)
+            return _from_pandas(table)
         if is_polars(table):
             return table.to_arrow()
         if hasattr(table, "__arrow_c_stream__"):
@@ -154,6 +155,24 @@ def as_table(table: Any) -> pa.Table:
     raise InvalidArgumentError(
         f"a table is needed: Arrow, pandas, polars or a dict of columns; got a {type(table).__name__}"
     )
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    """Return a DataFrame of pandas as Arrow: None, NaT and NA are null, and NaN stays a value, as it is in `slide`."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for i, column in enumerate(table.columns):
+        if column.null_count and _holds_floats(frame.iloc[:, i]):
+            table = table.set_column(i, table.schema.field(i), pa.array(frame.iloc[:, i].to_numpy(), from_pandas=False))
+    return table
+
+
+def _values(column: Any) -> Any:
+    """Return a column of a mapping; Arrow would take NaN in a Series of pandas for null."""
+    return column.to_numpy() if _is(column, "pandas", "Series") and _holds_floats(column) else column
+
+
+def _holds_floats(series: Any) -> bool:
+    return isinstance(series.dtype, np.dtype) and series.dtype.kind == "f"
 
 
 def _refused_column(table: Any) -> str:

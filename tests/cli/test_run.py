@@ -6,6 +6,7 @@ import json
 import os
 import signal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -228,3 +229,19 @@ def test_a_position_moves_only_past_rows_that_were_used(tmp_path):
     assert seen == [0, 100, 200, 300, 400, 500]
     assert position == Position({"in.parquet"})
     assert next(iter(source.batches(Position(file="in.parquet", rows=450), rows=100))).num_rows == 50
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_all_rows_of_a_finite_input_count_in_whatever_order(suffix, tmp_path, muntin, query_file, monkeypatch):
+    monkeypatch.setattr("muntin.cli.sources.BATCH_ROWS", 50)
+    monkeypatch.setattr(Source.batches, "__kwdefaults__", {"rows": 50})
+    rows = readings()
+    shuffled = rows.take(np.random.default_rng(1).permutation(len(rows)))
+    (tmp_path / "in").mkdir()
+    write(shuffled.slice(300), tmp_path / "in" / f"a{suffix}")
+    write(shuffled.slice(0, 300), tmp_path / "in" / f"b{suffix}")
+    out = tmp_path / "out.parquet"
+    result = muntin("run", query_file, "--input", tmp_path / "in", "--output", out, *LOCAL, "--json")
+    assert result.exit_code == 0, result.output
+    assert (json.loads(result.stdout)["late"], json.loads(result.stdout)["dropped"]) == (0, 0)
+    assert answers(pq.read_table(out)) == expected(rows)

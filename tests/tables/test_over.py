@@ -16,7 +16,7 @@ from queries.oracle import frame_around, in_frame
 from queries.test_frames import AGGREGATES, FRAMES, by_duckdb, sql_frame, tables
 from sampling import examples
 
-from muntin import Query, agg, rows, window
+from muntin import Query, agg, rows, slide, window
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.kernels.cache import uncompiled
 
@@ -252,3 +252,15 @@ def test_times_of_another_unit_or_zone() -> None:
     fine = pa.array([1], pa.int64()).cast(pa.timestamp("ns"))
     with pytest.raises(ColumnTypeError, match="'t' of the points does not fit"):
         over(query, rows, {"t": fine})
+
+
+def test_nan_of_pandas_is_a_value_at_every_door() -> None:
+    frame = pandas.DataFrame({"t": [1, 2, 3], "v": [1.0, float("nan"), 3.0]})
+    query = Query(window.trailing(10), {"n": agg.count("v"), "known": agg.count("v", skip_nan=True)}, time="t")
+    with uncompiled():
+        found = [query.over(frame), query.run(frame), query.stream().push(frame), query.run(dict(frame))]
+        found += [slide(frame, {"n": agg.count("v"), "known": agg.count("v", skip_nan=True)}, range=10, times="t")]
+        missing = query.over(frame.astype({"v": "Float64"}))  # there it is pandas' own missing value
+    for each in found:
+        assert (list(map(int, each["n"])), list(map(int, each["known"]))) == ([1, 2, 3], [1, 1, 2])
+    assert missing["n"].tolist() == [1, 1, 2]

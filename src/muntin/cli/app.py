@@ -112,7 +112,7 @@ def run(
 
 
 def _run_locally(local: LocalRun, console: Console, *, follow: bool, overwrite: bool) -> Summary:
-    local.open(overwrite=overwrite)
+    local.open(overwrite=overwrite, finite=not follow)
     if local.resumed and console.is_terminal:
         console.print(f"Going on from {local.saved.folder if local.saved else ''}")
     total = None if follow else local.source.count_rows(local.source.files(local.position.done))

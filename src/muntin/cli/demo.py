@@ -106,7 +106,7 @@ def _on_spark(query: Query, places: Places, rows: int, console: Console) -> Summ
 def _locally(query: Query, places: Places, rows: int, console: Console) -> Summary:
     console.print("A stream in this process (for Spark: pip install 'muntin[demo]')")
     local = LocalRun(query, Source(places.readings, query), Sink(places.windows), lambda _: None)
-    local.open(overwrite=True)
+    local.open(overwrite=True, finite=True)
     with stop_on_interrupt() as stop, Display(console, rows) as display:
         return local.run(stop, display)
 

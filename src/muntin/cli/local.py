@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from muntin.cli.interrupts import Stop
 from muntin.cli.progress import Display, Summary
 from muntin.cli.sinks import OutputError, Sink, work_folder
 from muntin.cli.sources import Position, Source
+from muntin.durations import in_unit_of
 from muntin.errors import MuntinError, SnapshotError
 from muntin.query import Query
 from muntin.streams.stream import Stream
+from muntin.types import column_type
 from muntin.watching.axis import Axis
 from muntin.watching.health import HealthReport, of_stream
 
@@ -40,7 +43,9 @@ class Saved:
         """Whether there is a run to go on with."""
         return self.path.is_file()
 
-    def write(self, stream: Stream, position: Position, parts: int, summary: Summary, source: Path) -> None:
+    def write(
+        self, stream: Stream, position: Position, parts: int, summary: Summary, source: Path, waits: int | None
+    ) -> None:
         """Replace what is saved, all at once."""
         header = {
             "version": _VERSION,
@@ -48,20 +53,22 @@ class Saved:
             "position": position.to_json(),
             "parts": parts,
             "windows": summary.windows,
+            "waits": waits,
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_name(".state")
         unfinished.write_bytes(json.dumps(header).encode() + b"\n" + stream.snapshot())
         unfinished.replace(self.path)
 
-    def read(self, query: Query, source: Path) -> tuple[Stream, Position, int, int]:
-        """Return the stream, the position, how many parts and how many windows there were."""
+    def read(self, query: Query, source: Path) -> tuple[Stream, Position, int, int, int | None]:
+        """Return the stream, the position, how many parts and windows there were, and how long the watermark waits."""
         text, _, snapshot = self.path.read_bytes().partition(b"\n")
         advice = "give --overwrite to start over"
         try:
             header = json.loads(text)
             position = Position.from_json(header["position"])
             parts, windows, version, known = (header[name] for name in ("parts", "windows", "version", "input"))
+            waits = header.get("waits")
         except (ValueError, KeyError) as error:
             raise OutputError(f"{self.path} is damaged; {advice}") from error
         if version != _VERSION:
@@ -69,7 +76,7 @@ class Saved:
         if known != str(source.resolve()):
             raise OutputError(f"the run to go on with, in {self.folder}, read {known}, not {source}; {advice}")
         try:
-            return query.stream(snapshot), position, parts, windows
+            return _waiting(query, waits).stream(snapshot), position, parts, windows, waits
         except SnapshotError as error:
             raise OutputError(
                 f"the run to go on with, in {self.folder}, is of another query ({error}); {advice}"
@@ -90,12 +97,19 @@ class LocalRun:
         self.stream = query.stream()
         self.summary = Summary("local", output=None if sink is None else str(sink.output))
         self.resumed = False
+        self.waits: int | None = None
+        """How far the watermark is behind, where that is more than the query says."""
         self._before: dict[str, Any] = {}
         self._time = pa.timestamp("us")
         self._plan: dict[str, Any] | None = None
 
-    def open(self, *, overwrite: bool = False) -> None:
-        """Begin, or go on with what an earlier run has left; refuse to write over an output that is there."""
+    def open(self, *, overwrite: bool = False, finite: bool = False) -> None:
+        """Begin, or go on with what an earlier run has left; refuse to write over an output that is there.
+
+        All rows of a `finite` input count, however late they are in it: its times are read first.
+        """
+        if finite and (overwrite or self.saved is None or not self.saved.exists):
+            self._wait_for_all()
         if self.sink is None or self.saved is None:
             return
         parts = 0
@@ -104,12 +118,22 @@ class LocalRun:
             if self.sink.is_folder and self.sink.output.is_dir():
                 self.sink.open(0)
         elif self.saved.exists:
-            self.stream, self.position, parts, self.summary.windows = self.saved.read(self.query, self.source.path)
+            found = self.saved.read(self.query, self.source.path)
+            self.stream, self.position, parts, self.summary.windows, self.waits = found
             self._before = dict(self.stream.metrics())
             self.resumed = True
         elif _is_there(self.sink.output):
             raise OutputError(f"{self.sink.output} is there already; give --overwrite to replace it")
         self.sink.open(parts)
+
+    def _wait_for_all(self) -> None:
+        """Let the watermark wait for the row that is latest, so that the answers are those of `Query.run`."""
+        behind, kind = self.source.disorder()
+        if kind is None or self.query.forget_after is not None:
+            return
+        if behind > in_unit_of(self.query.watermark, column_type(kind), "watermark"):
+            self.waits = behind
+            self.stream = _waiting(self.query, behind).stream()
 
     def run(self, stop: Stop, display: Display, *, follow: bool = False) -> Summary:
         """Read until there is no more, or somebody asks to stop."""
@@ -173,7 +197,7 @@ class LocalRun:
         if self.sink is not None and self.saved is not None:
             self.sink.flush()
             position = Position(set(self.position.done), self.position.file, self.position.rows + unread)
-            self.saved.write(self.stream, position, self.sink.finished, self.summary, self.source.path)
+            self.saved.write(self.stream, position, self.sink.finished, self.summary, self.source.path, self.waits)
         return time.perf_counter()
 
     def _count(self, begun: float) -> None:
@@ -193,6 +217,10 @@ class LocalRun:
         ticks = axis.ticks_per_second if axis is not None and axis.is_time else None
         health = of_stream(self.stream.metrics(), ticks_per_second=ticks, seconds=seconds)
         HealthReport(self.saved.folder).write(health, self._plan)
+
+
+def _waiting(query: Query, waits: int | None) -> Query:
+    return query if waits is None else replace(query, watermark=waits)
 
 
 def _readable(ticks: int | None, kind: pa.DataType) -> str | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -129,6 +131,25 @@ class Source:
     def _count(self, file: Path) -> int:
         with _reading(file):
             return int(self._dataset(file).count_rows())
+
+    def disorder(self) -> tuple[int, pa.DataType | None]:
+        """Return how far a row may be behind the greatest time before it, and the type of times. O(rows).
+
+        What cannot be read ends it: who reads the rows will say so.
+        """
+        times = copy(self)
+        times.columns = [] if self.time is None else [self.time]
+        kind, seen, behind = None, np.iinfo(np.int64).min, 0
+        with suppress(MuntinError, pa.ArrowException):
+            for table in times.batches(Position()) if times.columns else ():
+                column = table.column(0).drop_null()
+                kind = kind or column.type
+                ticks = column.cast(kind).cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
+                greatest = np.maximum.accumulate(np.append(seen, ticks.astype(np.int64)))
+                late = greatest[:-1] > ticks
+                behind = max(behind, int((greatest[:-1] - ticks)[late].max(initial=0)))
+                seen = greatest[-1]
+        return behind, kind
 
     def batches(self, position: Position, *, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
         """Yield the rows that come after a position, and move it on with each batch, once the next is asked for."""

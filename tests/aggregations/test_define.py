@@ -187,6 +187,108 @@ def test_refusals() -> None:
                 return a
 
 
+def test_every_field_gets_a_value() -> None:
+    with _refuse("two_for_one.lift returns a tuple of 2 values, but the state has 1, n; return one value"):
+
+        @agg.define(state={"n": "i8"})
+        class two_for_one:
+            def lift(v):
+                return (1, v)
+
+            def combine(a, b):
+                return (a.n + b.n,)
+
+    with _refuse("one_arm.combine returns a tuple of 1 value, but the state has 2, n, total"):
+
+        @agg.define(state={"n": "i8", "total": "f8"})
+        class one_arm:
+            def lift(v):
+                return (1, v)
+
+            def combine(a, b):
+                if a.n > b.n:
+                    return a if b.n == 0 else (a.n,)
+                return (a.n + b.n, a.total + b.total)
+
+    @agg.define(state="v")
+    class pair_for_a_value:
+        def lift(v):
+            return v
+
+        def combine(a, b):
+            return (a, b)
+
+    with _refuse("pair_for_a_value.combine returns a tuple of 2 values, but the state is one value"):
+        slide([1.0, 2.0], pair_for_a_value("v"), range=2)
+
+    def fields(wide):
+        return {"low": "f8", "high": "f8"} if wide else {"low": "f8"}
+
+    @agg.define(state=fields)
+    class by_parameter:
+        def lift(v, *, wide):
+            return (v, v)
+
+        def combine(a, b):
+            return b
+
+    assert slide([1.0, 2.0], by_parameter("v", wide=True), range=2).tolist() == [(1.0, 1.0), (2.0, 2.0)]
+    with _refuse("by_parameter.lift returns a tuple of 2 values, but the state has 1, low"):
+        slide([1.0, 2.0], by_parameter("v", wide=False), range=2)
+
+
+def test_tuples_that_are_no_state_may_have_any_length() -> None:
+    @agg.define(state="object")
+    class pairs:
+        def lift(v):
+            return (v, v)
+
+        def combine(a, b):
+            return (*a, b[-1])
+
+    assert slide(["a", "b"], pairs("v"), range=2).tolist() == [("a", "a"), ("a", "a", "b")]
+
+    @agg.define(state={"low": "f8", "high": "f8"})
+    class extent:
+        def lift(v):
+            return (v, v)
+
+        def combine(a, b):
+            low = min((a.low, b.low), key=lambda x: (x, 0, 0))
+            return (*(low,), max(a.high, b.high))
+
+    assert extent("v").columns == ("v",)
+
+
+def test_define_needs_brackets_and_no_self() -> None:
+    with _refuse(r"write @agg.define\(state=...\)"):
+
+        @agg.define
+        class unbracketed:
+            def lift(v):
+                return v
+
+    with _refuse("method.lift takes columns only; functions of a definition have no self: write def lift"):
+
+        @agg.define(state="f8")
+        class method:
+            def lift(self, v):
+                return v
+
+            def combine(a, b):
+                return a + b
+
+    with _refuse(r"not 3; functions of a definition have no self: write def combine\(a, b\)"):
+
+        @agg.define(state="f8")
+        class other_method:
+            def lift(v):
+                return v
+
+            def combine(self, a, b):
+                return a + b
+
+
 def test_bad_calls() -> None:
     with _refuse("needs the name of its column 'v'"):
         mean()

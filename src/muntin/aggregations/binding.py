@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregations.define import Definition, can_say_none, loose
+from muntin.aggregations.define import Definition, can_say_none, loose, require_values
 from muntin.columns import Column, boxed, mask_of, read_only, trues
 from muntin.durations import in_any_unit, in_unit_of
 from muntin.errors import ColumnTypeError, DefinitionError
@@ -458,6 +458,15 @@ class _PartBuilder:
         if callable(self.state):
             self.state = self._of_parameters(self.state)
         self.fields = self._fields()
+        if self.definition.own:
+            self._require_values()
+
+    def _require_values(self) -> None:
+        """Refuse functions that return another number of values than the state has, where the types decide that."""
+        if isinstance(self.state, Mapping):
+            require_values(self.definition.name, self.functions, tuple(self.state))
+        elif self.fields is not None and self.fields[0].length is None and self.fields[0].dtype != OBJECT:
+            require_values(self.definition.name, self.functions, None)
 
     def _of_parameters(self, spec: Callable[..., Any]) -> Any:
         return spec(**{name: self.parameters[name] for name in inspect.signature(spec).parameters})

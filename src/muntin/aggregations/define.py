@@ -38,6 +38,8 @@ EVERY_ONES = ("skip_nan", "where")
 FILLED_IN = ("time", "end", "lowest", "highest", "has_nan")
 SUMS = ("terms", "from_sums", "lost")
 """The functions of windows over arrays as differences of sums. No state means anything else with them."""
+STATES = ("lift", "combine", "invert", "neutral", "widen", "from_sums")
+"""The functions that return a state."""
 _FUNCTIONS = ("lift", "combine", "lower", "invert", "neutral", "widen", "check", *SUMS)
 
 
@@ -104,8 +106,8 @@ class Definition:
 
 
 def define(
-    *,
-    state: StateSpec,
+    *unbracketed: Any,
+    state: StateSpec = None,
     result: Any = None,
     empty: Any = None,
     commutative: bool = False,
@@ -150,6 +152,8 @@ def define(
     >>> muntin.slide([1.0, 2.0, 3.0], mean_square("v"), range=2).tolist()
     [1.0, 2.5, 6.5]
     """
+    if unbracketed:
+        raise DefinitionError("agg.define needs the type of the state: write @agg.define(state=...) above the class")
 
     def decorate(namespace: type) -> Factory:
         _require_facts(namespace, state, result, kind, durations)
@@ -210,6 +214,8 @@ def _read_functions(namespace: type, state: StateSpec) -> dict[str, Function]:
         taken = [word for word in (*function.arguments, *function.keywords) if word in EVERY_ONES]
         if taken:
             raise DefinitionError(f"{where}.{name} has a parameter {taken[0]!r}, which every aggregation takes already")
+    if "lift" in functions and functions["lift"].arguments[:1] == ("self",):
+        raise DefinitionError(f"{where}.lift takes columns only{_without_self(functions['lift'])}")
     if isinstance(state, str) and state == "distinct":
         own = [name for name in functions if name not in ("lower", "check")]
         if own:
@@ -222,9 +228,54 @@ def _read_functions(namespace: type, state: StateSpec) -> dict[str, Function]:
         if name in functions and len(functions[name].arguments) != count:
             raise DefinitionError(
                 f"{where}.{name} must take {count} positional parameter(s), not {len(functions[name].arguments)}"
+                f"{_without_self(functions[name])}"
             )
+    if isinstance(state, Mapping):
+        require_values(where, functions, tuple(state))
     _require_sums(where, functions)
     return functions
+
+
+def _without_self(function: Function) -> str:
+    """Say that there is no `self`, where a function has one."""
+    parameters = ", ".join(function.arguments[1:])
+    hint = f"; functions of a definition have no self: write def {function.name}({parameters})"
+    return hint if function.arguments[:1] == ("self",) else ""
+
+
+def require_values(where: str, functions: Mapping[str, Function], fields: tuple[str, ...] | None) -> None:
+    """Refuse functions that return a tuple of more or fewer values than the state has fields; None: it is one value."""
+    for name in STATES:
+        counts = _tuple_lengths(functions[name].tree) if name in functions else []
+        wrong = [count for count in counts if fields is None or count != len(fields)]
+        if wrong:
+            returned = f"a tuple of {wrong[0]} value{'s' if wrong[0] != 1 else ''}"
+            held = "is one value" if fields is None else f"has {len(fields)}, {', '.join(fields)}"
+            raise DefinitionError(
+                f"{where}.{name} returns {returned}, but the state {held}; return one value for each field of state="
+            )
+
+
+def _tuple_lengths(function: ast.AST) -> list[int]:
+    """Return the lengths of the tuples that a function returns, as far as its text shows them."""
+    found: list[int] = []
+    for node in ast.iter_child_nodes(function):
+        if isinstance(node, ast.Return):
+            found += [len(each.elts) for each in _arms(node.value) if not _unpacks(each)]
+        elif not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):  # what these return is their own
+            found += _tuple_lengths(node)
+    return found
+
+
+def _arms(value: ast.expr | None) -> list[ast.Tuple]:
+    """Return the tuples among the arms of a conditional, or the one that a value is."""
+    if isinstance(value, ast.IfExp):
+        return _arms(value.body) + _arms(value.orelse)
+    return [value] if isinstance(value, ast.Tuple) else []
+
+
+def _unpacks(value: ast.Tuple) -> bool:
+    return any(isinstance(each, ast.Starred) for each in value.elts)
 
 
 def _require_sums(where: str, functions: Mapping[str, Function]) -> None:

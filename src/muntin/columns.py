@@ -263,13 +263,14 @@ def select(values: Any, names: tuple[str, ...]) -> dict[str, Column]:
 def pick(values: Any, name: str, names: list[Any]) -> Any:
     """Return a column of a table or a mapping; refuse a name that is not among its names."""
     if name not in names:
-        raise _missing(name, names)
+        raise missing(name, names)
     return values[name]
 
 
-def _missing(name: str, names: list[Any]) -> ColumnError:
+def missing(name: str, names: list[Any], advice: str = "") -> ColumnError:
+    """Return the error that there is no column of this name, with what is known about it."""
     shown = ", ".join(map(repr, names)) or "none"
-    return ColumnError(f"there is no column {name!r}; the columns are {shown}{near(name, names)}")
+    return ColumnError(f"there is no column {name!r}; the columns are {shown}{near(name, names)}{advice}")
 
 
 def require_columns(wanted: Iterable[str], names: list[Any]) -> None:
@@ -278,7 +279,7 @@ def require_columns(wanted: Iterable[str], names: list[Any]) -> None:
         if names.count(name) > 1:
             raise ColumnError(f"there are {names.count(name)} columns {name!r}; give each its own name")
         if name not in names:
-            raise _missing(name, names)
+            raise missing(name, names)
 
 
 def column_of(table: pa.Table | pa.RecordBatch, name: str) -> Any:
@@ -293,7 +294,7 @@ def place_of(schema: pa.Schema, name: str) -> int:
         times = schema.names.count(name)
         if times:
             raise ColumnError(f"there are {times} columns {name!r}; give each its own name")
-        raise _missing(name, schema.names)
+        raise missing(name, schema.names)
     return place
 
 

@@ -164,6 +164,8 @@ def test_times_by_name() -> None:
         ),
         (ColumnError, "'a', 'b' are needed", lambda: slide([1], agg.arg_max("a", "b"), range=1)),
         (ColumnTypeError, "mean of column 'v'.*string", lambda: slide(["a"], agg.mean("v"), range=1)),
+        (InvalidArgumentError, "'last 50' is no duration", lambda: slide([1], agg.max("v"), range="last 50")),
+        (InvalidArgumentError, "give times= too", lambda: slide([1], agg.max("v"), range="50 s")),
         (InvalidArgumentError, "range is 0", lambda: slide([1], agg.max("v"), range=0)),
         (InvalidArgumentError, "range is -3", lambda: slide([1], agg.max("v"), range=-3)),
         (InvalidArgumentError, "slide is 0", lambda: slide([1], agg.max("v"), range=1, slide=0)),

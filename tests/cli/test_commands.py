@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -47,6 +49,29 @@ def test_watch_refuses_what_is_not_there(arguments, message, muntin):
     result = muntin("watch", *arguments, "--port", "0")
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_watch_says_that_it_waits_for_a_folder(there, muntin, monkeypatch, tmp_path):
+    stopped = threading.Event()
+    stopped.set()
+    page = contextlib.nullcontext()
+    page.url = "http://here"
+    monkeypatch.setattr("muntin.cli.watching.open_page", lambda *_, **__: page)
+    monkeypatch.setattr("muntin.cli.app.stop_on_interrupt", lambda: contextlib.nullcontext(stopped))
+    folder = tmp_path if there else tmp_path / "none"
+    result = muntin("watch", folder)
+    assert result.exit_code == 0
+    assert result.stdout == "The live page is at http://here\n"
+    assert result.stderr == ("" if there else f"{folder} is not there yet; waiting for it\n")
+
+
+def test_the_module_is_the_command():
+    command = [sys.executable, "-m", "muntin", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("muntin 0.")
+    without = "import runpy, sys; sys.modules['typer'] = None; runpy.run_module('muntin', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "muntin: the package typer is missing: pip install 'muntin[cli]'\n")
 
 
 @pytest.mark.compiled

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from muntin.columns import NAT, Column
-from muntin.durations import END_OF_TIME, in_unit_of
+from muntin.durations import END_OF_TIME, in_unit_of, parse_duration
 from muntin.errors import InvalidArgumentError, OutOfOrderError, TooManyWindowsError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
@@ -266,6 +266,7 @@ def positive_count(value: Any, name: str, shown: Any = None) -> int:
     """Return a number of rows, or of ticks; refuse what is none."""
     shown = value if shown is None else shown
     if isinstance(value, str):
+        parse_duration(value)  # which says what is wrong with one that is misspelt
         raise InvalidArgumentError(f"{name} is {value!r}, a duration; give times= too, or a number of rows")
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise InvalidArgumentError(f"{name} is {shown!r}; it must be a positive integer")

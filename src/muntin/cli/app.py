@@ -200,6 +200,8 @@ def watch(
         )
         with page, stop_on_interrupt() as stop:
             typer.echo(dumps({"url": page.url}) if json else f"The live page is at {page.url}")
+            if answers is not None and not answers.exists():
+                typer.echo(f"{answers} is not there yet; waiting for it", err=True)
             while not stop.wait(1.0):
                 pass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from muntin.durations import parse_duration
 from muntin.errors import InvalidArgumentError
 from muntin.windows.base import Window
 
@@ -54,8 +55,16 @@ class NamedWindows(tuple[Window, ...]):  # noqa: SLOT001  # a tuple has no room 
 
 
 def _require_several(given: Any) -> None:
-    if not isinstance(given, Window | Iterable):
-        raise InvalidArgumentError(f"windows is {given!r}; give one, such as window.tumbling('1 minute'), or several")
+    if isinstance(given, str | bytes) or not isinstance(given, Window | Iterable):
+        raise InvalidArgumentError(f"windows is {given!r}; give one, such as {_example(given)}, or several")
+
+
+def _example(given: Any) -> str:
+    """Return a window as it is written: of the duration that was given, if it is one."""
+    try:
+        return f"window.tumbling({given!r})" if parse_duration(given) > 0 else "window.tumbling('1 minute')"
+    except (InvalidArgumentError, TypeError):
+        return "window.tumbling('1 minute')"
 
 
 class Windows:

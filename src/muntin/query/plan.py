@@ -5,16 +5,17 @@ This is the one place where the types of a query are decided. It needs a schema,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.arrays.results import arrow_types, require_combinable
-from muntin.columns import pick, type_of_values, wide
+from muntin.columns import missing, pick, type_of_values, wide
 from muntin.durations import fitting, in_unit_of
 from muntin.errors import ColumnTypeError
 from muntin.keys.encoding import require_key_type
@@ -47,6 +48,7 @@ class Types:
         >>> str(types.columns["v"]), str(types.keys["k"]), str(types.time)
         ('int8', 'string', 'timestamp[s]')
         """
+        require_time_column(query, schema.names)
         kinds = dict(zip(schema.names, schema.types, strict=True))
         columns = {name: type_of_values(pick(kinds, name, schema.names)) for name in query.columns}
         keys = {name: wide(pick(kinds, name, schema.names)) for name in query.key}
@@ -55,6 +57,18 @@ class Types:
         if query.time is None:
             return cls(columns, keys, CLOCK_TYPE)
         return cls(columns, keys, time_type(type_of_values(pick(kinds, query.time, schema.names)), query.time))
+
+
+def require_time_column(query: Query, names: Sequence[Any]) -> None:
+    """Refuse columns without that of the times."""
+    if query.time is not None and query.time not in names:
+        raise missing(query.time, list(names), default_time(query))
+
+
+def default_time(query: Query) -> str:
+    """Say that no time column was named, if so, for errors about it."""
+    unnamed = query.time == Query.time
+    return f". {query.time!r} is the default: give Query(..., time=) the name of the time column" if unnamed else ""
 
 
 def time_type(kind: ColumnType, name: str) -> ColumnType:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
-from muntin.query.plan import resolve
+from muntin.query.plan import default_time, resolve
 from muntin.query.query import ProcessingTime, Query
 from muntin.query.timing import Timing
 from muntin.spark import buckets as spread
@@ -157,7 +157,8 @@ def require_columns(query: Query, schema: pa.Schema, of: str = "") -> None:
         if schema.names.count(name) != 1:
             problem = "no column" if name not in schema.names else "more than one column"
             known = ", ".join(map(repr, schema.names))
-            raise ColumnError(f"there is {problem} {name!r}{of}; the columns are {known}")
+            advice = default_time(query) if name == query.time and name not in schema.names else ""
+            raise ColumnError(f"there is {problem} {name!r}{of}; the columns are {known}{advice}")
 
 
 def _count(buckets: int | None, session: Any, *, keyed: bool) -> int:

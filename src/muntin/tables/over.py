@@ -22,7 +22,7 @@ from muntin.notebooks import Progress
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.tables.answers import cast
-from muntin.tables.run import needed_columns, reach_of, require_room, require_time, sorted_rows, time_column
+from muntin.tables.run import reach_of, read_needed, require_room, require_time, sorted_rows, time_column
 from muntin.tabular import kind_of
 from muntin.types import Array, column_type
 from muntin.windows.base import Window
@@ -42,7 +42,7 @@ def over_tables(query: Query, table: Any, at: Any = None) -> Any:
     """Return rows or points with what frames hold there, of a query that was checked."""
     asked, kind = table if at is None else at, kind_of(table if at is None else at)
     names = column_names(query, kind.names(asked))
-    data = kind_of(table).read(table, needed_columns(query))
+    data = read_needed(query, table)
     plan = resolve(query, data.schema, finite=True)
     keys = KeyTable(list(plan.key_types.values()))
     codes = keys.numbers([data[name] for name in query.key], data.num_rows)

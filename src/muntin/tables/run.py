@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from muntin.arrays.results import to_arrow
 from muntin.arrays.runner import windows_of_rows
 from muntin.columns import NAT, Column, column_of, extent, select
-from muntin.errors import InvalidArgumentError, OutOfOrderError
+from muntin.errors import InvalidArgumentError, OutOfOrderError, UnsupportedOperationError
 from muntin.kernels.tiers import working_on
 from muntin.keys.order import by_key_and_time
 from muntin.keys.table import key_numbers
 from muntin.notebooks import Progress
-from muntin.query.plan import Plan, resolve, time_type
+from muntin.query.plan import Plan, require_time_column, resolve, time_type
 from muntin.query.query import Query
 from muntin.tables.answers import Answers, AnswerTables, TakeKeys
 from muntin.tabular import kind_of
@@ -29,8 +29,9 @@ from muntin.windows.found import Found, SortedRows
 def run(query: Query, table: Any) -> Any:
     """Return every window of the table that holds a row, as a table of the same kind."""
     require_time(query)
+    _require_local(table)
     kind = kind_of(table)
-    data = kind.read(table, needed_columns(query))
+    data = read_needed(query, table)
     told = Progress(f"{data.num_rows:,} rows, {len(query.windows)} kinds of windows", len(query.windows) + 1)
     with working_on(data.num_rows), told as progress:
         return kind.write(_run(query, data, progress))
@@ -55,9 +56,19 @@ def require_time(query: Query) -> None:
         raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
 
 
-def needed_columns(query: Query) -> list[str]:
-    """Return the columns that a query reads."""
-    return list(dict.fromkeys((*query.key, str(query.time), *query.columns)))
+def read_needed(query: Query, table: Any) -> pa.Table:
+    """Return the columns of a table that a query reads; refuse a table that has not all of them. O(rows)."""
+    kind = kind_of(table)
+    require_time_column(query, kind.names(table))
+    return kind.read(table, list(dict.fromkeys((*query.key, str(query.time), *query.columns))))
+
+
+def _require_local(table: Any) -> None:
+    if hasattr(table, "sparkSession"):
+        raise UnsupportedOperationError(
+            "run takes finite tables of this process: Arrow, pandas, polars or a dict of columns; for a DataFrame of "
+            "Spark use Query.spark(frame)"
+        )
 
 
 def sorted_rows(query: Query, plan: Plan, data: pa.Table, codes: Array, keys: int) -> tuple[Array | None, SortedRows]:

@@ -140,7 +140,12 @@ def assignable(kind: ColumnType, declared: ColumnType) -> bool:
     rank = {"boolean": 0, "integer": 1, "floating": 2}
     if kind.family in rank and declared.family in rank:
         return rank[kind.family] <= rank[declared.family]
-    return kind.family == declared.family
+    return kind.family == declared.family and is_zoned(kind.logical) == is_zoned(declared.logical)
+
+
+def is_zoned(logical: pa.DataType | None) -> bool:
+    """Say whether times of a type are instants, by a zone, and not what some clock showed: no cast knows which."""
+    return getattr(logical, "tz", None) is not None
 
 
 def wider(old: ColumnType, new: ColumnType) -> ColumnType | None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from muntin import Query, agg, latest, slide, window
+from muntin.errors import ColumnTypeError
 
 COUNT = {"n": agg.count()}
 
@@ -128,3 +129,31 @@ def test_booleans_are_numbers_over_arrays(aggregation: Any) -> None:
 @pytest.mark.compiled
 def test_booleans_are_numbers_compiled_too() -> None:
     assert slide(np.array([True, False, True]), agg.product("v"), range=1).tolist() == [1.0, 0.0, 1.0]
+
+
+NAIVE, ZONED = pa.timestamp("us"), pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize("column", ["ts", "seen"])
+@pytest.mark.parametrize(("first", "then"), [(NAIVE, ZONED), (ZONED, NAIVE), (ZONED, pa.date32())])
+def test_times_with_and_without_a_zone_do_not_mix(column: str, first: pa.DataType, then: pa.DataType) -> None:
+    def rows(day: int, kind: pa.DataType) -> pa.Table:
+        kinds = {"ts": first, "seen": first, column: kind}
+        days = pa.array([day], pa.date32())
+        return pa.table({name: days.cast(NAIVE).cast(each) for name, each in kinds.items()})
+
+    query = Query(window.tumbling("1 day"), {"seen": agg.last("seen")})
+    stream = query.stream()
+    stream.push(rows(1, first))
+    before = stream.snapshot()
+    for push in (stream.push, lambda table: stream.push_row(table.to_pylist()[0])):
+        with pytest.raises(ColumnTypeError, match=f"column '{column}' held .* before, and now .*cast it"):
+            push(rows(2, then))
+    assert stream.snapshot() == before
+
+
+def test_zones_of_one_column_may_differ() -> None:
+    stream = Query(window.tumbling("1 hour"), COUNT).stream()
+    for hour, zone in ((12, "UTC"), (13, "Europe/Berlin")):
+        stream.push({"ts": pa.array([hour * 3600], pa.timestamp("s", zone))})
+    assert stream.close()["window"].to_pylist()[0]["start"].hour == 13

@@ -24,7 +24,7 @@ from muntin.query.query import Query
 from muntin.tables.answers import cast
 from muntin.tables.run import reach_of, read_needed, require_room, require_time, sorted_rows, time_column
 from muntin.tabular import kind_of
-from muntin.types import Array, column_type
+from muntin.types import Array, column_type, is_zoned
 from muntin.windows.base import Window
 from muntin.windows.found import Points, SortedRows
 
@@ -113,9 +113,8 @@ def _as_type(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Chunke
     if column.type == wanted or pa.types.is_null(column.type):
         return column.cast(kind)
     mine, other = column_type(column.type), column_type(wanted)
-    aware = [getattr(each, "tz", None) is not None for each in (column.type, wanted)]
     try:
-        if mine.family == other.family and aware[0] == aware[1]:
+        if mine.family == other.family and is_zoned(column.type) == is_zoned(wanted):
             return column.cast(kind)
     except pa.ArrowInvalid as error:
         raise ColumnTypeError(

@@ -63,7 +63,7 @@ def test_the_source_installs_and_answers_a_query(built: Path, tmp_path: Path) ->
 
 
 def test_all_name_the_same_install_line_and_versions() -> None:
-    line = "pip install '.[cli,spark]'"
+    line = "pip install '.[cli,spark,sql,watch]'"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     classified = sorted(re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"])), key=lambda v: int(v[2:]))
     first, last = classified[0], classified[-1]

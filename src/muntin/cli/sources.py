@@ -144,6 +144,8 @@ class Source:
             for table in times.batches(Position()) if times.columns else ():
                 column = table.column(0).drop_null()
                 kind = kind or column.type
+                if not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+                    return 0, None
                 ticks = column.cast(kind).cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
                 greatest = np.maximum.accumulate(np.append(seen, ticks.astype(np.int64)))
                 late = greatest[:-1] > ticks

@@ -3,7 +3,8 @@
 Maximum and mean over "10 seconds" every "1 second", 10 keys, kernels warm. Beside the stream stands the least that
 Python can do for this one query: panes in dicts, no late rows, no snapshots, no types, answers as tuples. It gives the
 same answers. Calls are timed in turns of 100, side by side; `push` takes tables of one row that are made beforehand,
-`push_row` the values themselves.
+`push_row` the values themselves. Last a stream of frames that holds many rows, beside a frame of polars to which each
+row is appended and which is filtered then; polars has threads, so that there the time of all threads counts.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
-from harness import OURS, Figure, Timing, rounds_for
+from harness import OURS, Figure, Timing, rounds_for, rows_for
 
 from muntin import Query, agg, window
 
@@ -88,16 +90,20 @@ def check() -> None:
             raise SystemExit(f"small_pushes: {shown} where {expected} was expected")
 
 
-def timed(calls: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]], rounds: int) -> dict[str, Timing]:
+def timed(
+    calls: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]],
+    rounds: int,
+    clock: Callable[[], int] = time.thread_time_ns,
+) -> dict[str, Timing]:
     """Return the processor time of a call, of each kind; what it is called with is made outside of the timed part."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds + 5):
         for name, (make, call) in calls.items():
             inputs = [make(turn * CALLS + i) for i in range(CALLS)]
-            begun = time.thread_time_ns()
+            begun = clock()
             for each in inputs:
                 call(each)
-            taken[name].append((time.thread_time_ns() - begun) / CALLS)
+            taken[name].append((clock() - begun) / CALLS)
     return {name: Timing(statistics.median(each[5:]), min(each[5:])) for name, each in taken.items()}
 
 
@@ -120,6 +126,48 @@ def advances(rounds: int) -> dict[str, Timing]:
     return timed({OURS: (lambda _: SECOND - 1, ours.advance)}, rounds)
 
 
+HOUR, MONTH = 3_600_000, 30 * 24 * 3_600_000
+CARDS = 1_000
+
+
+class Appended:
+    """Count and sum of the last hour and month of a card, by a frame of polars with all rows."""
+
+    def __init__(self, held: pa.Table) -> None:
+        import polars
+
+        self.polars, self.rows = polars, polars.from_arrow(held)
+
+    def push(self, table: pa.Table) -> list[Any]:
+        """Take a row; return what its frames hold, the longer one last."""
+        self.rows = self.polars.concat([self.rows, self.polars.from_arrow(table)])
+        card, at = table["k"][0].as_py(), table["t"][0].as_py()
+        mine = self.rows.filter((self.polars.col("k") == card) & (self.polars.col("t") > at - MONTH))
+        recent = mine.filter(self.polars.col("t") > at - HOUR)
+        return [(len(each), each["v"].sum()) for each in (recent, mine)]
+
+
+def frames(held: int, rounds: int) -> dict[str, Timing]:
+    """Time one row pushed to frames over many that are held; refuse to time two that disagree."""
+    random = np.random.default_rng(1)
+    times = np.sort(random.integers(0, MONTH // 2, held))
+    rows = pa.table({"k": random.integers(0, CARDS, held), "t": times, "v": random.integers(0, 9, held).astype(float)})
+    aggregates = {"n": agg.count(), "sum": agg.sum("v")}
+    query = Query([window.trailing(HOUR), window.trailing(MONTH)], aggregates, key="k", time="t")
+    ours, theirs = query.stream(history=rows), Appended(rows)
+
+    def table(number: int) -> pa.Table:
+        return pa.table({"k": [number % CARDS], "t": [MONTH // 2 + number], "v": [1.0]})
+
+    for number in range(20):
+        answers = sorted((a["window_id"], a["n"], a["sum"]) for a in ours.push(table(number)).to_pylist())
+        if [each[1:] for each in answers] != theirs.push(table(number)):
+            raise SystemExit(f"small_pushes: frames disagree in row {number}")
+    calls: dict[str, Any] = {OURS: ours.push, "polars": theirs.push}
+    entrants = {name: (lambda i: table(20 + i), call) for name, call in calls.items()}
+    return timed(entrants, rounds, time.process_time_ns)
+
+
 def run(quick: bool) -> Iterator[Figure]:
     """Yield the figures."""
     check()
@@ -127,6 +175,9 @@ def run(quick: bool) -> Iterator[Figure]:
     yield figure("push of one row, nothing is due", pushes(0, rounds), 60.0)
     yield figure("push of one row, a window of each key comes out", pushes(SECOND, rounds), 120.0)
     yield figure("advance, nothing is due", advances(rounds), 60.0)
+    times = frames(rows_for(quick, 1_000_000), rounds_for(quick, 5))
+    ratio = times["polars"].median / times[OURS].median
+    yield Figure("small_pushes", "push of one row to frames that hold a million", ratio, 1.0, True, "", times)
 
 
 def figure(what: str, times: dict[str, Timing], target: float) -> Figure:

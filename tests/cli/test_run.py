@@ -81,10 +81,15 @@ def test_a_folder_of_files_is_read_by_name(tmp_path, muntin, query_file):
     assert answers(read(tmp_path / "out.csv")) == expected(rows)
 
 
+def shuffled() -> pa.Table:
+    return readings().take(np.random.default_rng(1).permutation(600))
+
+
+@pytest.mark.parametrize("rows", [readings, shuffled])
 @pytest.mark.parametrize("out", ["out.parquet", "out.csv", "folder"])
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_run_that_is_interrupted_goes_on_exactly(out, kind, tmp_path, muntin, query_file, monkeypatch):
-    write(readings(), tmp_path / f"in.{kind}")
+def test_a_run_that_is_interrupted_goes_on_exactly(rows, out, kind, tmp_path, muntin, query_file, monkeypatch):
+    write(rows(), tmp_path / f"in.{kind}")
     monkeypatch.setattr(Source.batches, "__kwdefaults__", {"rows": 90})
     pushes = iter(range(10_000))
     count = local.LocalRun._count
@@ -233,15 +238,12 @@ def test_a_position_moves_only_past_rows_that_were_used(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_all_rows_of_a_finite_input_count_in_whatever_order(suffix, tmp_path, muntin, query_file, monkeypatch):
-    monkeypatch.setattr("muntin.cli.sources.BATCH_ROWS", 50)
     monkeypatch.setattr(Source.batches, "__kwdefaults__", {"rows": 50})
-    rows = readings()
-    shuffled = rows.take(np.random.default_rng(1).permutation(len(rows)))
     (tmp_path / "in").mkdir()
-    write(shuffled.slice(300), tmp_path / "in" / f"a{suffix}")
-    write(shuffled.slice(0, 300), tmp_path / "in" / f"b{suffix}")
+    write(shuffled().slice(300), tmp_path / "in" / f"a{suffix}")
+    write(shuffled().slice(0, 300), tmp_path / "in" / f"b{suffix}")
     out = tmp_path / "out.parquet"
     result = muntin("run", query_file, "--input", tmp_path / "in", "--output", out, *LOCAL, "--json")
     assert result.exit_code == 0, result.output
     assert (json.loads(result.stdout)["late"], json.loads(result.stdout)["dropped"]) == (0, 0)
-    assert answers(pq.read_table(out)) == expected(rows)
+    assert answers(pq.read_table(out)) == expected(readings())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from enum import StrEnum
 from json import dumps
@@ -129,7 +128,7 @@ def _print_lines(windows: pa.Table) -> None:
 
 def _report(summary: Summary, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(summary.as_dict()))
+        typer.echo(dumps(summary.as_dict()))
         return
     where = "" if summary.output is None else f", in {summary.output}"
     typer.echo(f"{summary}{where}", err=summary.output is None)
@@ -285,4 +284,4 @@ def _has_spark() -> bool:
 
 
 def _dumped(value: object) -> str:
-    return json.dumps(value, indent=2, default=str)
+    return dumps(value, indent=2, default=str)

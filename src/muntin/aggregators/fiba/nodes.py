@@ -115,7 +115,7 @@ def spine_of(links: Ints, node: int) -> int:
 @kernel
 def kid_of(window: Arena, node: int, at: int) -> int:
     """Return a child of an inner node."""
-    return np.int64(window.kids[index(row_of(window.links, node) * width() + at)])  # type: ignore[return-value]  # as above
+    return np.int64(window.kids[index(row_of(window.links, node) * width() + at)])  # type: ignore[return-value]  # an integer
 
 
 @kernel
@@ -366,7 +366,7 @@ def refresh(window: Arena, node: int) -> None:
     """Recompute the aggregate of a node, of the kind that its place asks for, and what it covers. O(arity)."""
     refold(window, node)
     spine = spine_of(window.links, node)
-    if spine == ON_LEFT or spine == ON_RIGHT:  # noqa: SIM109  # as above
+    if spine == ON_LEFT or spine == ON_RIGHT:  # noqa: SIM109  # a test of membership would build a tuple
         add_above(window, node)
     recount(window, node)
 

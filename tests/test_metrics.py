@@ -55,6 +55,7 @@ def test_a_stream_tells_what_it_does() -> None:
     assert value(registry, "batch_duration_seconds_count") == 3
     assert value(registry, "batch_duration_seconds_bucket", le="+Inf") == 3
     exporter.stop()
+    exporter.stop()  # again, it does nothing
     assert value(registry, "rows_total") is None
     stream.push(rows(30))  # it goes on, with nobody who looks
 

@@ -58,6 +58,7 @@ def test_a_number_of_rows_that_means_nothing_is_refused(rows_shown):
 
 
 def test_cells():
+    assert [cell(each) for each in (999.94, 12345.6, 99999.0, 1e6)] == ["999.9", "12,346", "99,999", "1,000,000"]
     assert cell({"start": NINE, "end": NINE + dt.timedelta(days=1)}) == "2024-03-01 09:00 to 2024-03-02 09:00"
     midnight = dt.datetime(2024, 3, 1)
     assert cell({"start": midnight, "end": midnight + dt.timedelta(days=1)}) == "2024-03-01 to 2024-03-02"

@@ -130,9 +130,10 @@ class Exporter(ABC):
             _registries.setdefault(registry, Collector(registry)).add(self)
 
     def stop(self) -> None:
-        """Export nothing any more."""
+        """Export nothing any more; again, it does nothing."""
         with _registries_lock:
-            if _registries[self._registry].remove(self):
+            collector = _registries.get(self._registry)
+            if collector is not None and collector.remove(self):
                 del _registries[self._registry]
 
     @abstractmethod

@@ -95,13 +95,13 @@ def is_answer(names: Sequence[str]) -> bool:
 def cell(value: Any) -> str:
     """Return a value as text: four digits of a number, a window as a span, a time without what is zero.
 
-    >>> cell(1234.5678), cell(None), cell({"start": 0, "end": 10})
-    ('1,235', '-', '0 to 10')
+    >>> cell(12345.678), cell(0.12345678), cell(None), cell({"start": 0, "end": 10})
+    ('12,346', '0.1235', '-', '0 to 10')
     """
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+        return f"{value:,.4g}" if abs(value) < 1e3 else f"{value:,.0f}"
     if isinstance(value, dict) and {"start", "end"} <= value.keys():
         return _span(value)
     if isinstance(value, dict):

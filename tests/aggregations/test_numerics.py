@@ -100,9 +100,19 @@ def exact_variance(window: np.ndarray) -> Fraction:
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, -1e9])
 def test_variance_keeps_its_digits_whatever_the_offset(offset: float, aggregator: str) -> None:
     """Two passes lose eight of them at 1e9: they centre by a mean that is rounded."""
-    values = np.random.default_rng(2).random(300) * 1e-3 + offset
+    require_digits(offset, aggregator, 300)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("offset", [1e8, -1e10])
+def test_variance_keeps_its_digits_compiled(offset: float) -> None:
+    require_digits(offset, "two_stacks", 2000)
+
+
+def require_digits(offset: float, aggregator: str, rows: int) -> None:
+    values = np.random.default_rng(2).random(rows) * 1e-3 + offset
     got = slide(values, agg.var("v"), range=100, aggregator=aggregator)
-    for row in (1, 50, 99, 177, 299):
+    for row in (1, 50, 99, 177, rows - 1):
         exact = exact_variance(values[max(0, row - 99) : row + 1])
         # What SubtractOnEvict takes out leaves the rounding of what was there.
         assert abs(Fraction(float(got[row])) / exact - 1) < (1e-12 if aggregator == "subtract_on_evict" else 2e-14), row

@@ -17,7 +17,7 @@ import random
 from typing import Any
 
 import pytest
-from sampling import examples
+from sampling import THOROUGH
 
 from muntin import agg, aggregators
 
@@ -106,7 +106,7 @@ def test_many_rows_in_and_out() -> None:
     arity = 4
     window = window_of(arity, 3000)
     bound, before, moved = 0.0, window.combines, 0
-    while moved < examples(250_000):
+    while moved < 250_000 * THOROUGH:
         bulk = int(2 ** chance.uniform(0, 12))
         distance = min(len(window) - 1, chance.choice([0, 0, 0, bulk, 8 * bulk]))
         begin = window.nth(len(window) - 1 - distance) + 1

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sampling import examples
+from sampling import THOROUGH
 
 from muntin import agg, aggregators, slide
 
 pytestmark = pytest.mark.compiled
-ROWS, CALLS = 500_000, examples(8)
+ROWS, CALLS = 500_000, 8 * THOROUGH
 KINDS = ["BaseIntervals", "Boundary", "Daba", "FlatFat", "FlatFit", "SlickDeque", "TwoStacks"]
 
 

@@ -136,7 +136,28 @@ def over(inside: str) -> str:
     return f"SELECT sum(v) OVER ({inside}) AS s FROM x"
 
 
+_ONE_BACK = "OVER (ORDER BY t ROWS 1 PRECEDING)"
 REFUSED = {
+    "some columns replaced": (
+        f"SELECT * REPLACE (sum(v) {_ONE_BACK} AS v) FROM z",
+        8,
+        "answers stand beside all columns",
+    ),
+    "some columns left out": (
+        f"SELECT * EXCEPT (v), sum(v) {_ONE_BACK} AS s FROM z",
+        8,
+        "answers stand beside all columns",
+    ),
+    "a named window that adds to another": (
+        "SELECT sum(v) OVER x AS s FROM z WINDOW w AS (PARTITION BY k ORDER BY t), x AS (w ROWS 1 PRECEDING)",
+        77,
+        "cannot be added to",
+    ),
+    "a window that is defined twice": (
+        "SELECT sum(v) OVER w AS s FROM z WINDOW w AS (ORDER BY t), w AS (ORDER BY t ROWS 2 PRECEDING)",
+        62,
+        "defined twice",
+    ),
     "ranks": ("SELECT a, RANK() OVER (PARTITION BY b ORDER BY c) AS r FROM x", 11, "no aggregation RANK"),
     "dense ranks": (
         "SELECT DENSE_RANK() OVER (PARTITION BY b ORDER BY c ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM x",

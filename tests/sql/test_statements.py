@@ -16,6 +16,12 @@ from muntin.errors import SqlError
 
 GROUPED = "SELECT count(*) AS n FROM t{} GROUP BY k, TUMBLE(ts, 10){}"
 REFUSED = {
+    "different values of nothing": (
+        GROUPED.format("", "").replace("count(*)", "count(DISTINCT)"),
+        1,
+        8,
+        "takes one column",
+    ),
     "rows left out": (GROUPED.format("\nWHERE v > 3", ""), 2, 1, "no WHERE"),
     "windows left out": (GROUPED.format("", "\nHAVING count(*) > 1"), 2, 1, "no HAVING"),
     "an order": (GROUPED.format("", "\nORDER BY n"), 2, 1, "no order"),

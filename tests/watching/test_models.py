@@ -257,6 +257,10 @@ def test_what_cannot_be_read_is_said_and_tried_again(tmp_path: Path) -> None:
     poller = Poller(watched, [RawRows(lambda: broken)])
     poller.poll()
     assert watched.problem == "there is no column 'v'; the columns are 't'"
+    broken[:] = [None]  # what nobody has thought of ends no thread
+    poller.poll()
+    assert watched.problem is not None
+    assert "Error: " in watched.problem
     broken[:] = [pa.table({"t": [1], "v": [2.0]})]
     poller.poll()
     assert watched.problem is None

@@ -44,17 +44,13 @@ def open_page(
             raise InvalidArgumentError(f"{unused[0]} is for raw rows: give their folder with --rows")
         return watch_files(answers, query=query, port=port)
     if query is not None:
-        time, key, watermark = time or query.time, key or list(query.key), watermark or _text(query.watermark)
+        time, key, watermark = time or query.time, key or list(query.key), watermark or query.watermark
         column = column or next(iter(query.columns), None)
     if time is None or column is None:
         missing = "--time" if time is None else "--column"
         raise InvalidArgumentError(f"raw rows need {missing}, the name of a column; a --query may name it as well")
     rows = Rows(time, column, key, watermark)
     return watch_files(answers, read=_reader(readings, rows), rows=rows, query=query, port=port)
-
-
-def _text(watermark: object) -> str | None:
-    return watermark if isinstance(watermark, str) else None
 
 
 def _reader(path: Path, rows: Rows) -> Callable[[], Iterable[pa.Table]]:

@@ -68,10 +68,10 @@ class Aggregates:
         if len(given) == 1 and isinstance(given[0], exp.Distinct):
             distinct = given[0].expressions
             if len(distinct) != 1:
-                raise self.text.refused(distinct[1], "COUNT(DISTINCT ...) takes one column")
+                raise self.text.refused((distinct or [call])[-1], "COUNT(DISTINCT ...) takes one column")
             column = self._column(distinct[0], "count")
             return self._made(call, aggregations.count_distinct, [column], {"where": where})
-        every_row = len(given) == 1 and (isinstance(given[0], exp.Star) or _is_number(given[0]))
+        every_row = len(given) == 1 and (isinstance(given[0], exp.Star | exp.Literal) or _is_number(given[0]))
         if every_row:
             return self._made(call, aggregations.count, [], {"where": where})
         return self._plain(call, "count", where)

@@ -26,7 +26,7 @@ class Framed:
             raise self._refused(self.select.table_function, "windows are from a table function or OVER, not both")
         if self.select.group is not None:
             raise self._refused(self.select.group, "windows are from GROUP BY or from OVER, not both")
-        named = {each.name: each for each in self.select.node.args.get("windows") or ()}
+        named = self._named()
         reader = Frames(self.select.text, self.select.columns, named)
         found: list[tuple[Any, str, FrameWindow, Aggregation]] = []
         aggregates: dict[str, Aggregation] = {}
@@ -37,7 +37,10 @@ class Framed:
             elif is_column(node):
                 name = self.select.columns.name(node, "an item")
                 self.select.require_title(item, (name,), f"answers stand beside the rows, which have it as {name}")
-            elif not isinstance(node, exp.Star):
+            elif isinstance(node, exp.Star):
+                if any(node.args.values()):
+                    raise self._refused(item, "answers stand beside all columns: write * alone")
+            else:
                 raise self._refused(
                     item, f"{self.select.text.written(node)!r} is no column, and no aggregation OVER a window"
                 )
@@ -50,6 +53,15 @@ class Framed:
         if all(frame.window == first.window for _, _, frame, _ in found):
             return Meaning(first.window, aggregates, first.key, first.time)
         return self._several(found)
+
+    def _named(self) -> dict[str, Any]:
+        """Return the definitions of the clause WINDOW by name."""
+        named: dict[str, Any] = {}
+        for each in self.select.node.args.get("windows") or ():
+            if each.name in named:
+                raise self._refused(each, f"the window {each.name} is defined twice")
+            named[each.name] = each
+        return named
 
     def _several(self, found: list[tuple[Any, str, FrameWindow, Aggregation]]) -> Meaning:
         """Return what several windows ask for: each has the same aggregates, named as `Query.over` names them."""

@@ -48,7 +48,10 @@ class Frames:
             raise self.text.refused(alias, "a named window cannot be added to; write all of it in one place")
         if alias.name not in self.named:
             raise self.text.refused(alias, f"there is no window {alias.name}{hint(alias.name, self.named)}")
-        return self._defined(self.named[alias.name], over, str(alias.name))
+        definition = self.named[alias.name]
+        if definition.args.get("alias") is not None:
+            raise self.text.refused(definition, "a named window cannot be added to; write all of it in one place")
+        return self._defined(definition, over, str(alias.name))
 
     def _defined(self, node: Any, over: Any, name: str | None) -> FrameWindow:
         key = tuple(self.columns.name(each, "what PARTITION BY names") for each in node.args.get("partition_by") or ())

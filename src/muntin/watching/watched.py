@@ -256,6 +256,8 @@ class Poller:
                 source.poll(self._watched)
             except (MuntinError, OSError, pa.ArrowException) as error:
                 problems.append(" ".join(str(error).split()))
+            except Exception as error:  # noqa: BLE001  # of Spark's, or a file half-written: the page must go on
+                problems.append(f"{type(error).__name__}: {' '.join(str(error).split())}")
         with self._watched.lock:
             if self._watched.problem != (problem := "; ".join(problems) or None):
                 self._watched.problem = problem

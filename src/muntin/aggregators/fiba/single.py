@@ -260,7 +260,7 @@ def put(window: Arena, time: int, state: State, leaf: int, depth: int, more: int
 @kernel
 def belongs(window: Arena, leaf: int, time: int) -> bool:
     """Say whether a time belongs into the leaf that was last sought, and not before all its entries."""
-    return time > window.times[index(leaf * span())] and time < window.marks[LIMIT]  # type: ignore[no-any-return]
+    return time > window.times[index(leaf * span())] and time < window.marks[LIMIT]  # type: ignore[no-any-return]  # a boolean
 
 
 @kernel

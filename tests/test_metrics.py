@@ -18,6 +18,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from muntin import Query, agg, metrics, window
 from muntin.errors import InvalidArgumentError
+from muntin.watching.spark_health import SparkHealth
 
 DASHBOARD = Path(__file__).parents[1] / "examples" / "grafana" / "muntin.json"
 QUERY = Query(window.tumbling("10 seconds"), {"n": agg.count()}, key="k", time="ts", allowed_lateness="1 hour")
@@ -107,6 +108,18 @@ def test_a_spark_query_is_counted_though_spark_forgets() -> None:
     assert value(registry, "keys") == 5
     assert value(registry, "watermark_timestamp_seconds") == 1709251210
     assert value(registry, "batch_duration_seconds_sum") == pytest.approx(2.0)
+
+
+def test_the_health_of_a_spark_query_counts_though_spark_forgets() -> None:
+    running = Running()
+    health = SparkHealth(running)
+    assert (health.now().rows, health.now().keys, health.now().batch_seconds) == (0, 0, None)
+    for number in range(5):
+        running.batch(number, 10)
+        if number % 2 == 0:
+            assert (health.now().rows, health.now().rows) == (10 * (number + 1),) * 2
+    assert len(running.recentProgress) < 5
+    assert health.now().late == 5
 
 
 def test_several_queries_are_one_metric_with_labels() -> None:

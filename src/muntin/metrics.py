@@ -36,7 +36,7 @@ from muntin.streams.steps import Step
 from muntin.streams.stream import Stream
 from muntin.watching.axis import Axis
 from muntin.watching.health import Health, of_stream
-from muntin.watching.spark_health import seconds_of
+from muntin.watching.spark_health import Reports, seconds_of
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -250,18 +250,14 @@ class SparkExporter(Exporter):
     """The metrics of a streaming query: those of micro-batches that were not counted yet, whenever somebody asks."""
 
     def __init__(self, query: Any, name: str, registry: CollectorRegistry) -> None:
-        self._query = query
-        self._seen: set[tuple[str, Any]] = set()
+        self._reports = Reports(query)
         super().__init__(name, registry)
 
     def gauges(self) -> dict[str, Any]:
         """Count the micro-batches that are new; return what the last one held. O(reports)."""
-        reports = list(self._query.recentProgress)
-        keys = [(str(each["runId"]), (each["batchId"], each["timestamp"])) for each in reports]
-        for key, report in zip(keys, reports, strict=True):
-            if key not in self._seen:
-                self._count(report)
-        self._seen = set(keys)
+        new, reports = self._reports.new()
+        for report in new:
+            self._count(report)
         last = summary(reports)
         watermark = seconds_of(last.watermark)
         health = Health(

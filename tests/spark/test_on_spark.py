@@ -20,7 +20,7 @@ import muntin.spark
 from muntin import ProcessingTime, Query, agg, rows, window
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.spark import needs
-from muntin.watching.spark_health import health_of
+from muntin.watching.spark_health import SparkHealth
 
 CALLS = pa.schema({"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "line": pa.int32(), "len": pa.float64()})
 
@@ -150,7 +150,7 @@ def _require_metrics(running: Any, counts: muntin.spark.Progress) -> None:
     names = {"rows": counts.rows, "dropped_rows": counts.dropped, "late_rows": counts.late, "windows": counts.windows}
     for name, count in names.items():
         assert registry.get_sample_value(f"muntin_{name}_total", {"query": ""}) == count
-    health = health_of(running)
+    health = SparkHealth(running).now()
     assert (health.rows, health.keys, health.dropped) == (counts.rows, counts.keys, counts.dropped)
     assert health.watermark == registry.get_sample_value("muntin_watermark_timestamp_seconds", {"query": ""})
     assert health.batch_seconds is not None

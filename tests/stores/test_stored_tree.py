@@ -174,6 +174,26 @@ def test_a_crash_loses_only_what_was_not_flushed() -> None:
         again.close()
 
 
+@pytest.mark.parametrize("flushes", [0, 1, 2])
+def test_a_crash_tears_the_number_of_the_last_manifest(flushes: int) -> None:
+    store = Faulty(stores.Memory())
+    window = tree(store, window_id="w")
+    for flush in range(flushes):
+        window.bulk_insert(range(100 * flush, 100 * (flush + 1)), range(100))
+        window.flush()
+    window._courier.close()
+    window._finalizer.detach()
+    key, value = store._log[-1]
+    assert (key, value) == (window._manifests._confirmed_key, _text(flushes + 1)), "it is not durable yet"
+    store._log = [(key, value[: len(value) // 2])]
+    store.flush()
+    for lease in store._leases:
+        lease.release()
+    again = reopened(store, "w")
+    assert (again.updates, again.query() or 0) == (100 * flushes, 4950 * flushes)
+    again.close()
+
+
 def test_a_crash_after_flushes_that_failed() -> None:
     for seed in range(40):
         chance = random.Random(seed)

@@ -26,7 +26,7 @@ from muntin.errors import MuntinError
 from muntin.query import Query
 from muntin.spark.java import find_java
 from muntin.watching.health import HealthReport
-from muntin.watching.spark_health import health_of
+from muntin.watching.spark_health import SparkHealth
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -139,10 +139,11 @@ def _follow(
 def watch(running: StreamingQuery, query: Query, stop: Stop, display: Display, begun: float, output: str) -> Summary:
     """Show what a streaming query does until it ends or somebody asks to stop; report it for `muntin watch`, too."""
     report, plan = HealthReport(work_folder(Path(output))), query.explain().to_dict()
+    health = SparkHealth(running)
     try:
         while running.isActive and not stop.wait(0.3):
             done = spark.progress(running)
-            report.write(health_of(running), plan)
+            report.write(health.now(), plan)
             display.show(done.rows, done.windows, done.watermark)
     finally:
         if stop:

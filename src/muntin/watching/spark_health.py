@@ -6,27 +6,52 @@ import datetime
 import time
 from typing import Any
 
-from muntin.spark.progress import progress
+from muntin.spark.progress import summary
 from muntin.watching.health import Health
 
 
-def health_of(query: Any) -> Health:
-    """Return the health of a streaming query. O(reports)."""
-    done = progress(query)
-    last = query.lastProgress
-    millis = None if last is None else last["durationMs"].get("triggerExecution")
-    return Health(
-        at=time.time(),
-        rows=done.rows,
-        late=done.late,
-        dropped=done.dropped,
-        windows=done.windows,
-        keys=done.keys,
-        slices=done.slices,
-        bytes=done.bytes,
-        watermark=seconds_of(done.watermark),
-        batch_seconds=None if millis is None else millis / 1_000,
-    )
+class Reports:
+    """The progress reports of a streaming query, each once: Spark keeps the last hundred."""
+
+    def __init__(self, query: Any) -> None:
+        self._query = query
+        self._seen: set[tuple[str, Any]] = set()
+
+    def new(self) -> tuple[list[Any], list[Any]]:
+        """Return those that have come since the last call, and all that Spark still has. O(reports)."""
+        held = list(self._query.recentProgress)
+        keys = [(str(each["runId"]), (each["batchId"], each["timestamp"])) for each in held]
+        new = [each for key, each in zip(keys, held, strict=True) if key not in self._seen]
+        self._seen = set(keys)
+        return new, held
+
+
+class SparkHealth:
+    """How a streaming query is doing, since this was made or, up to a hundred micro-batches, before."""
+
+    def __init__(self, query: Any) -> None:
+        self._reports = Reports(query)
+        self._totals = dict.fromkeys(("rows", "late", "dropped", "windows"), 0)
+
+    def now(self) -> Health:
+        """Count what is new, and return the health. O(reports)."""
+        new, held = self._reports.new()
+        done, last = summary(new), summary(held)
+        for name in self._totals:
+            self._totals[name] += getattr(done, name)
+        millis = held[-1]["durationMs"].get("triggerExecution") if held else None
+        return Health(
+            at=time.time(),
+            rows=self._totals["rows"],
+            late=self._totals["late"],
+            dropped=self._totals["dropped"],
+            windows=self._totals["windows"],
+            keys=last.keys,
+            slices=last.slices,
+            bytes=last.bytes,
+            watermark=seconds_of(last.watermark),
+            batch_seconds=None if millis is None else millis / 1_000,
+        )
 
 
 def seconds_of(watermark: str | None) -> float | None:

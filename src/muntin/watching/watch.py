@@ -144,9 +144,9 @@ def watch_files(
         sources.append(Answers(AnswersFolder(answers)))
         sources.append(Reported(HealthReport(answers.with_name(answers.name + WORK_SUFFIX))))
     if running is not None:
-        from muntin.watching.spark_health import health_of
+        from muntin.watching.spark_health import SparkHealth
 
-        sources.append(Asked(lambda: health_of(running)))
+        sources.append(Asked(SparkHealth(running).now))
     if read is not None:
         sources.append(RawRows(read))
     plan = None if query is None else query.explain().to_dict()

@@ -202,19 +202,26 @@ class Live:
 
     def poll(self, watched: Watched) -> None:
         """Bring what has been noted."""
-        last = None
+        last, problem = None, None
         while self._noted:
             last = self._noted.popleft()
             step, _ = last
-            rows = step.rows
-            if rows is not None and rows.num_rows:
-                self._learn(rows.schema)
-                watched.add_rows(rows)
             watched.add_answers(step.answers, time.time())
+            try:
+                self._add_rows(step.rows, watched)
+            except MuntinError as error:  # of a column that is not drawn: windows and health are
+                problem = error
         if last is not None:
             step, counts = last
             watched.add_health(of_stream(counts, ticks_per_second=self._ticks, seconds=step.seconds))
         watched.plan = self._plan or watched.plan
+        if problem is not None:
+            raise problem
+
+    def _add_rows(self, rows: pa.Table | None, watched: Watched) -> None:
+        if rows is not None and rows.num_rows:
+            self._learn(rows.schema)
+            watched.add_rows(rows)
 
     def _learn(self, schema: pa.Schema) -> None:
         if self._time is not None:

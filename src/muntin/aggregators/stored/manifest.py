@@ -47,7 +47,7 @@ class Manifests:
                 raise DamagedChunkError("both manifests of the window are damaged, and one is never written")
             return None
         newest = max(whole, key=lambda manifest: int(manifest.header["sequence"]))
-        if not _is_last(newest, _number(confirmed), confirmed is not None, len(whole) == 2):
+        if not _is_last(newest, confirmed, alone=len(present) == 1, both_whole=len(whole) == 2):
             raise DamagedChunkError(
                 "the last manifest of the window is damaged, and the one before it is out of date: restore the store"
             )
@@ -122,11 +122,12 @@ def _number(text: bytes | None) -> int | None:
     return int(digits) if digits.isdigit() and _text(int(digits)) == text else None
 
 
-def _is_last(newest: Snapshot, confirmed: int | None, is_there: bool, both_whole: bool) -> bool:
+def _is_last(newest: Snapshot, confirmed: bytes | None, *, alone: bool, both_whole: bool) -> bool:
     """Say whether no manifest after this one was ever durable."""
-    sequence = int(newest.header["sequence"])
-    if confirmed is not None:
-        return sequence >= confirmed
-    # The number is written when both are whole, and no manifest before the first speaks of one.
+    sequence, number = int(newest.header["sequence"]), _number(confirmed)
+    if number is not None:
+        return sequence >= number
+    # The number is made durable before the next manifest is begun. So a crash tears it only while both manifests are
+    # whole, or there is only the first; and it is missing beside a second one only in windows that never had numbers.
     writes_numbers = "chunk_format" in newest.header
-    return both_whole or (not is_there and (sequence == 1 or not writes_numbers))
+    return both_whole or (sequence == 1 and alone) or (confirmed is None and (sequence == 1 or not writes_numbers))

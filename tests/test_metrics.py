@@ -137,12 +137,26 @@ def test_several_queries_are_one_metric_with_labels() -> None:
     metrics.prometheus(QUERY.stream(), name="one", registry=registry)
 
 
+def test_a_query_that_cannot_be_asked_leaves_the_others_their_metrics(caplog: pytest.LogCaptureFixture) -> None:
+    registry, stream, running = CollectorRegistry(), QUERY.stream(), Running()
+    metrics.prometheus(running, name="gone", registry=registry)  # type: ignore[arg-type]
+    metrics.prometheus(stream, name="q", registry=registry)
+    stream.push(rows(1))
+    running.batch(0, 10)
+    assert (value(registry, "up", "gone"), value(registry, "rows_total", "gone")) == (1, 10)
+    running.recentProgress = None  # type: ignore[assignment]  # as after the session has ended
+    assert (value(registry, "up", "gone"), value(registry, "rows_total", "gone")) == (0, 10)
+    assert value(registry, "keys", "gone") is None
+    assert (value(registry, "up"), value(registry, "rows_total")) == (1, 1)
+    assert "the metrics of the query 'gone' cannot be read" in caplog.text
+
+
 def test_names_and_units_are_those_of_prometheus() -> None:
     registry, stream = CollectorRegistry(), QUERY.stream()
     metrics.prometheus(stream, name='a "quoted"\nname', registry=registry)
     stream.push(rows(1))
     families = list(text_string_to_metric_families(generate_openmetrics(registry).decode()))
-    assert len(families) == 12
+    assert len(families) == 13
     for each in families:
         assert each.name.startswith("muntin_")
         assert each.documentation.endswith(".")

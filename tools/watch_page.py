@@ -137,16 +137,7 @@ class Scene:
 
     def page(self) -> Watching:
         """Open the page."""
-        return open_page(
-            self.output,
-            self.input,
-            time="ts",
-            key=["plug"],
-            column="watts",
-            watermark=None,
-            query=query(),
-            port=0,
-        )
+        return open_page(self.output, self.input, query=query())
 
 
 class Tab:

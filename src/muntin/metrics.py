@@ -5,6 +5,7 @@ metric has the label `query`, so that one process may export several.
 
 | metric | what |
 |---|---|
+| `muntin_up` | 1, or 0 where the query could not be asked: the counters are then those of before |
 | `muntin_rows_total` | rows that came |
 | `muntin_late_rows_total` | those behind the watermark |
 | `muntin_dropped_rows_total` | those that no window took |
@@ -19,6 +20,7 @@ metric has the label `query`, so that one process may export several.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -54,6 +56,7 @@ _COUNTERS = {
     "retractions": "Windows that were abolished by late rows.",
 }
 _GAUGES = {
+    "up": "Whether the query could be asked; where not, counters are those of before, and other gauges are left out.",
     "keys": "Keys that are known.",
     "slices": "Slices that are held.",
     "state_bytes": "Bytes of state.",
@@ -61,6 +64,7 @@ _GAUGES = {
     "watermark_lag_seconds": "How far the watermark is behind the clock.",
 }
 _DURATION = "batch_duration_seconds"
+_LOG = logging.getLogger(__name__)
 _BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
 
 
@@ -175,7 +179,7 @@ class Collector:
         histogram = HistogramMetricFamily(f"muntin_{_DURATION}", text, labels=["query"])
         for each in self._exporters:
             with each.lock:
-                found = each.gauges()
+                found = _asked(each)
                 for name, counter in counters.items():
                     counter.add_metric([each.name], each.counts[name])
                 for name, gauge in gauges.items():
@@ -183,6 +187,15 @@ class Collector:
                         gauge.add_metric([each.name], found[name])
                 histogram.add_metric([each.name], each.durations.buckets(), each.durations.sum)
         yield from (*counters.values(), *gauges.values(), histogram)
+
+
+def _asked(exporter: Exporter) -> dict[str, Any]:
+    """Return the gauges of a query: that it is down, where it cannot be asked. The others are exported all the same."""
+    try:
+        return {**exporter.gauges(), "up": 1}
+    except Exception:  # noqa: BLE001  # whatever it is: a scrape is for all queries
+        _LOG.warning("the metrics of the query %r cannot be read", exporter.name, exc_info=True)
+        return {"up": 0}
 
 
 _registries: dict[Any, Collector] = {}

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
 from muntin.tables.latest import latest
+from muntin.types import is_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +62,7 @@ def _columns(result: pa.Table, columns: str | Sequence[str] | None) -> list[str]
     numeric = [
         field.name
         for field in result.schema
-        if field.name not in _OWN and _is_number(field.type) and field.name in _aggregates(result)
+        if field.name not in _OWN and is_number(field.type) and field.name in _aggregates(result)
     ]
     if wanted is None:
         wanted = numeric
@@ -71,10 +72,6 @@ def _columns(result: pa.Table, columns: str | Sequence[str] | None) -> list[str]
     if not wanted:
         raise ColumnError("no aggregate of this result is a number")
     return list(wanted)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _keys(result: pa.Table) -> list[str]:

@@ -13,6 +13,7 @@ from muntin import _html
 from muntin.errors import InvalidArgumentError
 from muntin.notebooks import shell
 from muntin.tabular import as_table
+from muntin.types import is_number
 
 _ANSWER = ("window", "window_id", "revision", "retracted")
 
@@ -45,7 +46,7 @@ class Shown:
         names = [name for name in table.column_names if not _says_nothing(table, name)]
         first = table.select(names).slice(0, rows)
         self.names = names
-        self.right = [_is_number(first.schema.field(name).type) for name in names]
+        self.right = [is_number(first.schema.field(name).type) for name in names]
         self.cells = [[cell(row[name]) for name in names] for row in first.to_pylist()]
 
     @property
@@ -70,10 +71,6 @@ class Shown:
 
 def _fit(text: str, width: int, right: bool) -> str:
     return text.rjust(width) if right else text.ljust(width)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _says_nothing(table: pa.Table, name: str) -> bool:

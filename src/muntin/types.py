@@ -56,6 +56,11 @@ def _family(logical: pa.DataType | None) -> str:
     return next((name for name, test in tests.items() if test(logical)), "other")
 
 
+def is_number(kind: pa.DataType) -> bool:
+    """Say whether a column holds numbers that can be drawn, or set to the right: integers, floats, decimals."""
+    return _family(kind) in ("integer", "floating", "decimal")
+
+
 _TEMPORAL_WIDTHS = {"date32[day]": "i4", "time32[s]": "i4", "time32[ms]": "i4"}
 
 

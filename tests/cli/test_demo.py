@@ -6,6 +6,7 @@ import http.client
 import io
 import json
 import re
+import socket
 import threading
 from contextlib import nullcontext
 
@@ -17,6 +18,7 @@ from waiting import until
 
 from muntin.cli import live_demo, smart_home
 from muntin.cli.interrupts import Stop
+from muntin.errors import InvalidArgumentError, MuntinError
 from muntin.kernels.cache import uncompiled
 from muntin.watching.health import HealthReport
 
@@ -70,6 +72,22 @@ def test_readings_that_keep_coming_some_of_them_late(tmp_path):
     late = [(each < (10**9 + 10 * number) * 10**6).sum() for number, each in enumerate(times)]
     assert sum(late) > 0  # rows of earlier files
     assert max(late) < min(map(len, times)) / 2
+
+
+def test_readings_stop_where_the_page_cannot_be_opened(tmp_path, monkeypatch):
+    monkeypatch.setattr(live_demo, "BEFORE", 5)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(InvalidArgumentError, match="cannot be used"):
+            live_demo.run(tmp_path, on_spark=False, console=Console(file=io.StringIO()), port=taken.getsockname()[1])
+    assert "muntin feed" not in [each.name for each in threading.enumerate()]
+
+
+def test_the_live_demo_does_not_wait_for_readings_that_nobody_writes(tmp_path, monkeypatch):
+    monkeypatch.setattr(live_demo.Feed, "run", lambda self, stop: None)
+    with pytest.raises(MuntinError, match="readings"):
+        live_demo.run(tmp_path, on_spark=False, console=Console(file=io.StringIO()), port=0)
 
 
 @pytest.mark.slow

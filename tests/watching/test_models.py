@@ -82,6 +82,22 @@ def test_a_window_that_was_revised_shows_its_earlier_values() -> None:
     assert len(windows.look(0, 0, ["high"], -9, -1).ends) == 0
 
 
+def test_earlier_values_that_are_no_numbers_are_told_apart() -> None:
+    bounds = pa.array([{"start": 0, "end": 10}] * 5)
+    answers = pa.table(
+        {
+            "window": bounds,
+            "window_id": [0] * 5,
+            "high": pa.array([None, float("nan"), 3.0, None, 4.0]),
+            "revision": range(5),
+            "retracted": [False, False, False, True, False],
+        }
+    )
+    windows = Windows()
+    windows.add(answers, 0.0)
+    assert windows.look(0, 0, ["high"], 0, 100).earlier == ["null → NaN → 3 → retracted"]
+
+
 def test_answers_of_another_query_are_refused() -> None:
     windows = Windows()
     windows.add(QUERY.run(table([(1, "a", 2)])), 0.0)
@@ -115,6 +131,15 @@ def test_rows_by_key_and_which_were_late() -> None:
     assert found.keys.texts == ["a", "b", "null"]
     assert [each.rows(0, 100)[1].tolist() for each in found.series] == [[1.0, 3.0, 4.0], [2.0], [5.0]]
     assert (found.late, list(found.late_marks), found.watermark, found.span) == (1, [14], 16, (10, 21))
+
+
+def test_the_span_of_rows_sorts_no_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muntin.watching.series.Series._settle", lambda _: pytest.fail("sorted"))
+    found = Rows("t", "v", ["k"])
+    assert found.span is None
+    found.add(table([(7, "a", 1), (20, "b", 2)]))
+    found.add(table([(3, "b", 3)]))
+    assert found.span == (3, 20)
 
 
 def test_rows_that_no_chart_shows_are_counted() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +154,42 @@ def test_the_plan_leads_from_rows_to_answers() -> None:
     assert {name for arrow in arrows for name in arrow} == names
 
 
+def test_other_aggregates_are_offered_where_a_run_begins_again_with_as_many() -> None:
+    watched = Watched("x", windows=True)
+    watched.add_answers(Query(window.tumbling(10), {"low": agg.min("v")}, time="t").run({"t": [1], "v": [2.0]}), 0.0)
+    document = Document()
+    Page(document, watched).open()
+    watched.forget_answers()
+    watched.add_answers(Query(window.tumbling(10), {"high": agg.max("v")}, time="t").run({"t": [1], "v": [2.0]}), 0.0)
+    look(document)
+    offered = [each.options for each in document.select({"type": MultiChoice}) if each.title == "aggregates"]
+    assert offered == [[("0", "high")]]
+
+
+def test_what_somebody_does_draws_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    document, watched, _ = opened()
+    rows: Any = document.get_model_by_name("rows")
+    follow: Any = document.get_model_by_name("follow")
+    every: Any = document.get_model_by_name("all")
+    drawn: list[None] = []
+    draw = Page._draw
+    monkeypatch.setattr(Page, "_draw", lambda page: (drawn.append(None), draw(page)))
+    assert watched.span is not None
+    begin, end = watched.span
+    rows._trigger_event(RangesUpdate(rows, x0=begin, x1=begin + 10_000))
+    assert (len(drawn), follow.active) == (1, False)
+    rows._trigger_event(RangesUpdate(rows, x0=begin, x1=end + 5))
+    assert (len(drawn), follow.active) == (2, True)
+    assert rows.x_range.end == end + 5  # what was asked for, and not moved on
+    rows._trigger_event(RangesUpdate(rows, x0=begin, x1=begin + 10_000))
+    for callback in every._event_callbacks["button_click"]:
+        callback()
+    assert (len(drawn), follow.active) == (4, True)
+    follow.active = False
+    follow.active = True
+    assert len(drawn) == 6
+
+
 # ---------------------------------------------------------------- the server
 
 
@@ -187,6 +225,28 @@ def test_only_pages_of_this_server_may_talk_to_it() -> None:
         handshake(page.url, own)
 
 
+def watchers() -> set[str]:
+    """Return which threads of pages there are."""
+    return {each.name for each in threading.enumerate() if each.name.startswith("muntin ")}
+
+
+@pytest.mark.parametrize("fails", ["port", "server"])
+def test_a_page_that_cannot_be_opened_leaves_nothing_behind(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, before = QUERY.stream(), watchers()
+    if fails == "port":
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            with pytest.raises(InvalidArgumentError, match=r"port \d+ cannot be used"):
+                muntin.watch(stream, port=taken.getsockname()[1])
+    else:
+        monkeypatch.setattr("muntin.watching.server.BokehTornado", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            muntin.watch(stream)
+    assert not stream._observers
+    assert watchers() == before
+
+
 def test_what_cannot_be_watched() -> None:
     stream = Query(window.tumbling(10), {"high": agg.max("v")}, time="t").stream()
     with pytest.raises(ColumnError, match="the query reads no column 'w'; it reads 'v'"):
@@ -198,15 +258,14 @@ def test_what_cannot_be_watched() -> None:
 
 
 def test_what_the_command_refuses(tmp_path: Path) -> None:
-    nothing: dict[str, Any] = {"time": None, "key": [], "column": None, "watermark": None, "query": None, "port": 0}
     with pytest.raises(InvalidArgumentError, match="give the folder of answers, or raw rows"):
-        open_page(None, None, **nothing)
+        open_page(None, None)
     with pytest.raises(InvalidArgumentError, match="raw rows need --time"):
-        open_page(None, tmp_path, **nothing)
+        open_page(None, tmp_path)
     with pytest.raises(InvalidArgumentError, match="raw rows need --column"):
-        open_page(None, tmp_path, **{**nothing, "time": "ts"})
+        open_page(None, tmp_path, time="ts")
     with pytest.raises(InvalidArgumentError, match="--column is for raw rows"):
-        open_page(tmp_path, None, **{**nothing, "column": "watts"})
+        open_page(tmp_path, None, column="watts")
 
 
 @pytest.mark.slow

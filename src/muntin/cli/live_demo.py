@@ -18,11 +18,11 @@ from muntin.cli.demo import Places
 from muntin.cli.interrupts import Stop, stop_on_interrupt
 from muntin.cli.local import LocalRun
 from muntin.cli.progress import Display
-from muntin.cli.sinks import Sink, work_folder
+from muntin.cli.sinks import Sink
 from muntin.cli.sources import Source
 from muntin.cli.watching import open_page
 from muntin.query import Query
-from muntin.watching.watch import Watching
+from muntin.watching.health import work_folder
 from muntin.windows import rows
 
 NAMES = ("boiler", "dishwasher", "fridge", "heater", "kettle", "lamp", "oven", "tv")
@@ -104,27 +104,17 @@ def run(folder: Path, *, on_spark: bool, console: Console, port: int) -> None:
     with stop_on_interrupt() as stop:
         feed = threading.Thread(target=Feed(places.readings).run, args=(stop,), name="muntin feed", daemon=True)
         feed.start()
-        while not any(places.readings.glob("[!.]*.parquet")):  # Spark needs one file to begin
-            time.sleep(0.05)
-        with _page(asked, places, port) as page:
-            console.print(f"Readings of {len(NAMES)} plugs keep coming to {places.readings}; Ctrl-C ends it all")
-            console.print(f"The live page is at {page.url}")
-            engine = _on_spark if on_spark else _locally
-            engine(asked, places, console, stop)
-        feed.join()
-
-
-def _page(asked: Query, places: Places, port: int) -> Watching:
-    return open_page(
-        places.windows,
-        places.readings,
-        time="ts",
-        key=["plug"],
-        column="watts",
-        watermark=None,
-        query=asked,
-        port=port,
-    )
+        try:
+            while feed.is_alive() and not any(places.readings.glob("[!.]*.parquet")):  # Spark needs one file to begin
+                feed.join(0.05)
+            with open_page(places.windows, places.readings, query=asked, port=port) as page:
+                console.print(f"Readings of {len(NAMES)} plugs keep coming to {places.readings}; Ctrl-C ends it all")
+                console.print(f"The live page is at {page.url}")
+                engine = _on_spark if on_spark else _locally
+                engine(asked, places, console, stop)
+        finally:
+            stop.ask()
+            feed.join()
 
 
 def _locally(asked: Query, places: Places, console: Console, stop: Stop) -> None:

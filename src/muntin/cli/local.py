@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from muntin.cli.interrupts import Stop
 from muntin.cli.progress import Display, Summary
-from muntin.cli.sinks import OutputError, Sink, work_folder
+from muntin.cli.sinks import OutputError, Sink
 from muntin.cli.sources import Position, Source
 from muntin.durations import in_unit_of
 from muntin.errors import MuntinError, SnapshotError
@@ -22,7 +22,7 @@ from muntin.query import Query
 from muntin.streams.stream import Stream
 from muntin.types import column_type
 from muntin.watching.axis import Axis
-from muntin.watching.health import HealthReport, of_stream
+from muntin.watching.health import HealthReport, of_stream, work_folder
 
 SAVE_EVERY = 30.0
 """Seconds between two saves of a run, so that a crash loses little."""

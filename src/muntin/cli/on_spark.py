@@ -20,12 +20,12 @@ from muntin import spark
 from muntin.cli.doctor import JAVAS, java_version
 from muntin.cli.interrupts import Stop, stop_on_interrupt
 from muntin.cli.progress import Display, Summary
-from muntin.cli.sinks import SUFFIXES, OutputError, work_folder
+from muntin.cli.sinks import SUFFIXES, OutputError
 from muntin.cli.sources import InputError, Source, format_of
 from muntin.errors import MuntinError
 from muntin.query import Query
 from muntin.spark.java import find_java
-from muntin.watching.health import HealthReport
+from muntin.watching.health import HealthReport, work_folder
 from muntin.watching.spark_health import SparkHealth
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from muntin.errors import MuntinError
+from muntin.watching.health import work_folder
 
 PART_ROWS = 1 << 20
 """Rows of a part, about."""
@@ -26,15 +27,6 @@ SUFFIXES = {".parquet": ".parquet", ".pq": ".parquet", ".csv": ".csv", ".jsonl":
 
 class OutputError(MuntinError):
     """Windows cannot be written there. The message names the path."""
-
-
-def work_folder(output: Path) -> Path:
-    """Return where a run keeps what it needs to go on: next to the output.
-
-    >>> work_folder(Path("out/windows.csv")).as_posix()
-    'out/windows.csv.muntin'
-    """
-    return output.with_name(output.name + ".muntin")
 
 
 class Sink:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,12 +29,12 @@ def open_page(
     answers: Path | None,
     readings: Path | None,
     *,
-    time: str | None,
-    key: list[str],
-    column: str | None,
-    watermark: str | None,
-    query: Query | None,
-    port: int,
+    time: str | None = None,
+    key: Sequence[str] = (),
+    column: str | None = None,
+    watermark: str | None = None,
+    query: Query | None = None,
+    port: int = 0,
 ) -> Watching:
     """Open the page over a folder of answers, a folder of raw rows, or both. A query names what is not given."""
     if answers is None and readings is None:
@@ -44,7 +44,7 @@ def open_page(
             raise InvalidArgumentError(f"{unused[0]} is for raw rows: give their folder with --rows")
         return watch_files(answers, query=query, port=port)
     if query is not None:
-        time, key, watermark = time or query.time, key or list(query.key), watermark or query.watermark
+        time, key, watermark = time or query.time, key or query.key, watermark or query.watermark
         column = column or next(iter(query.columns), None)
     if time is None or column is None:
         missing = "--time" if time is None else "--column"

@@ -49,6 +49,15 @@ class Health:
         return (self.rows - before.rows) / (self.at - before.at)
 
 
+def work_folder(output: Path) -> Path:
+    """Return where a run keeps its report, and what it needs to go on: next to its output.
+
+    >>> work_folder(Path("out/windows.csv")).as_posix()
+    'out/windows.csv.muntin'
+    """
+    return output.with_name(output.name + ".muntin")
+
+
 class HealthReport:
     """The file in which a run says how it is doing, and what its plan is: written by one process, read by another."""
 

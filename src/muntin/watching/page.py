@@ -37,6 +37,7 @@ class Page:
         self._view = View(watched)
         self._seen = -1
         self._texts_offered: list[str] = []
+        self._aggregates_offered: list[str] = []
         self._names: dict[str, str] = {}
         """What the widget knows each key by."""
         self._health = HealthPanel(watched)
@@ -96,12 +97,13 @@ class Page:
     def _zoomed(self, event: RangesUpdate) -> None:
         with self._watched.lock:
             self._view.zoomed(event.x0, event.x1)
-            if self._follow.active != self._view.follows:
-                self._follow.active = self._view.follows
+            self._follow.active = self._view.follows
             self._draw()
 
     def _followed(self, _name: str, _old: bool, active: bool) -> None:
         with self._watched.lock:
+            if active == self._view.follows:
+                return  # the button was set to what the range does: whoever did that draws
             self._view.follows = active
             self._view.follow()
             self._draw()
@@ -131,7 +133,8 @@ class Page:
             if not self._keys.value:
                 self._keys.value = [self._names[text] for text in texts[:_FIRST_KEYS]]
         windows = self._watched.windows
-        if windows is not None and windows.aggregates and len(self._aggregates.options) != len(windows.aggregates):
+        if windows is not None and windows.aggregates and self._aggregates_offered != windows.aggregates:
+            self._aggregates_offered = list(windows.aggregates)
             self._aggregates.options = [(str(i), html.escape(name)) for i, name in enumerate(windows.aggregates)]
             self._aggregates.value = ["0"]
         self._aggregates.visible = windows is not None

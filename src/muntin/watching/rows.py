@@ -37,6 +37,7 @@ class Rows:
         self.late = 0
         self.late_marks: deque[int] = deque(maxlen=_MOST_MARKS)
         """The times of the last rows that came behind the watermark."""
+        self.oldest: int | None = None
         self.newest: int | None = None
         self._watermark = watermark
         self._delay = 0
@@ -48,10 +49,8 @@ class Rows:
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The least and the greatest time of all rows; None where there are none."""
-        spans = [each.span for each in self.series]
-        known = [each for each in spans if each is not None]
-        return (min(a for a, _ in known), max(b for _, b in known)) if known else None
+        """The least and the greatest time of all rows; None where there are none. O(1): no series is sorted for it."""
+        return None if self.oldest is None or self.newest is None else (self.oldest, self.newest)
 
     def add(self, table: pa.Table) -> None:
         """Take rows, in any order. O(rows)."""
@@ -95,9 +94,11 @@ class Rows:
             self.series[int(numbers[begin])].add(times[begin:end], values[begin:end])
 
     def _mark_late(self, times: Array) -> None:
-        """Note which rows are behind the watermark that held when they came; then move it."""
+        """Note which rows are behind the watermark that held when they came; then move it, and the span."""
         if self.watermark is not None:
             behind = times[times < self.watermark]
             self.late += len(behind)
             self.late_marks.extend(behind[-_MOST_MARKS:].tolist())
-        self.newest = max(int(times.max()), times.max() if self.newest is None else self.newest)
+        least, most = int(times.min()), int(times.max())
+        self.oldest = least if self.oldest is None else min(least, self.oldest)
+        self.newest = most if self.newest is None else max(most, self.newest)

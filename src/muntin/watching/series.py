@@ -36,14 +36,6 @@ class Series:
         """Return the number of rows. O(1)."""
         return self._rows
 
-    @property
-    def span(self) -> tuple[int, int] | None:
-        """The least and the greatest time; None where there are no rows. O(runs)."""
-        self._settle()
-        if not self._runs:
-            return None
-        return min(int(run.times[0]) for run in self._runs), max(int(run.times[-1]) for run in self._runs)
-
     def add(self, times: Array, values: Array) -> None:
         """Take rows in any order. They are sorted when somebody looks: a series that nobody does costs an append."""
         if len(times):

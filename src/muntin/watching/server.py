@@ -38,6 +38,8 @@ class Server:
         self._open_page = open_page
         self._ready = threading.Event()
         self._loop: IOLoop | None = None
+        self._failure: BaseException | None = None
+        """Why the page could not be opened."""
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
         run = contextvars.copy_context().run  # how kernels run is a matter of the context
@@ -49,9 +51,12 @@ class Server:
         return f"http://{ADDRESS}:{self.port}/"
 
     def start(self) -> None:
-        """Begin; return when the page can be opened."""
+        """Begin; return when the page can be opened. What keeps it from that is raised here, in the caller's thread."""
         self._thread.start()
         self._ready.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
 
     def stop(self) -> None:
         """End."""
@@ -61,6 +66,16 @@ class Server:
             self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._serve()
+        except BaseException as error:
+            if self._ready.is_set():
+                raise  # nobody waits for it any more
+            self._failure = error
+            self._socket.close()
+            self._ready.set()
+
+    def _serve(self) -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
         loop = self._loop = IOLoop.current()
         origins = [f"{host}:{self.port}" for host in (ADDRESS, "localhost")]

@@ -15,17 +15,17 @@ from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperatio
 from muntin.query.query import Query
 from muntin.streams.stream import Stream
 from muntin.watching.answers_folder import AnswersFolder
-from muntin.watching.health import HealthReport
+from muntin.watching.health import HealthReport, work_folder
 from muntin.watching.rows import Rows
 from muntin.watching.watched import Answers, Asked, Live, Poller, RawRows, Reported, Source, Watched
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from muntin.watching.server import Server
+
 _FIRST = 2.0
 """Seconds for which the page waits for what is there already; the rest comes while it is open."""
-WORK_SUFFIX = ".muntin"
-"""What the folder is called in which a run keeps its own files: the name of its output, and this."""
 
 
 class Watching:
@@ -35,17 +35,16 @@ class Watching:
     """
 
     def __init__(self, watched: Watched, sources: list[Source], port: int) -> None:
-        if importlib.util.find_spec("bokeh") is None:
-            raise UnsupportedOperationError("the live page needs Bokeh: pip install 'muntin[watch]'")
-        from muntin.watching.page import Page
-        from muntin.watching.server import Server
-
-        self._server = Server(lambda document: Page(document, watched).open(), port)
-        self._poller = Poller(watched, sources)
         self._sources = sources
-        self._poller.start()
-        self._poller.has_polled.wait(_FIRST)
-        self._server.start()
+        self._poller = Poller(watched, sources)
+        try:
+            self._server = _server(watched, port)
+            self._poller.start()
+            self._poller.has_polled.wait(_FIRST)
+            self._server.start()
+        except BaseException:  # nobody gets this object, to stop what has begun
+            self._release()
+            raise
 
     @property
     def url(self) -> str:
@@ -54,11 +53,15 @@ class Watching:
 
     def stop(self) -> None:
         """Close the page. What was watched goes on."""
+        self._release()
+        self._server.stop()
+
+    def _release(self) -> None:
+        """Look at nothing any more."""
         for source in self._sources:
             if isinstance(source, Live):
                 source.end()
         self._poller.stop()
-        self._server.stop()
 
     def __enter__(self) -> Self:
         """Return it, for a `with` block."""
@@ -76,6 +79,16 @@ class Watching:
         """Return the page, for notebooks."""
         url = html.escape(self.url, quote=True)
         return f'<a href="{url}">{url}</a><iframe src="{url}" width="100%" height="900" style="border:0"></iframe>'
+
+
+def _server(watched: Watched, port: int) -> Server:
+    """Return what will serve the page; only here Bokeh is imported."""
+    if importlib.util.find_spec("bokeh") is None:
+        raise UnsupportedOperationError("the live page needs Bokeh: pip install 'muntin[watch]'")
+    from muntin.watching.page import Page
+    from muntin.watching.server import Server
+
+    return Server(lambda document: Page(document, watched).open(), port)
 
 
 def watch(
@@ -142,7 +155,7 @@ def watch_files(
     sources: list[Source] = []
     if answers is not None:
         sources.append(Answers(AnswersFolder(answers)))
-        sources.append(Reported(HealthReport(answers.with_name(answers.name + WORK_SUFFIX))))
+        sources.append(Reported(HealthReport(work_folder(answers))))
     if running is not None:
         from muntin.watching.spark_health import SparkHealth
 

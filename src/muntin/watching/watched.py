@@ -247,7 +247,8 @@ class Poller:
     def stop(self) -> None:
         """End, after the poll at hand."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.ident is not None:  # it was started
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._stop.is_set():

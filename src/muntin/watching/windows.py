@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from muntin.errors import InvalidArgumentError
 from muntin.tables.latest import emissions, key_columns
-from muntin.types import Array
+from muntin.types import Array, is_number
 from muntin.watching.axis import Axis
 from muntin.watching.keyed import Keys
 
@@ -87,7 +87,7 @@ class Windows:
         self.axis = Axis.of(schema.field("window").type.field("start").type, "window")
         self.keys = Keys(keys)
         names = schema.names[schema.names.index("window_id") + 1 : schema.names.index("revision")]
-        self.aggregates = [name for name in names if _is_number(schema.field(name).type)]
+        self.aggregates = [name for name in names if is_number(schema.field(name).type)]
 
     def _widen(self, answers: pa.Table) -> None:
         assert self.axis is not None
@@ -114,7 +114,9 @@ class Windows:
         standing = standing[np.lexsort((starts[order[standing]], ends[order[standing]]))]
         rows = order[standing]
         values = {name: _floats(table[name]) for name in aggregates}
-        texts = _earlier(values[aggregates[0]][order], place, begins, standing) if aggregates else [""] * len(rows)
+        texts = [""] * len(rows)
+        if aggregates:
+            texts = _earlier(_emitted(table, aggregates[0], order), place, begins, standing)
         return Drawn(
             starts[rows],
             ends[rows],
@@ -135,23 +137,39 @@ def _bound(table: pa.Table, name: str) -> pa.ChunkedArray:
     return pc.struct_field(table["window"], name)
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def _floats(column: pa.ChunkedArray) -> Array:
     return np.asarray(column.to_numpy(), np.float64)
 
 
-def _earlier(values: Array, place: Array, begins: Array, rows: Array) -> list[str]:
-    """Return, for the last emission of each window, the values of those before it.
+@dataclass(frozen=True)
+class _Emitted:
+    """What each emission said of one aggregate, in the order of windows and revisions."""
 
-    >>> _earlier(np.array([1.0, 2.0, 7.0]), np.array([0, 0, 1]), np.array([True, False, True]), np.array([1, 2]))
+    values: Array
+    nulls: Array
+    retracted: Array
+
+    def text(self, row: int) -> str:
+        """Return it for people: retracted, null and not a number are three things."""
+        if self.retracted[row]:
+            return "retracted"
+        value = float(self.values[row])
+        return "null" if self.nulls[row] else "NaN" if value != value else f"{value:.6g}"
+
+
+def _emitted(table: pa.Table, name: str, order: Array) -> _Emitted:
+    nulls, retracted = table[name].is_null().to_numpy(), table["retracted"].to_numpy()
+    return _Emitted(_floats(table[name])[order], nulls[order], retracted[order])
+
+
+def _earlier(emitted: _Emitted, place: Array, begins: Array, rows: Array) -> list[str]:
+    """Return, for the last emission of each window, what those before it said.
+
+    >>> no = np.zeros(3, bool)
+    >>> emitted = _Emitted(np.array([1.0, 2.0, 7.0]), no, no)
+    >>> _earlier(emitted, np.array([0, 0, 1]), np.array([True, False, True]), np.array([1, 2]))
     ['1', '']
     """
     firsts = np.flatnonzero(begins)[place[rows]] if len(rows) else rows
-    texts = []
-    for first, last in zip(firsts.tolist(), rows.tolist(), strict=True):
-        shown = ["retracted" if value != value else f"{value:.6g}" for value in values[first:last].tolist()]
-        texts.append(" → ".join(shown))
-    return texts
+    spans = zip(firsts.tolist(), rows.tolist(), strict=True)
+    return [" → ".join(emitted.text(row) for row in range(first, last)) for first, last in spans]

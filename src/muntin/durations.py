@@ -22,7 +22,7 @@ BEFORE_TIME = -(2**63)
 """The watermark of a stream that has seen no row."""
 
 _FINEST = column_type(pa.timestamp("ns"))
-_NANOSECONDS = {
+NANOSECONDS = {
     "nanosecond": 1,
     "microsecond": 1_000,
     "millisecond": 1_000_000,
@@ -32,13 +32,15 @@ _NANOSECONDS = {
     "day": 86_400_000_000_000,
     "week": 604_800_000_000_000,
 }
+"""How long each unit is."""
 _UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 _NUMPY_UNITS = {**_UNITS, "m": "minute", "h": "hour", "D": "day", "W": "week"}
 _SHORT = {**_UNITS, "min": "minute", "h": "hour", "d": "day", "w": "week"}
-_UNIT_OF = _SHORT | {form: unit for unit in _NANOSECONDS for form in (unit, f"{unit}s")}
+UNIT_OF = _SHORT | {form: unit for unit in NANOSECONDS for form in (unit, f"{unit}s")}
+"""The unit that a word means, in lower case: "min", "minute", "minutes"."""
 _CALENDAR = {"mo", "month", "months", "q", "quarter", "quarters", "y", "year", "years"}
 _UNDERSTOOD = f"the units are {', '.join(f'{unit} ({short})' for short, unit in reversed(_SHORT.items()))}"
-_TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
+_TERM = re.compile(r"\s*([+-]?\d{1,40}(?:\.\d{1,40})?)\s*([a-zA-Z]+)\s*")
 
 
 def parse_duration(text: str) -> int:
@@ -65,8 +67,8 @@ def parse_duration(text: str) -> int:
 
 def _nanoseconds(unit: str, text: str) -> int:
     word = unit.lower()
-    if word in _UNIT_OF:
-        return _NANOSECONDS[_UNIT_OF[word]]
+    if word in UNIT_OF:
+        return NANOSECONDS[UNIT_OF[word]]
     if word == "m":
         raise InvalidArgumentError(f"{text!r}: 'm' may mean minutes or months; write 'min' for minutes")
     if word in _CALENDAR:
@@ -92,7 +94,7 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
         nanoseconds += getattr(duration, "nanoseconds", 0)  # those of pandas
     elif isinstance(duration, np.timedelta64) and np.datetime_data(duration.dtype)[0] in _NUMPY_UNITS:
         unit_name, count = np.datetime_data(duration.dtype)
-        nanoseconds = int(duration.astype(np.int64)) * count * _NANOSECONDS[_NUMPY_UNITS[unit_name]]
+        nanoseconds = int(duration.astype(np.int64)) * count * NANOSECONDS[_NUMPY_UNITS[unit_name]]
     else:
         raise InvalidArgumentError(
             f"{what} is {duration!r}; give a duration like '10 minutes' or '7d', a timedelta or an integer"
@@ -101,7 +103,7 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
         raise InvalidArgumentError(
             f"{what} is {duration!r}, but the times are integers: give it as an integer in their unit"
         )
-    unit = _NANOSECONDS[_unit(time)]
+    unit = NANOSECONDS[_unit(time)]
     if nanoseconds % unit:
         raise InvalidArgumentError(
             f"{what} is {duration!r}, which is no whole number of the times' unit, {_unit(time)}s"

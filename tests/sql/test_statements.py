@@ -14,6 +14,7 @@ import muntin
 from muntin import errors, window
 from muntin.errors import SqlError
 
+OVER = "SELECT max(v) OVER (PARTITION BY {} ORDER BY ts {}) AS {} FROM t"
 GROUPED = "SELECT count(*) AS n FROM t{} GROUP BY k, TUMBLE(ts, 10){}"
 REFUSED = {
     "different values of nothing": (
@@ -79,6 +80,60 @@ REFUSED = {
     ),
     "an unknown unit": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '5' PARSEC)", 1, 44, "no unit"),
     "too few parts": ("SELECT count(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '5' HOUR TO SECOND)", 1, 44, "no interval"),
+    "too many minutes": (
+        "SELECT count(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '1:90' HOUR TO MINUTE)",
+        1,
+        44,
+        "no interval",
+    ),
+    "a sign in the middle": (
+        "SELECT count(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '1:-30' HOUR TO MINUTE)",
+        1,
+        44,
+        "no interval",
+    ),
+    "a long number": (f"SELECT count(*) FROM t GROUP BY TUMBLE(ts, {'9' * 5000})", 1, 44, "at most 40 digits"),
+    "a long interval": (f"SELECT count(*) FROM t GROUP BY TUMBLE(ts, '{'9' * 5000} days')", 1, 44, "no duration"),
+    "frames beside groups": (
+        GROUPED.format("", "\nWINDOW w AS (ORDER BY ts ROWS 2 PRECEDING)"),
+        2,
+        10,
+        "WINDOW is for OVER",
+    ),
+    "no TABLE": (
+        "SELECT count(*) FROM TUMBLE(t, DESCRIPTOR(ts), 1) GROUP BY window_start, window_end",
+        1,
+        29,
+        "write TABLE before",
+    ),
+    "a bound of another table": (
+        "SELECT count(*) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), 1) GROUP BY u.window_start, t.window_end",
+        1,
+        66,
+        "no column of t",
+    ),
+    "two columns counted": (GROUPED.format("", "").replace("*", "a, b"), 1, 17, "one column or [*]"),
+    "a parameter twice": (
+        GROUPED.format("", "").replace("count(*)", "quantile(v, q => 0.1, q => 0.2)"),
+        1,
+        30,
+        "q twice",
+    ),
+    "a name before a place": (
+        GROUPED.format("", "").replace("count(*)", "quantile(q => 0.1, v)"),
+        1,
+        27,
+        "stand behind",
+    ),
+    "a frame's key twice": (OVER.format("k, k", "ROWS 2 PRECEDING", "x"), 1, 37, "PARTITION BY twice"),
+    "an answer over its key": (OVER.format("k", "ROWS 2 PRECEDING", "k"), 1, 69, "k is a key"),
+    "no name": (OVER.format("k", "ROWS 2 PRECEDING", '""'), 1, 69, "has a name"),
+    "bounds in two units": (
+        OVER.format("k", "RANGE BETWEEN 5 PRECEDING AND INTERVAL '5' MINUTE FOLLOWING", "x"),
+        1,
+        78,
+        "in the same way",
+    ),
     "a column too few": ("SELECT , count(*) FROM t GROUP BY TUMBLE(ts, 5)", 1, 8, "before or after a comma"),
     "a comma at the end": ("SELECT count(*), FROM t GROUP BY TUMBLE(ts, 5)", 1, 18, "before or after a comma"),
     "an argument left out": ("SELECT count(*) FROM t GROUP BY HOP(ts, , 5)", 1, 41, "before or after a comma"),
@@ -112,6 +167,7 @@ WORDS = """
     UNBOUNDED INTERVAL '10' MINUTES HOUR TO 'x' 5 1.5 - + = => TABLE DESCRIPTOR TUMBLE HOP CUMULATE SESSION window
     session_window count sum t ts v k window_start window_end FILTER WITHIN IGNORE NULLS DISTINCT WINDOW w CASE WHEN END
     NOT NULL TRUE IS JOIN UNION ALL WITH ROLLUP CUBE GROUPING SETS ; "q" `b` :x [ ] { } :: VALUES LATERAL EXCLUDE DESC
+    REPLACE EXCEPT WINDOW u AS ( w MIN REGION a
 """
 WHOLE = [
     "SELECT k , max ( v ) AS x FROM t GROUP BY k , HOP ( ts , INTERVAL '1' MINUTE , INTERVAL '24' HOURS )",
@@ -119,6 +175,7 @@ WHOLE = [
     "SELECT sum ( v ) FROM TABLE ( TUMBLE ( TABLE t , DESCRIPTOR ( ts ) , 5 ) ) GROUP BY window_start , window_end",
     "SELECT sum (v) FROM SESSION ( TABLE t PARTITION BY k, DESCRIPTOR (s) , 5 ) GROUP BY k , window_start , window_end",
     "SELECT sum (v) FILTER (WHERE f) OVER ( PARTITION BY k ORDER BY s ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM t",
+    "SELECT * , max (v) OVER u AS a_u FROM t WINDOW w AS ( ORDER BY s ROWS 2 PRECEDING ) , u AS ( ORDER BY s ROWS 3 )",
     "SELECT max ( v ) OVER w AS a FROM t WINDOW w AS ( ORDER BY ts RANGE INTERVAL 1 HOUR PRECEDING )",
 ]
 
@@ -159,6 +216,7 @@ DURATIONS = {
     "INTERVAL '1:30' HOUR TO MINUTE": "1 hour 30 minutes",
     "INTERVAL '2 03:04:05' DAY TO SECOND": "2 days 03 hours 04 minutes 05 seconds",
     "INTERVAL '100' DAY(3)": "100 days",
+    "INTERVAL '5' MIN": "5 minutes",
     "INTERVAL '0.25' SECOND": "0.25 seconds",
     "'1h30min'": "1h30min",
     "(INTERVAL '5' DAYS)": "5 days",

@@ -6,7 +6,7 @@ import datetime
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sampling import examples
 
@@ -118,9 +118,7 @@ def queries(draw: st.DrawFn, windows: st.SearchStrategy) -> Query:
 
 
 def resolved(query: Query) -> list[window.Window]:
-    from muntin.statements.writing import _resolved
-
-    return [_resolved(each) for each in query.windows]
+    return [each.resolve(NANOSECONDS) for each in query.windows]
 
 
 def same(left: Query, right: Query) -> bool:
@@ -132,8 +130,7 @@ def same(left: Query, right: Query) -> bool:
 @settings(max_examples=examples(60))
 @given(queries(grouped()), NAMES)
 def test_windows_to_group_by_come_back(query, table):
-    if query.key and {"window_start", "window_end", "window_time"} & set(query.key):
-        return
+    assume(not {"window_start", "window_end", "window_time"} & set(query.key))
     assert same(muntin.sql(query.to_sql(table)), query)
 
 

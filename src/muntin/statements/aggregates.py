@@ -29,21 +29,16 @@ class Aggregates:
     functions: Mapping[str, Function]
     own: frozenset[str]
 
-    def call(self, node: Any) -> Any:
-        """Return the call of a function without what stands around it: FILTER, WITHIN GROUP, IGNORE NULLS."""
-        while isinstance(node, _WRAPPERS):
-            node = node.this
-        return node
-
     def aggregation(self, node: Any) -> Aggregation:
         """Return the aggregation that a part of the statement is; refuse what is none."""
-        call, where, order = node, None, None
-        while isinstance(call, _WRAPPERS):
-            if isinstance(call, exp.Filter):
-                where = self._flag(call.expression.this)
-            elif isinstance(call, exp.WithinGroup):
-                order = call.expression
-            call = call.this
+        call = call_of(node)
+        where, order = None, None
+        while node is not call:
+            if isinstance(node, exp.Filter):
+                where = self._flag(node.expression.this)
+            elif isinstance(node, exp.WithinGroup):
+                order = node.expression
+            node = node.this
         if isinstance(call, exp.RespectNulls):
             raise self.text.refused(call, "RESPECT NULLS: every aggregation skips nulls, but count(*)")
         if not isinstance(call, exp.Anonymous):
@@ -71,6 +66,8 @@ class Aggregates:
                 raise self.text.refused((distinct or [call])[-1], "COUNT(DISTINCT ...) takes one column")
             column = self._column(distinct[0], "count")
             return self._made(call, aggregations.count_distinct, [column], {"where": where})
+        if len(given) > 1 and not any(isinstance(each, exp.Kwarg) for each in given):
+            raise self.text.refused(given[1], "COUNT takes one column or *")
         every_row = len(given) == 1 and (isinstance(given[0], exp.Star | exp.Literal) or _is_number(given[0]))
         if every_row:
             return self._made(call, aggregations.count, [], {"where": where})
@@ -109,8 +106,12 @@ class Aggregates:
                 word = function.parameter(each.name)
                 if word == "where":
                     raise self.text.refused(each, "write FILTER (WHERE column) after the function instead of where")
+                if word in named:
+                    raise self.text.refused(each, f"{call.name} got {word} twice")
                 named[word] = self._literal(each.expression, name)
                 continue
+            if len(positional) < place:
+                raise self.text.refused(each, "arguments with a name stand behind those without one")
             column = is_column(each) if function.columns is None else place < function.columns
             positional.append(self._column(each, name) if column else self._literal(each, name))
         if function.takes is not None and len(positional) != function.takes[0]:
@@ -161,6 +162,13 @@ class Aggregates:
         if not isinstance(made, Aggregation):
             raise self.text.refused(call, f"{call.name} gives {made!r}, which is no aggregation")
         return made
+
+
+def call_of(node: Any) -> Any:
+    """Return the call of a function without what stands around it: FILTER, WITHIN GROUP, IGNORE NULLS."""
+    while isinstance(node, _WRAPPERS):
+        node = node.this
+    return node
 
 
 def _is_number(node: Any) -> bool:

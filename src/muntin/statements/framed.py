@@ -33,7 +33,10 @@ class Framed:
         for item, node in self.select.items:
             if isinstance(node, exp.Window):
                 name = self.select.add(item, node.this, aggregates, taken=())
-                found.append((item, name, reader.frame(node), aggregates[name]))
+                frame = reader.frame(node)
+                if name in frame.key:
+                    raise self._refused(item.args["alias"], f"{name} is a key; call the aggregate otherwise")
+                found.append((item, name, frame, aggregates[name]))
             elif is_column(node):
                 name = self.select.columns.name(node, "an item")
                 self.select.require_title(item, (name,), f"answers stand beside the rows, which have it as {name}")

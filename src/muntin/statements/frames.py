@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
 from muntin import windows
-from muntin.durations import in_any_unit
+from muntin.durations import in_any_unit, is_unitless
 from muntin.errors import MuntinError, SqlError
 from muntin.statements.columns import Columns
 from muntin.statements.intervals import duration_of, less
@@ -54,7 +54,7 @@ class Frames:
         return self._defined(definition, over, str(alias.name))
 
     def _defined(self, node: Any, over: Any, name: str | None) -> FrameWindow:
-        key = tuple(self.columns.name(each, "what PARTITION BY names") for each in node.args.get("partition_by") or ())
+        key = self._key(node.args.get("partition_by") or ())
         order = node.args.get("order")
         if order is None:
             raise self.text.refused(over, "OVER needs ORDER BY and the time column: it tells which rows come before")
@@ -70,6 +70,15 @@ class Frames:
                 over, f"without bounds OVER holds all rows up to each row, which grow for ever; {_BOUNDED}"
             )
         return FrameWindow(self._bounded(spec, over), key, self.columns.time(by.this), name)
+
+    def _key(self, parts: Iterable[Any]) -> tuple[str, ...]:
+        names: list[str] = []
+        for each in parts:
+            name = self.columns.name(each, "what PARTITION BY names")
+            if name in names:
+                raise self.text.refused(each, f"{name} is in PARTITION BY twice")
+            names.append(name)
+        return tuple(names)
 
     # ------------------------------------------------------------ bounds
 
@@ -128,7 +137,7 @@ class Frames:
         return side * int(bound.this)
 
     def _by_time(self, over: Any, start: Any, end: Any) -> windows.Window:
-        (first, low), (last, high) = (self._moment(*bound) for bound in (start, end))
+        (first, low), (last, high) = self._moments(start, end)
         if (low, high) == (0, 0):
             return windows.frame(0, 0)
         if low <= 0 <= high and low != high:
@@ -146,7 +155,7 @@ class Frames:
     def _without_peers(self, over: Any, kind: str, start: Any, end: Any, exclude: str) -> windows.Window:
         """Return frames up to a row, or from it on, without the rows of its own time."""
         if kind == "RANGE" and exclude == "GROUP":
-            (first, low), (last, high) = (self._moment(*bound) for bound in (start, end))
+            (first, low), (last, high) = self._moments(start, end)
             if low < 0 == high:
                 return windows.trailing(first, closed="left")
             if low == 0 < high:
@@ -154,6 +163,13 @@ class Frames:
         raise self.text.refused(
             over, f"EXCLUDE {exclude}: only EXCLUDE GROUP is known, of a RANGE that ends or begins with CURRENT ROW"
         )
+
+    def _moments(self, start: Any, end: Any) -> tuple[tuple[Any, int], tuple[Any, int]]:
+        """Return both bounds, which must be in the same unit to be compared."""
+        first, last = self._moment(*start), self._moment(*end)
+        if start[1] and end[1] and is_unitless(first[0]) != is_unitless(last[0]):
+            raise self.text.refused(end[0], "one bound is an interval and one a number; write both in the same way")
+        return first, last
 
     def _moment(self, bound: Any, side: int) -> tuple[Any, int]:
         """Return the duration of a bound, and how far after the row it lies."""

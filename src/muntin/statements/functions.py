@@ -8,31 +8,16 @@ from dataclasses import dataclass
 from muntin import aggregations
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.define import Factory
+from muntin.suggestions import AGGREGATIONS
 
-SYNONYMS = {
-    name: ours
-    for ours, names in {
-        "all": "bool_and every",
-        "any": "bool_or some",
-        "collect": "array_agg collect_list",
-        "collect_distinct": "collect_set",
-        "concat": "listagg string_agg",
-        "correlation": "corr",
-        "covariance": "covar_samp",
-        "first": "first_value",
-        "hyperloglog": "approx_count_distinct",
-        "last": "last_value",
-        "mean": "avg",
-        "moment_sketch": "approx_percentile percentile_approx",
-        "quantile": "percentile quantile_cont",
-        "std": "stddev stddev_samp",
-        "std_pop": "stddev_pop",
-        "var": "var_samp variance",
-    }.items()
-    for name in names.split()
-}
+_OF_SQL = """
+    approx_count_distinct approx_percentile array_agg avg bool_and bool_or collect_list collect_set corr covar_samp
+    every first_value last_value listagg percentile percentile_approx quantile_cont some stddev stddev_pop stddev_samp
+    string_agg var_samp variance
+"""
+SYNONYMS = {name: AGGREGATIONS[name] for name in _OF_SQL.split()}
 """Names of SQL, and those that they have here. The arguments are the same, in the same order."""
-SWAPPED = {"max_by": "arg_max", "min_by": "arg_min"}
+SWAPPED = {name: AGGREGATIONS[name] for name in ("max_by", "min_by")}
 """Functions that take the value first, and then by what it is chosen."""
 _FIXED = {
     "approx_count_distinct": (1, "a column alone"),

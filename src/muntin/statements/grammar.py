@@ -22,6 +22,8 @@ KEYWORDS = frozenset((*Tokenizer.KEYWORDS, "START", "END", "FILTER", "WITHIN", "
 """Words that are names only in quotes."""
 _FUNCTIONS = ("ALL", "ANY", "SESSION", "SOME")
 """Keywords that are functions, too: Flink's and our own."""
+_MOST_DIGITS = 40
+"""Python refuses to read numbers of thousands of digits, in words that say nothing of SQL."""
 
 
 class _Tokens(Tokenizer):  # type: ignore[misc]  # sqlglot is optional, and unknown where it is not installed
@@ -175,9 +177,13 @@ def parsed(text: Text, dialect: str | None) -> exp.Expression:
 def _tokens(text: Text, dialect: str | None) -> list[Token]:
     tokenizer = _SparkTokens() if dialect == "spark" else _Tokens()
     try:
-        return list(tokenizer.tokenize(text.sql))
+        tokens = list(tokenizer.tokenize(text.sql))
     except TokenError as error:
         raise text.refused_at(len(text.sql.rstrip()), "a quote is open here, at the end of the text") from error
+    for token in tokens:
+        if token.token_type == TokenType.NUMBER and len(token.text) > _MOST_DIGITS:
+            raise text.refused_at(token.start, f"a number has at most {_MOST_DIGITS} digits")
+    return tokens
 
 
 def _require_one_select(text: Text, tokens: list[Token]) -> None:

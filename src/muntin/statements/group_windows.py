@@ -35,7 +35,9 @@ class GroupWindow:
     call: Any
     """The function, as it was called."""
     partition: tuple[str, ...] | None = None
-    """Of which columns each combination has sessions of its own; None where the statement's keys say it."""
+    """Of which columns each combination has sessions of its own; None where it is no table function."""
+    tables: tuple[str, ...] = ()
+    """What may stand before the columns that a table function adds."""
 
     @property
     def name(self) -> str:
@@ -52,7 +54,8 @@ class GroupWindow:
                 return name if name in BOUNDS else None
             if self.name in SPARK:
                 return "window" if name == self.name and not table else None
-            return name.removeprefix("window_") if name in ("window_start", "window_end") and self._of_table else None
+            added = self.is_of_table and (not table or node.text("table") in self.tables)
+            return name.removeprefix("window_") if name in ("window_start", "window_end") and added else None
         if not isinstance(node, exp.Anonymous) or node.expressions != self.call.expressions:
             return None
         name = str(node.name).lower()
@@ -61,9 +64,9 @@ class GroupWindow:
         return next((each for each in BOUNDS if name == f"{self.name}_{each}" and self.name in FLINK), None)
 
     @property
-    def _of_table(self) -> bool:
+    def is_of_table(self) -> bool:
         """Whether it is a table function, which adds columns for its windows."""
-        return self.call.find(exp.Table) is not None
+        return self.partition is not None
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ class GroupWindows:
     def of_table(self, call: Any) -> GroupWindow:
         """Return the window of a table function such as `HOP(TABLE t, DESCRIPTOR(ts), ...)`."""
         given = self._given(call, ("data", "timecol", *FLINK[str(call.name).lower()]))
+        if not isinstance(given["data"], exp.Table):
+            raise self.text.refused(given["data"], f"write TABLE before the table: {call.name}(TABLE t, ...)")
         time = given["timecol"]
         if not is_call(time, "descriptor") or len(time.expressions) != 1:
             raise self.text.refused(time, "the time of a table function is written DESCRIPTOR(ts)")
@@ -91,7 +96,8 @@ class GroupWindows:
         if partition is not None and str(call.name).lower() != "session":
             raise self.text.refused(partition, f"PARTITION BY is for SESSION; {call.name} has its keys in GROUP BY")
         keys = [self.columns.name(each, "a key") for each in partition.expressions] if partition is not None else []
-        return GroupWindow(self._window(call, given), self.columns.time(time.expressions[0]), call, tuple(keys))
+        window, time = self._window(call, given), self.columns.time(time.expressions[0])
+        return GroupWindow(window, time, call, tuple(keys), self.columns.tables)
 
     def _given(self, call: Any, form: tuple[str, ...]) -> dict[str, Any]:
         """Return the arguments of a call by their names."""

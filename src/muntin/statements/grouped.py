@@ -30,15 +30,18 @@ class Grouped:
 
     def meaning(self) -> Meaning:
         """Return what it asks for; refuse what a query cannot say, with its place."""
+        named = self.select.node.args.get("windows")
+        if named:
+            raise self._refused(named[0], "the clause WINDOW is for OVER; GROUP BY has its window in itself")
         reader = GroupWindows(self.select.text, self.select.columns)
         function = self.select.table_function
         of_table = None if function is None else reader.of_table(function)
         self._require_group(of_table)
         window, key = self._groups(reader, of_table)
-        if window.partition is not None and window.name == "session" and set(window.partition) != set(key):
+        if window.is_of_table and window.name == "session" and set(window.partition or ()) != set(key):
             raise self._refused(
                 window.call,
-                f"each key has sessions of its own: PARTITION BY names {_listed(window.partition)}, and GROUP BY "
+                f"each key has sessions of its own: PARTITION BY names {_listed(window.partition or ())}, and GROUP BY "
                 f"{_listed(key)}; name the same columns in both",
             )
         aggregates: dict[str, Aggregation] = {}

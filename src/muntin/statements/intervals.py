@@ -7,22 +7,17 @@ from typing import Any
 
 from sqlglot import exp
 
-from muntin.durations import in_any_unit, is_unitless
+from muntin.durations import NANOSECONDS, UNIT_OF, in_any_unit, is_unitless
 from muntin.errors import InvalidArgumentError
 from muntin.statements.places import Text
 
 _UNITS = ("day", "hour", "minute", "second")
 """Of what an interval such as '1 02:03:04' DAY TO SECOND has parts, in their order."""
 _TWO_DIGITS = 99
-_LENGTHS = {
-    "day": 86_400_000_000_000,
-    "hour": 3_600_000_000_000,
-    "minute": 60_000_000_000,
-    "second": 1_000_000_000,
-    "millisecond": 1_000_000,
-    "microsecond": 1_000,
-    "nanosecond": 1,
-}
+_LENGTHS = {unit: length for unit, length in reversed(NANOSECONDS.items()) if unit != "week"}
+_PARTS = {"day": r"(\d+)", "hour": r"(\d+)", "minute": r"(\d+)", "second": r"(\d+(?:\.\d+)?)"}
+_LIMITS = {"hour": 24, "minute": 60, "second": 60}
+"""Below what a part is that stands after a longer one."""
 
 
 def duration_of(node: Any, text: Text) -> Any:
@@ -67,19 +62,24 @@ def _interval(node: Any, text: Text) -> str:
         return amount
     if isinstance(unit, exp.IntervalSpan):
         return _between_units(node, amount, unit.this.name.lower(), unit.expression.name.lower(), text)
-    return _counted(amount.strip(), unit.name.lower().removesuffix("s"))
+    word = unit.name.lower()
+    return _counted(amount.strip(), UNIT_OF.get(word, word))
 
 
 def _between_units(node: Any, amount: str, first: str, last: str, text: Text) -> str:
     """Return the words of an interval such as '1:30' HOUR TO MINUTE."""
-    sign = "-" if amount.strip().startswith("-") else ""
-    parts = re.split(r"[ :]", amount.strip().lstrip("+-"))
     units = _UNITS[_UNITS.index(first) : _UNITS.index(last) + 1] if first in _UNITS and last in _UNITS else ()
-    if len(parts) != len(units) or not units:
+    form = ":".join(_PARTS[unit] for unit in units)
+    form = form.replace(":", " ", 1) if first == "day" else form
+    found = re.fullmatch(rf"([+-]?){form}", amount.strip()) if units else None
+    if found is None or any(
+        float(part) >= _LIMITS[unit] for part, unit in zip(found.groups()[2:], units[1:], strict=True)
+    ):
         raise text.refused(
             node, f"{amount!r} is no interval from {first} to {last}; write it like '1:30' HOUR TO MINUTE"
         )
-    return " ".join(_counted(f"{sign}{part}", unit) for part, unit in zip(parts, units, strict=True))
+    sign, *parts = found.groups()
+    return " ".join(_counted(f"{sign.strip('+')}{part}", unit) for part, unit in zip(parts, units, strict=True))
 
 
 def _counted(amount: str, unit: str) -> str:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.query.query import RESERVED
-from muntin.statements.aggregates import Aggregates
+from muntin.statements.aggregates import Aggregates, call_of
 from muntin.statements.columns import Columns, is_call
 from muntin.statements.functions import Make, known
 from muntin.statements.group_windows import FLINK
@@ -128,8 +128,10 @@ class Select:
         """Add an aggregation, by the name that AS gives it, or else as it is written."""
         named = isinstance(item, exp.Alias)
         found = self.aggregates.aggregation(node)
-        name = str(item.alias) if named else self.text.written(self.aggregates.call(node))
+        name = str(item.alias) if named else self.text.written(call_of(node))
         place = item.args["alias"] if named else item
+        if not name:
+            raise self.text.refused(place, "a column has a name; this one is empty")
         if name in RESERVED:
             raise self.text.refused(place, f"{name} is a column of the answer already; call it otherwise")
         if name in aggregates or name in taken:

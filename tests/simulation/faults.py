@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+
+from muntin.kernels import cache, tiers
+from muntin.kernels.background import Background
 
 
 class CrashError(Exception):
@@ -40,6 +46,38 @@ def refused_memory(nth: int) -> Iterator[None]:
 def _may_allocate(called: Any) -> bool:
     module = getattr(called, "__module__", None) or ""
     return module.startswith("numpy") or isinstance(getattr(called, "__self__", None), np.ndarray)
+
+
+class DyingCompiler(Background):
+    """A compiling process that is killed in the middle of a request, as often as it is started."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._chance = random.Random(seed)  # of its own: a thread starts the process again
+        self.starts = 0
+
+    def _command(self) -> list[str]:
+        self.starts += 1
+        return ["sh", "-c", f"head -c {self._chance.randrange(8_000)} > /dev/null; kill -KILL $$"]
+
+
+@contextmanager
+def dying_compiler(seed: int) -> Iterator[DyingCompiler]:
+    """Run kernels as users do who have compiled nothing yet, while whoever compiles them dies again and again."""
+    compiler = DyingCompiler(seed)
+    impatient, compiled = tiers._patient.set(False), cache._plain.set(False)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.dict(os.environ, MUNTIN_CACHE_DIR=folder),
+        patch.object(tiers, "background", compiler),
+        patch.object(cache, "_modules", {}),  # kernels for which nobody has asked yet
+    ):
+        try:
+            yield compiler
+        finally:
+            compiler.close()
+            cache._plain.reset(compiled)
+            tiers._patient.reset(impatient)
 
 
 class Disk:

@@ -20,12 +20,15 @@ from queries.strategies import Push, Tick
 from queries.streams import answering
 from queries.test_stream import same
 from simulation.engines import Engine, SparkEngine, StreamEngine
-from simulation.faults import CrashError, Disk, refused_memory
+from simulation.faults import CrashError, Disk, dying_compiler, refused_memory
 
 from muntin.errors import SnapshotError
 
 IN_A_STEP = (*("crash before", "crash before the sink", "crash after the sink", "no memory", "repeated"), *[None] * 10)
 IN_A_CHECKPOINT = ("full disk", "torn write", "damaged write", None, None, None, None)
+DYING = 17
+"""Of so many pipelines one has a compiler that dies; no divisor of the number of parts in which tests run them."""
+DEATH = "the compiler dies"
 drawn = partial(strategies.drawn, tries=2)
 JUMP = 1_000
 SCHEMA = pa.schema({"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "km": pa.int64(), "mark": pa.bool_()})
@@ -53,7 +56,7 @@ class Pipeline:
     """One life of a pipeline."""
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
+        self.seed, self.chance = seed, random.Random(seed)
         self.faults: Counter[str] = Counter()
         self.disk, self.sink = Disk(self.chance), Sink()
         self.engine, self.steps = self._drawn(seed)
@@ -83,6 +86,12 @@ class Pipeline:
 
     def run(self) -> None:
         """Do all steps, whatever happens in between."""
+        dies = self.seed % DYING == 0
+        self.faults[DEATH] += dies
+        with dying_compiler(self.seed) if dies else nullcontext():
+            self._run()
+
+    def _run(self) -> None:
         position = self._recovered()
         while position < len(self.steps):
             try:

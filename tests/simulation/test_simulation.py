@@ -7,7 +7,9 @@ from collections import Counter
 
 import pytest
 from sampling import examples
-from simulation.pipeline import IN_A_CHECKPOINT, IN_A_STEP, Pipeline
+from simulation.faults import dying_compiler
+from simulation.pipeline import DEATH, IN_A_CHECKPOINT, IN_A_STEP, Pipeline
+from waiting import until
 
 from muntin.errors import MuntinError
 from muntin.restoring import all_or_nothing
@@ -32,13 +34,19 @@ def test_every_answer_is_right_whatever_happens(part: int, monkeypatch: pytest.M
             raise
         faults += pipeline.faults
     if LIVES >= 200:
-        assert set(faults) == {fault or "none" for fault in IN_A_STEP + IN_A_CHECKPOINT}
+        assert set(faults) == {DEATH, *(fault or "none" for fault in IN_A_STEP + IN_A_CHECKPOINT)}
 
 
 def test_a_call_that_is_not_taken_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(all_or_nothing, "__exit__", lambda *_: False)
     with pytest.raises((AssertionError, MuntinError)):  # a wrong answer, or a state that contradicts itself
         live(200)
+
+
+def test_a_compiler_that_dies_is_asked_and_started_again() -> None:
+    with dying_compiler(1) as compiler:
+        Pipeline(1).run()
+        until(lambda: compiler.starts > 1)
 
 
 def live(count: int) -> None:

@@ -86,9 +86,8 @@ class Background:
             self._fail(job, f"{type(reason).__name__}: {reason}")
 
     def _start(self) -> None:
-        program = f"import sys; sys.path[:] = {sys.path!r}; from muntin.kernels.compiler import main; main()"
         self._process = subprocess.Popen(  # noqa: S603  # this very Python
-            [sys.executable, "-c", program],
+            self._command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -96,6 +95,10 @@ class Background:
         )
         self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
         self._listener.start()
+
+    def _command(self) -> list[str]:
+        program = f"import sys; sys.path[:] = {sys.path!r}; from muntin.kernels.compiler import main; main()"
+        return [sys.executable, "-c", program]
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None

@@ -25,8 +25,8 @@ test: $(VENV)/.installed-test redis chromium ## Run all tests and doctests
 quick: $(VENV)/.installed-test ## Run what takes a minute: plain kernels, few random examples, no Spark, no servers
 	MUNTIN_QUICK=1 $(BIN)/python -m pytest -m 'not slow' tests
 
-soak: $(VENV)/.installed-test ## Run pipelines that fail at any moment, for MINUTES=10, from SEED=1 on or any other
-	$(BIN)/python tools/soak.py --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+soak: $(VENV)/.installed-test ## Run pipelines that fail at any moment, for MINUTES=10 or RUNS=10000, from SEED=1 on or any other
+	$(BIN)/python tools/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 thorough: $(VENV)/.installed-test redis chromium ## Run all tests with five times as many random examples
 	MUNTIN_THOROUGH=5 $(BIN)/python -m pytest

@@ -1,8 +1,12 @@
-"""Run simulated pipelines for some minutes: `make soak MINUTES=10`. A failure names the one that shows it again."""
+"""Run simulated pipelines for some minutes, or so many: `make soak MINUTES=10`, `make soak RUNS=10000`.
+
+A failure names the one that shows it again.
+"""
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 import traceback
@@ -19,16 +23,19 @@ _REPORT = 10.0
 def main() -> int:
     """Return 1 where an answer was wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--minutes", type=float, help="10, unless --runs says how many")
+    parser.add_argument("--runs", type=int, help="how many pipelines, however long they take")
     parser.add_argument(
         "--seed", type=int, default=time.time_ns() % 10**9, help="the first pipeline; the next is one more"
     )
     words = parser.parse_args()
-    print(f"pipelines from {words.seed} on, for {words.minutes:g} minutes", flush=True)
-    return _soak(words.seed, time.monotonic() + 60 * words.minutes)
+    minutes = words.minutes or (10.0 if words.runs is None else math.inf)
+    most = math.inf if words.runs is None else words.runs
+    print(f"pipelines from {words.seed} on, at most {most}, for {minutes:g} minutes", flush=True)
+    return _soak(words.seed, most, time.monotonic() + 60 * minutes)
 
 
-def _soak(seed: int, end: float) -> int:
+def _soak(seed: int, most: float, end: float) -> int:
     import rivals
     from simulation.pipeline import Pipeline
 
@@ -36,7 +43,7 @@ def _soak(seed: int, end: float) -> int:
 
     rivals.register()
     first, faults, reported = seed, Counter[str](), time.monotonic()
-    while time.monotonic() < end:
+    while seed - first < most and time.monotonic() < end:
         pipeline = Pipeline(seed)
         try:
             with uncompiled():

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 from queries import oracle, strategies
@@ -23,6 +24,7 @@ from simulation.engines import Engine, SparkEngine, StreamEngine
 from simulation.faults import CrashError, Disk, dying_compiler, refused_memory
 
 from muntin.errors import SnapshotError
+from muntin.spark import bucket, cutter, memory
 
 IN_A_STEP = (*("crash before", "crash before the sink", "crash after the sink", "no memory", "repeated"), *[None] * 10)
 IN_A_CHECKPOINT = ("full disk", "torn write", "damaged write", None, None, None, None)
@@ -88,7 +90,12 @@ class Pipeline:
         """Do all steps, whatever happens in between."""
         dies = self.seed % DYING == 0
         self.faults[DEATH] += dies
-        with dying_compiler(self.seed) if dies else nullcontext():
+        held = memory.Memory((self.seed % 2) << 20)
+        with (
+            dying_compiler(self.seed) if dies else nullcontext(),
+            patch.object(cutter, "_FEW", 0),  # few rows are cut as many would be
+            patch.object(bucket, "MEMORY", held),
+        ):
             self._run()
 
     def _run(self) -> None:

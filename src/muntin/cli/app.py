@@ -18,6 +18,7 @@ from rich.text import Text
 import muntin
 from muntin.cli import bench as benchmarks
 from muntin.cli import doctor as examination
+from muntin.cli.beside import beside, sink_of, write
 from muntin.cli.errors import BAD_INPUT, INTERRUPTED, one_clear_line
 from muntin.cli.interrupts import stop_on_interrupt
 from muntin.cli.local import LocalRun
@@ -134,6 +135,36 @@ def _report(summary: Summary, *, as_json: bool) -> None:
     typer.echo(f"{summary}{where}", err=summary.output is None)
     if not summary.finished and summary.output is not None:
         typer.echo("Stopped before the end; the same command goes on from here.")
+
+
+@app.command()
+def over(
+    input: Annotated[Path, typer.Option(help="A Parquet, CSV, JSON lines or Arrow file, or a folder of them.")],
+    query: QueryArgument = None,
+    sql: SqlOption = None,
+    at: Annotated[
+        Path | None, typer.Option(help="Points: rows with the key and the time. They are answered instead.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="A file (.parquet, .csv, .jsonl) or a folder; the terminal, if there is none."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there already.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Answer frames beside the rows: each row with all its columns, and what its windows hold. Reads all at once."""
+    with one_clear_line():
+        asked = asked_for(query, sql, None, None)
+        sink = None if output is None else sink_of(output, overwrite=overwrite)
+        answers = beside(asked, input, at)
+        if sink is not None:
+            write(answers, sink)
+            report = {"rows": answers.num_rows, "output": str(output)}
+            typer.echo(dumps(report) if json else f"{answers.num_rows:,} rows, in {output}")
+        elif json or not (out := _console()).is_terminal:
+            _print_lines(answers)
+        else:
+            out.print(windows_table(answers, title=f"The last of {answers.num_rows:,} rows", most=_LAST))
 
 
 @app.command()

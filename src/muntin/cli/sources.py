@@ -90,15 +90,16 @@ class Columns(Protocol):
 
 
 class Source:
-    """Rows of a file or a folder, as the columns that a query needs."""
+    """Rows of a file or a folder, as the columns that a query needs, or all that there are."""
 
-    def __init__(self, path: Path, query: Query | Columns) -> None:
+    def __init__(self, path: Path, query: Query | Columns, *, all_columns: bool = False) -> None:
         if not path.exists():
             raise InputError(f"{path} does not exist")
         self.path = path
         time = () if query.time is None else (query.time,)
         self.columns = list(dict.fromkeys((*query.key, *time, *query.columns)))
         self.time = query.time
+        self._all_columns = all_columns
         if not path.is_dir():
             format_of(path)
 
@@ -170,8 +171,9 @@ class Source:
         if missing:
             names = ", ".join(map(repr, dataset.schema.names))
             raise ColumnError(f"{file}: there is no column {missing[0]!r}; the columns are {names}")
+        wanted = None if self._all_columns else self.columns
         with _reading(file):
-            for batch in dataset.to_batches(columns=self.columns, batch_size=most):
+            for batch in dataset.to_batches(columns=wanted, batch_size=most):
                 table = pa.Table.from_batches([batch])
                 table.validate(full=True)  # where a damaged file says that values are outside of it, kernels would look
                 if skip >= table.num_rows:

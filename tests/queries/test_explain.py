@@ -356,6 +356,7 @@ def test_a_stream_without_windows() -> None:
     stream = Query(window.tumbling(10), SUM, time="t").stream(strategy="slices")
     stream.remove(0)
     assert stream.explain().windows == ()
+    assert "in short    there is no window" in str(stream.explain())
     stream.push({"t": [1], "v": [1.0]})
     assert stream.explain().stores == ()
 
@@ -364,6 +365,8 @@ def test_a_stream_without_windows() -> None:
 
 GOLDEN = """\
 query
+  in short    windows 0, 1: slices keep the values of rows, sorted; window 2: rows are kept for as long
+              as a window needs them
   aggregates  longest = agg.max('len'), middle = agg.median('len')
   key         region
   time        ts, timestamp[ms]

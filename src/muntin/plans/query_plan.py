@@ -12,6 +12,12 @@ from muntin.aggregators.choose import Chosen
 
 _WIDTH = 104
 _INDENT = 14
+_IN_SHORT = {
+    "rows": "rows are kept for as long as a window needs them",
+    "values": "slices keep the values of rows, sorted",
+    "nothing": "each row is combined into its slice, and let go",
+}
+"""What becomes of rows, from what keeps most to what keeps least."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +175,16 @@ class QueryPlan:
         yield "run", [("how", self.run)]
         yield "stream", list(self._of_the_stream())
 
+    def _in_short(self) -> Iterator[str]:
+        kept = {each.window_id: each.kept for each in self.windows}
+        for store in self.stores:
+            most = next(each for each in _IN_SHORT if each in [kept[i] for i in store.window_ids])
+            size = "" if store.bytes is None else f", up to {_size(store.bytes)} a key"
+            ids = ", ".join(map(str, store.window_ids))
+            yield f"{'window' if len(store.window_ids) == 1 else 'windows'} {ids}: {_IN_SHORT[most]}{size}"
+
     def _of_the_query(self) -> Iterator[tuple[str, str]]:
+        yield "in short", "; ".join(self._in_short()) or "there is no window"
         yield "aggregates", ", ".join(f"{name} = {each}" for name, each in self.aggregates.items())
         yield "key", ", ".join(self.key) or "none: all rows share their windows"
         yield "time", "the clock's, as rows come" if self.time is None else f"{self.time}, {self.time_type}"

@@ -273,6 +273,7 @@ class Query:
         ('slices', 62, 3112)
         >>> print(plan)
         query
+          in short    window 0: each row is combined into its slice, and let go, up to 3.04 KiB a key
           aggregates  high = agg.max('v')
           key         none: all rows share their windows
           time        ts, timestamp[us]

@@ -161,6 +161,7 @@ def test_a_folder_that_grows_is_followed_until_interrupted(tmp_path, muntin, que
     ("change", "says"),
     [
         (("watts", "volts"), "there is no column 'volts'; the columns are 'ts', 'plug', 'watts'"),
+        (('time = "ts"', 'time = "tz"'), "'watts'. The query's `time` names the column that holds the times"),
         (("max(watts)", "sum(plug)"), "plug"),
         (
             ("session", "sesion"),

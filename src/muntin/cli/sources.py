@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from muntin.columns import missing
 from muntin.errors import ColumnError, ColumnTypeError, MuntinError
 from muntin.query import Query
 
@@ -167,10 +168,11 @@ class Source:
 
     def _rows(self, file: Path, skip: int, most: int) -> Iterator[pa.Table]:
         dataset = self._dataset(file)
-        missing = [name for name in self.columns if name not in dataset.schema.names]
-        if missing:
-            names = ", ".join(map(repr, dataset.schema.names))
-            raise ColumnError(f"{file}: there is no column {missing[0]!r}; the columns are {names}")
+        names = list(dataset.schema.names)
+        for name in self.columns:
+            if name not in names:
+                advice = ". The query's `time` names the column that holds the times" if name == self.time else ""
+                raise ColumnError(f"{file}: {missing(name, names, advice)}")
         wanted = None if self._all_columns else self.columns
         with _reading(file):
             for batch in dataset.to_batches(columns=wanted, batch_size=most):

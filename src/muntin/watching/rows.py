@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.columns import missing
 from muntin.durations import in_unit_of
-from muntin.errors import ColumnError, ColumnTypeError
+from muntin.errors import ColumnTypeError
 from muntin.types import Array, column_type
 from muntin.watching.axis import Axis
 from muntin.watching.keyed import Keys
@@ -72,8 +73,7 @@ class Rows:
     def _require(self, table: pa.Table) -> None:
         for name in (self.time, self.column, *self.keys.names):
             if name not in table.column_names:
-                names = ", ".join(map(repr, table.column_names))
-                raise ColumnError(f"there is no column {name!r}; the columns are {names}")
+                raise missing(name, table.column_names)
         kind = table.schema.field(self.column).type
         number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
         if not any(test(kind) for test in number):

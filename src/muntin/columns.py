@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from muntin.errors import ColumnError, ColumnTypeError
 from muntin.suggestions import near
+from muntin.threads import in_threads, shares
 from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, logical_array, numpy_type
 
 NAT = -(2**63)
@@ -31,6 +32,20 @@ class Column:
     def take(self, rows: Array | slice) -> Column:
         """Return some of the rows: their numbers, or where they are. O(n)."""
         return Column(self.values[rows], None if self.valid is None else self.valid[rows], self.type)
+
+
+def taken(column: Column, rows: Array, threads: int) -> Column:
+    """Return the rows of these numbers, a part of them by each thread. O(n)."""
+    parts = shares(0, len(rows), threads)
+    if len(parts) == 1 or column.values.dtype == OBJECT:
+        return column.take(rows)
+
+    def gather(values: Array) -> Array:
+        out = np.empty(len(rows), values.dtype)
+        in_threads([partial(np.take, values, rows[a:b], out=out[a:b], mode="clip") for a, b in parts], threads)
+        return out
+
+    return Column(gather(column.values), None if column.valid is None else gather(column.valid), column.type)
 
 
 def concatenated(columns: Sequence[Column]) -> Column:

@@ -115,8 +115,8 @@ def test_a_call_waits_no_longer_than_it_would_take(entry: Entry) -> None:
 
 def test_rows_are_those_of_the_outermost_call() -> None:
     with working_on(5), working_on(3):
-        assert tiers._work.rows == 5
-    assert tiers._work.rows == 1
+        assert tiers._rows.get() == 5
+    assert tiers._rows.get() == 1
 
 
 QUERY = Query(
@@ -389,10 +389,18 @@ def sorted_stream(rows: pa.Table) -> None:
     stream.close()
 
 
+def run_on_two_threads(rows: pa.Table) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("muntin.tables.pieces.LEAST_ROWS", 100)
+        QUERY.run(rows, threads=2)
+
+
 FRAME = Query(window.trailing(9), {"high": agg.max("v")}, key="k", time="t")
 DOORS: dict[str, Callable[[pa.Table], Any]] = {
     "slide": lambda rows: slide(rows, agg.max("v"), range=9),
+    "slide on two threads": lambda rows: slide(rows, agg.max("v"), range=9, threads=2),
     "run": QUERY.run,
+    "run on two threads": run_on_two_threads,
     "over": FRAME.over,
     "stream": lambda rows: QUERY.stream().push(rows),
     "aggregator": lambda rows: muntin.aggregators.Fiba(agg.max("v")).bulk_insert(rows["t"], rows["v"]),
@@ -406,12 +414,13 @@ def test_every_door_tells_how_many_rows_there_are(door: str, monkeypatch: pytest
     told: list[int] = []
 
     def plain(self: Entry, *arguments: Any) -> Any:
-        told.append(tiers._work.rows)
+        told.append(tiers._rows.get())
         return self._run_plain(arguments)
 
     monkeypatch.setattr(Entry, "__call__", plain)
     DOORS[door](table())
     assert max(told) == MANY
+    assert set(told) == {MANY} or "threads" not in door
 
 
 def test_no_thread_stays(entry: Entry, compiler: Background) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -32,7 +33,15 @@ from muntin.arrays.spans import Span, spans_of_rows
 from muntin.columns import Column
 from muntin.errors import AggregationOverflowError, UnsupportedOperationError
 from muntin.kernels.sums_text import Sums, term_counts
+from muntin.threads import in_threads, shares
 from muntin.types import INT64, OBJECT, Array, ColumnType
+
+
+def run_of_rows(
+    columns: Mapping[str, Column], times: Array, time_type: ColumnType, first: Array, last: Array
+) -> ArrayRun:
+    """Return how the windows [first, last) of rows are to be run, both bounds ascending. O(rows and windows)."""
+    return ArrayRun(columns, len(times), spans_of_rows(first, last, times, time_type), "auto", 1)
 
 
 def windows_of_rows(
@@ -44,8 +53,21 @@ def windows_of_rows(
     aggregations: Mapping[str, Aggregation],
 ) -> dict[str, Any]:
     """Aggregate the windows [first, last) of rows, both bounds ascending; return the raw results by name."""
-    span = spans_of_rows(first, last, times, time_type)
-    return ArrayRun(columns, len(times), span, "auto", 1).all(aggregations)
+    return run_of_rows(columns, times, time_type, first, last).all(aggregations)
+
+
+def alike(runs: Sequence[ArrayRun]) -> list[ArrayRun]:
+    """Return the runs of pieces such that the same kernels run each: what decides that is true of all. O(runs)."""
+    spans = [each.span for each in runs]
+    longest, overlap = max(each.longest for each in spans), max(each.overlap for each in spans)
+    gaps = any(each.gaps for each in spans)
+    step = sum(each.rows for each in runs) / max(1, sum(each.count for each in spans))
+    names = [name for each in runs for name in each.seen_nan]
+    seen_nan = {name: any(each.seen_nan.get(name, False) for each in runs) for name in names}
+    return [
+        replace(each, span=replace(span, longest=longest, overlap=overlap, gaps=gaps), step=step, seen_nan=seen_nan)
+        for each, span in zip(runs, spans, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -58,6 +80,8 @@ class ArrayRun:
     aggregator: str
     threads: int
     seen_nan: dict[str, bool] = field(default_factory=dict)
+    step: float | None = None
+    """The rows from one window to the next, on average, where this is a piece of more; None: of these."""
 
     def all(self, aggregations: Mapping[str, Aggregation]) -> dict[str, Any]:
         """Return the results by name. What compiles together runs together; the rest runs by itself."""
@@ -122,6 +146,12 @@ class ArrayRun:
                 )
             self.seen_nan[name] = any(found)
         return self.seen_nan[name]
+
+    def look_for_nan(self, aggregations: Mapping[str, Aggregation]) -> None:
+        """Remember which columns hold NaN, where that decides which kernels run. O(rows)."""
+        if any(map(_asks_for_nan, aggregations.values())):
+            for name in dict.fromkeys(c for each in aggregations.values() for c in each.reads):
+                self._has_nan(name)
 
     def _sortable(self, binding: Binding) -> bool:
         """Say whether the values can be ranked as they are: numbers, not lifted into something else."""
@@ -191,7 +221,7 @@ class ArrayRun:
 
     def _facts(self, binding: Binding) -> Facts:
         span = self.span
-        step = self.rows / max(span.count, 1)
+        step = self.rows / max(span.count, 1) if self.step is None else self.step
         return Facts(binding, span.longest, span.overlap, step, self._sortable(binding), self._summable)
 
     def facts(self, aggregations: Mapping[str, Aggregation]) -> list[Facts]:
@@ -424,7 +454,7 @@ def _side_by_side(ahead: Callable[[Array], None], behind: Callable[[Array], None
             raise
 
     with ThreadPoolExecutor(1) as pool:
-        aside = pool.submit(stopping, ahead)
+        aside = pool.submit(copy_context().run, stopping, ahead)
         try:
             stopping(behind)
         finally:
@@ -433,16 +463,7 @@ def _side_by_side(ahead: Callable[[Array], None], behind: Callable[[Array], None
 
 def _in_pieces(piece: Callable[[int, int], object], start: int, stop: int, unit: int, threads: int) -> None:
     """Run [start, stop) in as many pieces as there are threads, each a whole number of units long."""
-    pieces = max(1, min(threads, (stop - start) // unit))
-    size = -(-(stop - start) // pieces)
-    size = -(-size // unit) * unit
-    cuts = [(at, min(at + size, stop)) for at in range(start, stop, size)]
-    if len(cuts) == 1:
-        piece(*cuts[0])
-        return
-    with ThreadPoolExecutor(len(cuts)) as pool:
-        for future in [pool.submit(piece, *cut) for cut in cuts]:
-            future.result()
+    in_threads([partial(piece, *part) for part in shares(start, stop, threads, unit)], threads)
 
 
 def _asks_for_nan(aggregation: Aggregation) -> bool:

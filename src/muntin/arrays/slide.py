@@ -23,6 +23,7 @@ from muntin.errors import InvalidArgumentError
 from muntin.kernels.tiers import working_on
 from muntin.showing import Explanation
 from muntin.tabular import is_polars, kind_of
+from muntin.threads import require_threads
 from muntin.types import Array, logical_array
 from muntin.windows.frames import closed_word
 
@@ -270,8 +271,7 @@ def _validate(aggregations: Mapping[str, Aggregation], aggregator: str, threads:
         raise InvalidArgumentError("at least one aggregation is needed")
     if _snake_case(aggregator) not in ("auto", *TABLE):
         raise InvalidArgumentError(f"there is no aggregator {aggregator!r}; there are auto, {', '.join(TABLE)}")
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise InvalidArgumentError(f"threads is {threads!r}; it must be a positive integer")
+    require_threads(threads)
 
 
 def _snake_case(name: str) -> str:

@@ -59,29 +59,25 @@ def is_waiting() -> bool:
     return _patient.get()
 
 
-class _Work(threading.local):
-    rows = 1
-
-
-_work = _Work()
+_rows = contextvars.ContextVar("_rows", default=1)
+"""How many rows the calls at hand are for; threads that share the work see it, too (see muntin.threads)."""
 
 
 class working_on:  # noqa: N801  # used like a function: `with working_on(rows):`
     """Say how many rows the calls inside this block are for, so that large inputs wait for the compiler."""
 
-    __slots__ = ("_before", "_rows")
+    __slots__ = ("_before", "_count")
 
     def __init__(self, rows: int) -> None:
-        self._rows = rows
+        self._count = rows
 
     def __enter__(self) -> None:
         """Begin."""
-        self._before = _work.rows
-        _work.rows = max(self._before, self._rows)
+        self._before = _rows.set(max(_rows.get(), self._count))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """End."""
-        _work.rows = self._before
+        _rows.reset(self._before)
 
 
 class _NotCompiledError(Exception):
@@ -127,7 +123,7 @@ class Entry:
             answer = self._plain()(*arguments)
         seconds = time.perf_counter() - begun
         self._spent += seconds
-        self._row = max(seconds / _work.rows, _LEAST_ROW)
+        self._row = max(seconds / _rows.get(), _LEAST_ROW)
         return answer
 
     def _ready(self, signature: Any) -> bool:
@@ -147,7 +143,7 @@ class Entry:
         return self._load(signature) or self._compile_here(signature, job)
 
     def _worth(self, seconds: float) -> bool:
-        return _patient.get() or self._row * _work.rows > seconds
+        return _patient.get() or self._row * _rows.get() > seconds
 
     def _submit(self, signature: Any) -> Job:
         if not self._path.exists():  # the cache was cleared
@@ -180,7 +176,7 @@ class Entry:
         """Compile in this process where the other one could not, once that is no longer than it was done without."""
         from numba.core.errors import NumbaError
 
-        if not (_patient.get() or self._spent + self._row * _work.rows > job.estimate):
+        if not (_patient.get() or self._spent + self._row * _rows.get() > job.estimate):
             return False
         with progress(self.__name__, job.estimate), machine_lock(self._code.path(signature)):
             try:

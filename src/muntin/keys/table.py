@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from muntin.keys import encoding
 from muntin.keys.kernels import CAPACITY, END, LIVE, WAITING
 from muntin.memory import room
 from muntin.restoring import RestorePoint, all_or_nothing
+from muntin.threads import in_threads, shares
 from muntin.types import Array
 
 _LEAST_KEYS = 64
@@ -365,11 +367,30 @@ def _longer(array: Array, length: int) -> Array:
     return longer
 
 
-def key_numbers(columns: list[Any], rows: int) -> tuple[Array, int]:
+def key_numbers(columns: list[Any], rows: int, threads: int = 1) -> tuple[Array, int]:
     """Return the number of each row's key, in the order of appearance, and how many keys there are. O(bytes).
+
+    Threads number a part of the rows each; then the keys of all parts are numbered, part by part.
 
     >>> key_numbers([pa.array(["b", "a", "b"]), pa.array([1, 1, None])], 3)
     (array([0, 1, 2]), 3)
     """
-    table = KeyTable([column.type for column in columns])
-    return table.numbers(columns, rows), len(table)
+    types = [column.type for column in columns]
+    parts = shares(0, rows, threads) if types else [(0, rows)]
+    whole = KeyTable(types)
+    if len(parts) == 1:
+        return whole.numbers(columns, rows), len(whole)
+    numbers = room(rows, np.dtype(np.int64))
+
+    def number(start: int, stop: int) -> KeyTable:
+        table = KeyTable(types)
+        numbers[start:stop] = table.numbers([column.slice(start, stop - start) for column in columns], stop - start)
+        return table
+
+    def renumber(start: int, stop: int, known: Array) -> None:
+        np.take(known, numbers[start:stop], out=numbers[start:stop], mode="clip")
+
+    tables = in_threads([partial(number, *part) for part in parts], threads)
+    known = [whole.numbers(table.take(table.in_use()), len(table)) for table in tables]
+    in_threads([partial(renumber, *part, each) for part, each in zip(parts, known, strict=True)], threads)
+    return numbers, len(whole)

@@ -191,20 +191,29 @@ class Query:
         return tuple(dict.fromkeys([*used, *(column for each in self.windows for column in each.columns)]))
 
     @overload
-    def run(self, table: Frame) -> Frame: ...
+    def run(self, table: Frame, *, threads: int = 1) -> Frame: ...
 
     @overload
-    def run(self, table: Any) -> Any: ...
+    def run(self, table: Any, *, threads: int = 1) -> Any: ...
 
-    def run(self, table: Any) -> Any:
+    def run(self, table: Any, *, threads: int = 1) -> Any:
         """Return the complete answer for a finite table, whose rows may be in any order.
 
-        pandas and polars give their own kind, all else (Arrow, a mapping of columns) an Arrow table. O(n log n) to sort
-        the rows where they are not, and O(1) combines a row for each window definition.
+        pandas and polars give their own kind, all else (Arrow, a mapping of columns) an Arrow table. `threads` number
+        and sort the keys together, and then answer a part of the rows each, cut between keys, or inside of a key that
+        has more than its share: the answer is the same, in the same order. Only floats may differ in their last digits
+        where a key was cut: they are added up in another order.
+
+        O(n log n) to sort the rows where they are not, and O(1) combines a row for each window definition.
+
+        >>> from muntin import Query, agg, window
+        >>> query = Query(window.tumbling(10), {"n": agg.count()}, key="k", time="t")
+        >>> query.run({"t": [1, 12, 3], "k": ["a", "b", "a"]}, threads=2)["n"].to_pylist()
+        [2, 1]
         """
         from muntin.tables.run import run
 
-        return run(self, table)
+        return run(self, table, threads)
 
     @overload
     def over(self, table: Frame, at: None = None, *, schema: Any = None) -> Frame: ...

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.query.plan import Plan
+from muntin.threads import in_threads
 from muntin.types import Array, logical_array
 from muntin.windows.base import AT, ROW_BOUNDS, TIME_BOUNDS, VALUE_BOUNDS
 
@@ -63,14 +65,14 @@ class AnswerTables:
         """None where only the results tell the type of a column."""
         self._all_known = all(kind is not None for kind in self._types)
 
-    def table(self, answers: Sequence[Answers], take_keys: TakeKeys) -> pa.Table:
+    def table(self, answers: Sequence[Answers], take_keys: TakeKeys, threads: int = 1) -> pa.Table:
         """Return the answers as a table, a chunk for each of them; `take_keys` gives the columns of key numbers.
 
         O(answers). A column whose type only the results tell has the type of these.
         """
         if not answers:
             return self._empty
-        tables = [self._table(each, take_keys) for each in answers]
+        tables = in_threads([partial(self._table, each, take_keys) for each in answers], threads)
         if len(tables) == 1:
             return tables[0]
         return pa.concat_tables(tables, promote_options="none" if self._all_known else "permissive")

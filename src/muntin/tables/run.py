@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.arrays.results import to_arrow
-from muntin.arrays.runner import windows_of_rows
-from muntin.columns import NAT, Column, column_of, extent, select
+from muntin.arrays.runner import ArrayRun, alike, run_of_rows
+from muntin.columns import NAT, Column, column_of, extent, select, taken
 from muntin.errors import InvalidArgumentError, OutOfOrderError, UnsupportedOperationError
 from muntin.kernels.tiers import working_on
 from muntin.keys.order import by_key_and_time
@@ -20,34 +21,61 @@ from muntin.notebooks import Progress
 from muntin.query.plan import Plan, require_time_column, resolve, time_type
 from muntin.query.query import Query
 from muntin.tables.answers import Answers, AnswerTables, TakeKeys
+from muntin.tables.pieces import Piece, pieces_of, worth_it
 from muntin.tabular import kind_of
+from muntin.threads import in_threads, require_threads
 from muntin.types import Array
 from muntin.windows.base import Window
 from muntin.windows.found import Found, SortedRows
 
 
-def run(query: Query, table: Any) -> Any:
+def run(query: Query, table: Any, threads: int = 1) -> Any:
     """Return every window of the table that holds a row, as a table of the same kind."""
+    require_threads(threads)
     require_time(query)
     _require_local(table)
     kind = kind_of(table)
     data = read_needed(query, table)
     told = Progress(f"{data.num_rows:,} rows, {len(query.windows)} kinds of windows", len(query.windows) + 1)
     with working_on(data.num_rows), told as progress:
-        return kind.write(_run(query, data, progress))
+        return kind.write(_run(query, data, progress, worth_it(data.num_rows, threads)))
 
 
-def _run(query: Query, data: pa.Table, progress: Progress) -> pa.Table:
+def _run(query: Query, data: pa.Table, progress: Progress, threads: int) -> pa.Table:
     plan = resolve(query, data.schema, finite=True)
     data = _with_one_zero(data, query.key)
-    codes, keys = key_numbers([data[name] for name in query.key], data.num_rows)
-    order, rows = sorted_rows(query, plan, data, codes, keys)
-    found = []
-    for i, each in plan.windows.items():
-        progress.step()
-        found.append(answers(plan, i, each.find(rows), rows))
+    codes, keys = key_numbers([data[name] for name in query.key], data.num_rows, threads)
+    order, rows = sorted_rows(query, plan, data, codes, keys, threads)
     first = rows.begins if order is None else order[rows.begins]
-    return AnswerTables(plan).table(found, take_from(query.key, data, first))
+    found = []
+    for i in plan.windows:
+        progress.step()
+        found += _answered(plan, i, rows, threads)
+    return AnswerTables(plan).table(found, take_from(query.key, data, first), threads)
+
+
+def _answered(plan: Plan, window_id: int, rows: SortedRows, threads: int) -> list[Answers]:
+    """Return the windows of one definition, piece by piece, a piece for each thread."""
+    window = plan.windows[window_id]
+    pieces = pieces_of(rows, window, threads)
+
+    def find(piece: Piece) -> tuple[Found, SortedRows, ArrayRun]:
+        found, mine = piece.find(window)
+        prepared = run_of_found(found, mine)
+        if len(pieces) > 1:
+            prepared.look_for_nan(plan.aggregates)
+        return found, mine, prepared
+
+    # A kind that cannot be cut may ask a function of the user, which must not be called by two threads at once.
+    finding = in_threads([partial(find, piece) for piece in pieces], threads if window.cuttable else 1)
+    runs = alike([each for _, _, each in finding])
+
+    def answer(piece: Piece, found: Found, mine: SortedRows, prepared: ArrayRun) -> Answers:
+        return answers(plan, window_id, found, mine, prepared, piece.first_key)
+
+    todo = zip(pieces, finding, runs, strict=True)
+    tasks = [partial(answer, piece, found, mine, prepared) for piece, (found, mine, _), prepared in todo]
+    return in_threads(tasks, threads)
 
 
 def require_time(query: Query) -> None:
@@ -71,7 +99,9 @@ def _require_local(table: Any) -> None:
         )
 
 
-def sorted_rows(query: Query, plan: Plan, data: pa.Table, codes: Array, keys: int) -> tuple[Array | None, SortedRows]:
+def sorted_rows(
+    query: Query, plan: Plan, data: pa.Table, codes: Array, keys: int, threads: int = 1
+) -> tuple[Array | None, SortedRows]:
     """Return the rows of a table, sorted, and their places in it; None where they stay. O(n log n)."""
     name = str(query.time)
     time = time_column(data, name)
@@ -81,12 +111,15 @@ def sorted_rows(query: Query, plan: Plan, data: pa.Table, codes: Array, keys: in
     columns = select(data, query.columns)
     for each in plan.windows.values():
         each.require_values(columns)
-    order, ends = by_key_and_time(codes, keys, time.values)
+    order, ends = by_key_and_time(codes, keys, time.values, threads)
+    if order is not None:
+        time = taken(time, order, threads)
+        columns = {name: taken(column, order, threads) for name, column in columns.items()}
     rows = SortedRows(
-        times=(time.values if order is None else time.values[order]).astype(np.int64),
+        times=time.values.astype(np.int64),
         ends=ends,
         arrival=np.arange(data.num_rows) if order is None else order,
-        columns=columns if order is None else {name: column.take(order) for name, column in columns.items()},
+        columns=columns,
         time_type=time.type,
         partial=query.partial,
         emit_empty=query.emit_empty,
@@ -156,17 +189,23 @@ def _no_time(name: str, values: Array) -> InvalidArgumentError:
     return InvalidArgumentError(f"the time column {name!r} is null in row {row}; every row needs a time")
 
 
-def answers(plan: Plan, window_id: int, found: Found, rows: SortedRows) -> Answers:
-    """Return the windows of one definition that were found among rows, aggregated."""
-    data = dict(rows.columns)
-    times = rows.times
+def run_of_found(found: Found, rows: SortedRows) -> ArrayRun:
+    """Return how the windows that were found among rows are to be run. O(rows and windows)."""
+    data, times = dict(rows.columns), rows.times
     if found.members is not None:
         data = {name: column.take(found.members) for name, column in data.items()}
         times = times[found.members]
-    raw = windows_of_rows(data, times, rows.time_type, found.first, found.last, plan.aggregates)
+    return run_of_rows(data, times, rows.time_type, found.first, found.last)
+
+
+def answers(
+    plan: Plan, window_id: int, found: Found, rows: SortedRows, prepared: ArrayRun | None = None, first_key: int = 0
+) -> Answers:
+    """Return the windows of one definition that were found among rows, aggregated. Keys are numbered from one on."""
+    raw = (prepared or run_of_found(found, rows)).all(plan.aggregates)
     count = len(found.first)
     return Answers(
-        keys=found.keys_among(rows),
+        keys=found.keys_among(rows) + first_key,
         window_ids=np.full(count, window_id, np.int64),
         start=found.start,
         end=found.end,

@@ -22,7 +22,7 @@ def in_any_order(results: list[Any]) -> list[str]:
 
 def final(query: oracle.Query, rows: list[dict[str, Any]]) -> list[str]:
     names = ("windows", "aggregates", "key", "time", "partial", "emit_empty", "time_type")
-    return in_any_order(oracle.final(**{name: getattr(query, name) for name in names}, rows=rows))
+    return in_any_order(oracle.complete_answer(**{name: getattr(query, name) for name in names}, rows=rows))
 
 
 def play(stream: oracle.Stream, steps: list[Any]) -> list[oracle.Result]:

@@ -93,7 +93,7 @@ def same(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> bool:
 
 
 def check(query: oracle.Query, rows: list[dict[str, Any]]) -> None:
-    truth = expected(oracle.final(**query_words(query), rows=rows))
+    truth = expected(oracle.complete_answer(**query_words(query), rows=rows))
     ours = answers(asked(query).run(as_table(rows, query)), query)
     assert same(ours, truth), f"\nours  {sorted(map(repr, ours))}\ntruth {sorted(map(repr, truth))}"
 

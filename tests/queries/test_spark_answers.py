@@ -52,7 +52,7 @@ def written(results: list[oracle.Result]) -> list[list[Any]]:
 @pytest.mark.parametrize("text", ASKED)
 def test_the_oracle_is_like_spark(text: str) -> None:
     query = asked(text)
-    found = oracle.final(query.windows, AGGREGATES, query.key, "t", ROWS)
+    found = oracle.complete_answer(query.windows, AGGREGATES, query.key, "t", ROWS)
     assert len(found) > 100
     assert written(found) == SAID[text]
 

@@ -77,7 +77,7 @@ def test_run_has_the_last_word(case: Case) -> None:
             emitted += stream.advance(step.watermark)
         else:
             emitted += stream.tick() if step.action == "tick" else stream.close()
-    expected = oracle.final(**query_words(case.query), rows=case.rows)
+    expected = oracle.complete_answer(**query_words(case.query), rows=case.rows)
     advanced = any(step.action in ("advance", "tick") for step in case.steps)
     if punctual and not (advanced and case.query.emit_empty):
         emitted += stream.close()

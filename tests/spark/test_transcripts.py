@@ -134,6 +134,7 @@ def test_a_window_is_added(few: int, held: int, monkeypatch: pytest.MonkeyPatch)
         answers = machine.batch(batch)
         assert in_any_order([each for each in answers if each.window_id == 0]) == wanted
     fourths = [each for each in answers if each.window_id == 1]
-    final = oracle.final(two.windows, two.aggregates, two.key, two.time, [row for batch in batches for row in batch])
+    all_rows = [row for batch in batches for row in batch]
+    final = oracle.complete_answer(two.windows, two.aggregates, two.key, two.time, all_rows)
     assert fourths
     assert all(each in [replace(other, name=None) for other in final] for each in fourths)

@@ -1,0 +1,34 @@
+"""Windows of `range` rows of a key, every `every` rows or at the multiples of a time."""
+
+from __future__ import annotations
+
+from queries.oracle.results import NEVER, Found, Row
+
+from muntin.windows.kinds.rows_every import RowsEvery
+from muntin.windows.kinds.sliding_rows import SlidingRows
+
+
+def sliding_rows(definition: SlidingRows, rows: list[Row]) -> list[Found]:
+    found = []
+    for first in range(0, len(rows), definition.every.count):
+        members = tuple(rows[first : first + definition.range.count])
+        full = len(members) == definition.range.count
+        due = members[-1].time if full else NEVER
+        span = (first, first + len(members))
+        found.append(Found(first, members[0].time, members[-1].time, members, due, rows=span, full=full))
+    return found
+
+
+def rows_every(definition: RowsEvery, rows: list[Row]) -> list[Found]:
+    found = []
+
+    def edge(t: int) -> int:
+        return t - (t - definition.offset) % definition.every + definition.every
+
+    for due in sorted({edge(row.time) for row in rows}):
+        to_row = sum(row.time < due for row in rows)
+        from_row = max(0, to_row - definition.range.count)
+        members = tuple(rows[from_row:to_row])
+        span = (from_row, to_row)
+        found.append(Found(span, members[0].time, members[-1].time, members, due, rows=span, slot=due))
+    return found

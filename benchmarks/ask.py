@@ -132,6 +132,8 @@ def bulk(streams: dict[str, Any], lists: Lists, frame: pandas.DataFrame, cards: 
 def check(streams: dict[str, Any], lists: Lists, frame: pandas.DataFrame, cards: Any, now: int) -> None:
     """Refuse to time those that disagree; what begins with a multiple of the hop may hold more."""
     found = streams[OURS].ask({"card": cards}).to_pandas()
+    alone = pa.concat_tables([streams[OURS].ask({"card": [card]}) for card in cards[:100].tolist()]).to_pandas()
+    pandas.testing.assert_frame_equal(alone, found[:100])
     by_hand = pandas.DataFrame([lists.ask(card, now) for card in cards.tolist()])
     by_pandas = many_by_pandas(frame, cards, now)
     for name in by_hand.columns:

@@ -45,7 +45,7 @@ class TableKind(ABC):
         """Return an answer as a table of this kind."""
 
     @abstractmethod
-    def beside(self, table: Any, columns: pa.Table) -> Any:
+    def beside(self, table: Any, columns: Mapping[str, pa.Array]) -> Any:
         """Return a table with columns more, one value for each of its rows."""
 
     @abstractmethod
@@ -64,10 +64,11 @@ class _Arrow(TableKind):
     def write(self, answer: pa.Table) -> Any:
         return answer
 
-    def beside(self, table: Any, columns: pa.Table) -> Any:
+    def beside(self, table: Any, columns: Mapping[str, pa.Array]) -> Any:
         out = in_one_piece(as_table(table))
-        schema = pa.schema([*out.schema, *columns.schema], metadata=out.schema.metadata)
-        return pa.Table.from_arrays([*out.columns, *columns.columns], schema=schema)
+        more = [pa.field(name, column.type) for name, column in columns.items()]
+        schema = pa.schema([*out.schema, *more], metadata=out.schema.metadata)
+        return pa.Table.from_arrays([*out.columns, *columns.values()], schema=schema)
 
     def take(self, table: Any, places: Array) -> Any:
         return as_table(table).take(pa.array(places))
@@ -85,8 +86,8 @@ class _Pandas(TableKind):
 
         return pandas.DataFrame({name: pandas_series(answer[name]) for name in answer.column_names})
 
-    def beside(self, table: Any, columns: pa.Table) -> Any:
-        found = self.write(columns)
+    def beside(self, table: Any, columns: Mapping[str, pa.Array]) -> Any:
+        found = self.write(pa.table(columns))
         found.index = table.index
         return table.assign(**{name: found[name] for name in found.columns})
 
@@ -106,8 +107,8 @@ class _Polars(TableKind):
 
         return polars.from_arrow(answer)
 
-    def beside(self, table: Any, columns: pa.Table) -> Any:
-        return table.hstack(self.write(columns))
+    def beside(self, table: Any, columns: Mapping[str, pa.Array]) -> Any:
+        return table.hstack(self.write(pa.table(columns)))
 
     def take(self, table: Any, places: Array) -> Any:
         return table[places]

@@ -22,6 +22,7 @@ from streams.test_tiles import queries as tiled_queries
 from muntin import Query, agg, rows, window
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.streams import tiles
+from muntin.streams.buffer import asked
 
 FRAMES = ("trailing", "trailing rows", "trailing, closed and delayed", "leading", "frame", "frame of rows")
 KINDS = st.sampled_from([*FRAMES, *FRAMES, "session", "tumbling", "policy"])
@@ -81,6 +82,7 @@ def test_a_stream_answers_as_over_does(data: st.DataObject) -> None:
     truth, ours = oracle.Stream(query), Stream(query, table)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "_FEW", data.draw(st.sampled_from([0, 16])))
+        patch.setattr(asked, "_FEW_ROWS", data.draw(st.sampled_from([0, 40, 1 << 14])))
         for number, step in enumerate(steps):
             for stream in (truth, ours):
                 stream.push(step.rows) if isinstance(step, Push) else stream.advance(step.watermark)
@@ -377,7 +379,7 @@ def test_no_points() -> None:
 
 @pytest.mark.compiled
 def test_a_million_rows() -> None:
-    """Rows out of order within the lateness; asked in between, at any time from the watermark on."""
+    """Rows out of order within the lateness; asked at random moments, at any time from the watermark on."""
     chance = np.random.default_rng(7)
     count, pushes = 1_000_000, 20
     times = np.sort(chance.integers(0, 20_000_000, count))
@@ -386,10 +388,13 @@ def test_a_million_rows() -> None:
     windows = [window.trailing(100_000, closed="left"), window.trailing(rows(9))]
     query = Query(windows, {"total": agg.sum("v")}, key="k", time="t", watermark=20_000)
     stream, size = query.stream(), count // pushes
+    moments = {*chance.choice(pushes, 3, replace=False).tolist(), pushes - 1}
     for i in range(pushes):
         stream.push(data[i * size : (i + 1) * size])
-        if i in (1, 8, 14, pushes - 1):
+        if i in moments:
             now = int(stream.watermark)
             points = pa.table({"k": chance.integers(0, 6_000, 500), "t": chance.integers(now, now + 150_000, 500)})
-            assert stream.ask(points) == query.over(data[: (i + 1) * size], points)
+            truth = query.over(data[: (i + 1) * size], points)
+            assert stream.ask(points) == truth
+            assert pa.concat_tables([stream.ask(points[j : j + 1]) for j in range(20)]) == truth[:20]
     assert stream.metrics()["dropped"] == 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -22,6 +23,7 @@ from muntin.aggregators import (
     boundary_slices,
     order_statistics,
     prefix_sums,
+    recalculate,
     subtract_on_evict,
     two_stacks,
 )
@@ -68,6 +70,37 @@ def alike(runs: Sequence[ArrayRun]) -> list[ArrayRun]:
         replace(each, span=replace(span, longest=longest, overlap=overlap, gaps=gaps), step=step, seen_nan=seen_nan)
         for each, span in zip(runs, spans, strict=True)
     ]
+
+
+def folded_windows(
+    binding: Binding, columns: Mapping[str, Column], times: Array, first: Array, last: Array
+) -> dict[str, Any]:
+    """Aggregate the windows [first, last) of rows, in any order and each by itself; return the raw results by name.
+
+    For few rows, where to choose an aggregator takes longer than to answer. A combine for each row of a window.
+    """
+    outputs = binding.outputs(len(first))
+    uses_time = any(part.uses_time for part in binding.parts)
+    module = binding.kernels((recalculate.slide_windows,), "slide_windows")
+    inputs = binding.inputs(columns, len(times)), times if uses_time else _NO_TIMES
+    with in_words(binding):
+        module.slide_windows(binding.slots(0), *inputs, first, last, 0, len(first), outputs)
+    return results_by_name(binding, outputs)
+
+
+@contextmanager
+def in_words(binding: Binding) -> Iterator[None]:
+    """Turn an integer that has become too large into an error that names the aggregations."""
+    try:
+        yield
+    except OverflowError as error:
+        raise AggregationOverflowError(f"{', '.join(map(str, binding.aggregations))}: {error}") from error
+
+
+def results_by_name(binding: Binding, outputs: tuple[Array, ...]) -> dict[str, Any]:
+    """Return what kernels have written as raw results."""
+    triples = zip(binding.names, binding.results, binding.raw_results(outputs), strict=True)
+    return {name: (values, valid, result) for name, result, (values, valid) in triples}
 
 
 @dataclass(frozen=True)
@@ -165,13 +198,9 @@ class ArrayRun:
     def _answers(self, binding: Binding) -> dict[str, Any]:
         outputs = binding.outputs(self.span.count)
         if self.span.count:
-            try:
+            with in_words(binding):
                 self._run(binding, outputs)
-            except OverflowError as error:
-                raise AggregationOverflowError(f"{', '.join(map(str, binding.aggregations))}: {error}") from error
-        raw = binding.raw_results(outputs)
-        triples = zip(binding.names, binding.results, raw, strict=True)
-        return {name: (values, valid, result) for name, result, (values, valid) in triples}
+        return results_by_name(binding, outputs)
 
     def _run(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         try:
@@ -470,5 +499,6 @@ def _asks_for_nan(aggregation: Aggregation) -> bool:
     return any(each.asks_for_nan for each in aggregation.factory.definitions.values())
 
 
+_NO_TIMES = np.zeros(1, np.int64)
 _MOST_KNOWN = 1024
 _known_bindings: dict[Hashable, list[Binding]] = {}

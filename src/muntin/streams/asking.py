@@ -28,14 +28,15 @@ def ask(state: StreamState, points: Any) -> Any:
     frames = _frames(state)
     kind = kind_of(points)
     points = as_table(points) if isinstance(points, Mapping) else points  # once, and not each time that it is read
-    names = column_names(state.query, kind.names(points), list(frames.values()))
-    with working_on(row_count(points)):
+    given, rows = kind.names(points), row_count(points)
+    names = column_names(state.query, given, list(frames.values()))
+    with working_on(rows):
         if state.core is None:
-            require_columns(state.query.key, kind.names(points))
-            columns = _before_rows(state.query, row_count(points), len(frames))
+            require_columns(state.query.key, given)
+            columns = _before_rows(state.query, rows, len(frames))
         else:
-            columns = _columns(state, state.core, _PointReader(state.core, kind, points), frames)
-    return kind.beside(points, pa.table(dict(zip(names, columns, strict=True))))
+            columns = _columns(state, state.core, _PointReader(state.core, kind, points, given), frames)
+    return kind.beside(points, dict(zip(names, columns, strict=True)))
 
 
 def _frames(state: StreamState) -> dict[int, str]:
@@ -72,9 +73,9 @@ def _columns(state: StreamState, core: StreamCore, reader: _PointReader, frames:
 class _PointReader:
     """Reads points in the types that the rows of a stream have."""
 
-    def __init__(self, core: StreamCore, kind: TableKind, points: Any) -> None:
+    def __init__(self, core: StreamCore, kind: TableKind, points: Any, given: list[Any]) -> None:
         self._core = core
-        self._time = core.query.time if core.query.time in kind.names(points) else None
+        self._time = core.query.time if core.query.time in given else None
         types = dict(core.types.keys)
         if self._time is not None:
             types[self._time] = core.types.time.logical

@@ -14,6 +14,9 @@ from muntin.errors import MuntinError
 from muntin.types import Array
 from muntin.windows.found import Points
 
+_FIRST, _ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
+"""Of a single point, where it begins and ends."""
+
 
 @dataclass(frozen=True)
 class AskedPoints:
@@ -28,12 +31,16 @@ class AskedPoints:
     @cached_property
     def begins(self) -> Array:
         """The first point of each key."""
+        if len(self.keys) == 1:
+            return _FIRST
         begins = np.flatnonzero(self.keys[1:] != self.keys[:-1]) + 1
         return np.concatenate(([0], begins)) if len(self.keys) else begins
 
     @cached_property
     def by_key(self) -> Points:
         """The times, and where the points of each key end."""
+        if len(self.keys) == 1:
+            return Points(self.times, _ONE)
         return Points(
             self.times, np.concatenate((self.begins[1:], [len(self.keys)])) if len(self.keys) else self.begins
         )

@@ -11,7 +11,6 @@ and what is old is as coarse as the longest window allows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,10 @@ import numpy as np
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.choose import Chosen
 from muntin.arrays.results import Raw
+from muntin.arrays.runner import in_words, results_by_name
 from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
-from muntin.errors import AggregationOverflowError, UnsupportedOperationError
+from muntin.errors import UnsupportedOperationError
 from muntin.kernels.mixing import mix
 from muntin.kernels.vocabulary import (
     Columns,
@@ -45,7 +45,7 @@ from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
 from muntin.types import ANY, Array
 from muntin.windows.base import Window
-from muntin.windows.buffered import BufferedWindows, less
+from muntin.windows.buffered import less
 from muntin.windows.held_rows import HeldRows
 
 _STATE, _CONTENT = "state", "content"
@@ -100,7 +100,20 @@ def answer_frames(states: Slots, front: Slots, firsts: Ints, lasts: Ints, output
                 emit(outputs, i, load(front, first))
 
 
-_KERNELS = (lift_rows, fold_tiles, answer_frames)
+@kernel
+def fold_frames(states: Slots, firsts: Ints, lasts: Ints, outputs: Outputs) -> None:
+    """Answer frames in any order, each by itself."""
+    for i in range(len(firsts)):
+        if firsts[i] == lasts[i]:
+            emit_empty(outputs, i)
+        else:
+            state = hold(load(states, firsts[i]))
+            for at in range(firsts[i] + 1, lasts[i]):
+                state = combine(state, load(states, at))
+            emit(outputs, i, state)
+
+
+_KERNELS = (lift_rows, fold_tiles, answer_frames, fold_frames)
 
 
 class Tiles(Tuples):
@@ -124,7 +137,7 @@ class Tiles(Tuples):
         self._merged_at = BEFORE_TIME  # the watermark at which rows were last merged
 
     def _part(self, window_id: int, definition: Window, plan: Plan) -> BufferedDefinition:
-        return TiledDefinition(window_id, definition.buffered(plan.terms), plan, self.binding)
+        return TiledDefinition(window_id, definition.buffered(plan.terms), plan)
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:
@@ -148,7 +161,7 @@ class Tiles(Tuples):
         count = len(batch.times)
         states = self.binding.slots(count)
         times = np.ascontiguousarray(batch.times)
-        with _in_words(self.binding):
+        with in_words(self.binding):
             _kernels(self.binding).lift_rows(self.binding.inputs(batch.columns, count), times, states)
         content = mix((batch.arrived + np.arange(count)).astype(np.uint64))
         columns = {_STATE: Column(states, None, ANY), _CONTENT: Column(content, None, ANY)}
@@ -178,7 +191,7 @@ class Tiles(Tuples):
         if len(first) == len(rows):
             return rows
         tiles = self.binding.slots(len(first))
-        with _in_words(self.binding):
+        with in_words(self.binding):
             _kernels(self.binding).fold_tiles(_states(rows.columns), first, np.append(first[1:], len(rows)), tiles)
         self._merged_at = watermark
         content = np.add.reduceat(rows.columns[_CONTENT].values, first)
@@ -217,10 +230,6 @@ class Tiles(Tuples):
 class TiledDefinition(BufferedDefinition):
     """One definition over states."""
 
-    def __init__(self, window_id: int, kind: BufferedWindows, plan: Plan, binding: Binding) -> None:
-        super().__init__(window_id, kind, plan)
-        self.binding = binding
-
     def _content(self, rows: HeldRows) -> Array:
         return rows.columns[_CONTENT].values
 
@@ -228,19 +237,16 @@ class TiledDefinition(BufferedDefinition):
         """Return the aggregates of the states [first, last), both bounds ascending."""
         outputs = self.binding.outputs(len(first))
         states = _states(columns) if len(columns[_STATE].values) else self.binding.slots(1)
-        with _in_words(self.binding):
+        with in_words(self.binding):
             _kernels(self.binding).answer_frames(states, self.binding.slots(len(states)), first, last, outputs)
-        triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
-        return {name: (values, valid, result) for name, result, (values, valid) in triples}
+        return results_by_name(self.binding, outputs)
 
-
-@contextmanager
-def _in_words(binding: Binding) -> Iterator[None]:
-    """Turn an integer that has become too large into an error that names the aggregations."""
-    try:
-        yield
-    except OverflowError as error:
-        raise AggregationOverflowError(f"{', '.join(map(str, binding.aggregations))}: {error}") from error
+    def fold(self, columns: Mapping[str, Column], times: Array, first: Array, last: Array) -> Mapping[str, Raw]:
+        """Return the aggregates of the states [first, last), in any order. A combine for each state of a window."""
+        outputs = self.binding.outputs(len(first))
+        with in_words(self.binding):
+            _kernels(self.binding).fold_frames(_states(columns), first, last, outputs)
+        return results_by_name(self.binding, outputs)
 
 
 def _kernels(binding: Binding) -> Any:

@@ -56,7 +56,7 @@ def over_tables(query: Query, table: Any, at: Any = None) -> Any:
         _, rows = sorted_rows(query, plan, data, codes, len(keys))
         order, points = _sorted_points(query, plan, read, point_codes, len(keys))
     columns = _columns(plan, rows, points, inverse(order), of_rows=at is None)
-    return kind.beside(asked, pa.table(dict(zip(names, columns, strict=True))))
+    return kind.beside(asked, dict(zip(names, columns, strict=True)))
 
 
 def require_frames(query: Query) -> None:
@@ -101,6 +101,8 @@ def column_names(query: Query, taken: list[Any], windows: Sequence[str] | None =
 def as_rows_have_it(points: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Return the keys and times of points in the types that those of the rows have; refuse what does not fit them."""
     require_columns(types, points.column_names)
+    if points.column_names == list(types) and points.schema.types == list(types.values()):
+        return points
     return pa.table({name: _as_type(points[name], kind, name) for name, kind in types.items()})
 
 

@@ -128,6 +128,10 @@ class Window(ABC):
         """Return for each point the first row of its frame, and the row after its last: both ascend. Frames only."""
         raise InvalidArgumentError(f"{self!r} is no frame, so that it holds nothing at any one time")
 
+    def span_at(self, time: int) -> tuple[int, int] | None:
+        """Return the times [since, until) whose rows a frame at one time holds; None where it counts rows. O(1)."""
+        return None
+
     def ends_at(self, times: Array) -> Array | None:
         """Return where the frames of these times end, None where a frame ends with its last row. Frames only."""
         return None

@@ -100,18 +100,19 @@ class HeldRows:
         """
         if len(keys) <= _FEW:  # in less time than NumPy takes to be called for arrays
             each = zip(keys.tolist(), since.tolist(), until.tolist(), strict=True)
-            places = np.array([self._near(*one, rows) for one in each], np.int64).reshape(-1, 2)
-            return places[:, 0], places[:, 1]
+            places = [self.near_key(*one, rows) for one in each]
+            return np.array([p.start for p in places], np.int64), np.array([p.stop for p in places], np.int64)
         low, high = self.stretches(keys)
         first = _sought(self.times, low, high, since, np.less)
         last = _sought(self.times, low, high, until, np.less_equal)
         return np.maximum(first - rows, low), np.minimum(last + rows, high)
 
-    def _near(self, key: int, since: int, until: int, rows: int) -> tuple[int, int]:
+    def near_key(self, key: int, since: int, until: int, rows: int) -> slice:
+        """Return where the rows of a key of the times [since, until] are, and `rows` more each way. O(log n)."""
         mine = self.of_key(key)
         times = self.times[mine]
         first, last = int(times.searchsorted(since, "left")), int(times.searchsorted(until, "right"))
-        return mine.start + max(0, first - rows), min(mine.start + last + rows, mine.stop)
+        return slice(mine.start + max(0, first - rows), min(mine.start + last + rows, mine.stop))
 
     def gathered(self, first: Array, last: Array) -> HeldRows:
         """Return the rows at the places [first, last), which ascend. O(rows taken), no copy of neighbours."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from muntin.arrays.results import Raw
 from muntin.columns import concatenated
+from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.streams.buffer.definition import BufferedDefinition
 from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.types import Array, ColumnType
 from muntin.windows.found import Points, SortedRows
 from muntin.windows.held_rows import HeldRows
 
+Bounds = tuple[Array, Array]
+"""For each frame its first row, and the row after its last."""
 _FEW_ROWS = 1 << 14
-"""Up to this many rows are copied for each window, so that one call answers all: that takes longer than to copy."""
+"""Up to this many rows one call answers all windows: to make a call takes longer than to copy or fold them."""
 
 
 def rows_near(
@@ -28,40 +32,75 @@ def rows_near(
     rows = max(each.rows for each in reaches)
     if rows and any(len(part.refused) for part in parts):
         rows = len(held)  # any of them may be refused, and not count
-    since = points.first_times - max(each.time for each in reaches)
-    until = points.last_times + max(each.ahead for each in reaches)
-    first, last = held.near(points.asked_keys, since, until, rows)
-    near = held.gathered(first, last)
-    return SortedRows(near.times, np.cumsum(last - first), near.numbers, near.columns, time_type)
+    back, ahead = max(each.time for each in reaches), max(each.ahead for each in reaches)
+    if len(points.keys) == 1:
+        time = int(points.times[0])
+        place = held.near_key(int(points.keys[0]), time - back, time + ahead, rows)
+        near, ends = held.take(place), np.array([place.stop - place.start])
+    else:
+        first, last = held.near(points.asked_keys, points.first_times - back, points.last_times + ahead, rows)
+        near, ends = held.gathered(first, last), np.cumsum(last - first)
+    return SortedRows(near.times, ends, near.numbers, near.columns, time_type)
 
 
 def answered(
     parts: Sequence[BufferedDefinition], rows: Sequence[SortedRows], points: Points
 ) -> Iterator[FramesAtPoints]:
     """Yield what the frames of each definition hold at points, among its rows."""
+    count = sum(len(each.times) for each in rows)
+    shared = parts[0].binding.compiled and all(mine is rows[0] for mine in rows)
+    if shared and len(points.times) == 1 and count <= _FEW_ROWS:
+        at_one = _answered_at_one(parts, rows[0], points.times)
+        if at_one is not None:
+            yield at_one
+            return
     ends = [part.kind.definition.ends_at(points.times) for part in parts]
-    for group in _groups(rows, ends):
-        found = [parts[i].kind.definition.find_at(rows[i], points) for i in group]
-        spans = [_span(*each) for each in found]
-        sizes = [span.stop - span.start for span in spans]
-        shifts = np.cumsum([0, *sizes[:-1]]) - [span.start for span in spans]
-        picked = [(rows[i], span) for i, span in zip(group, spans, strict=True)]
-        columns = {
-            name: concatenated([each.columns[name].take(span) for each, span in picked]) for name in rows[0].columns
-        }
-        times = np.concatenate([each.times[span] for each, span in picked])
-        first, last = (np.concatenate([each[i] + by for each, by in zip(found, shifts, strict=True)]) for i in (0, 1))
-        aggregates = parts[group[0]].aggregate(columns, times, first, last)
+    found = [part.kind.definition.find_at(mine, points) for part, mine in zip(parts, rows, strict=True)]
+    answer = _folded if shared and count * len(points.times) <= _FEW_ROWS else _copied
+    for group in _groups(ends) if count <= _FEW_ROWS else [[i] for i in range(len(rows))]:
+        aggregates = answer(parts[group[0]], [rows[i] for i in group], [found[i] for i in group])
         known = [end for i in group if (end := ends[i]) is not None]
         yield FramesAtPoints([parts[i].window_id for i in group], aggregates, np.concatenate(known) if known else None)
 
 
-def _groups(rows: Sequence[SortedRows], ends: Sequence[Array | None]) -> list[list[int]]:
-    """Return which definitions are answered by one call: each by itself, where there are many rows to copy."""
-    if sum(len(each.times) for each in rows) > _FEW_ROWS:
-        return [[i] for i in range(len(rows))]
+def _answered_at_one(parts: Sequence[BufferedDefinition], rows: SortedRows, time: Array) -> FramesAtPoints | None:
+    """Return what frames hold at a single point, all found together; None where one of them counts rows.
+
+    A service asks for one key at a time: what is not called then is what makes it quick.
+    """
+    spans = [part.kind.definition.span_at(int(time[0])) for part in parts]
+    bounds = [min(max(each, BEFORE_TIME), END_OF_TIME) for span in spans if span is not None for each in span]
+    if len(bounds) < 2 * len(parts):
+        return None
+    places = rows.times.searchsorted(np.array(bounds))
+    first = places[::2].copy()
+    aggregates = parts[0].fold(rows.columns, rows.times, first, np.maximum(first, places[1::2]))
+    ends = np.concatenate([part.kind.definition.ends_at(time) for part in parts]) if parts[0].asks_for_ends else None
+    return FramesAtPoints([part.window_id for part in parts], aggregates, ends)
+
+
+def _groups(ends: Sequence[Array | None]) -> list[list[int]]:
+    """Return which definitions are answered by one call: those whose frames have ends, and those without."""
     groups = [i for i, each in enumerate(ends) if each is not None], [i for i, each in enumerate(ends) if each is None]
     return [group for group in groups if group]
+
+
+def _folded(part: BufferedDefinition, rows: Sequence[SortedRows], found: Sequence[Bounds]) -> Mapping[str, Raw]:
+    """Return what frames hold of the same rows, which are not copied."""
+    first, last = (np.concatenate([each[i] for each in found]) for i in (0, 1))
+    return part.fold(rows[0].columns, rows[0].times, first, last)
+
+
+def _copied(part: BufferedDefinition, rows: Sequence[SortedRows], found: Sequence[Bounds]) -> Mapping[str, Raw]:
+    """Return what frames hold, of a copy of the rows for each definition, so that their bounds ascend."""
+    spans = [_span(*each) for each in found]
+    sizes = [span.stop - span.start for span in spans]
+    shifts = np.cumsum([0, *sizes[:-1]]) - [span.start for span in spans]
+    picked = list(zip(rows, spans, strict=True))
+    columns = {name: concatenated([each.columns[name].take(span) for each, span in picked]) for name in rows[0].columns}
+    times = np.concatenate([each.times[span] for each, span in picked])
+    first, last = (np.concatenate([each[i] + by for each, by in zip(found, shifts, strict=True)]) for i in (0, 1))
+    return part.aggregate(columns, times, first, last)
 
 
 def _span(first: Array, last: Array) -> slice:

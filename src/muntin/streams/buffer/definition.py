@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.aggregations.binding import Binding
 from muntin.arrays.results import Raw, to_arrow
-from muntin.arrays.runner import windows_of_rows
+from muntin.arrays.runner import folded_windows, windows_of_rows
 from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
@@ -218,6 +219,20 @@ class BufferedDefinition:
     def aggregate(self, columns: Mapping[str, Column], times: Array, first: Array, last: Array) -> Mapping[str, Raw]:
         """Return the aggregates of the rows [first, last), both bounds ascending."""
         return windows_of_rows(columns, times, self.plan.time_type, first, last, self.plan.aggregates)
+
+    @cached_property
+    def binding(self) -> Binding:
+        """All aggregates as one state, whatever the rows."""
+        return self.plan.bind(self.plan.aggregates, gaps=True)
+
+    @cached_property
+    def asks_for_ends(self) -> bool:
+        """Whether an aggregate depends on where its window ends."""
+        return any(result.ending is not None for result in self.binding.results)
+
+    def fold(self, columns: Mapping[str, Column], times: Array, first: Array, last: Array) -> Mapping[str, Raw]:
+        """Return the aggregates of the rows [first, last), in any order. A combine for each row of a window."""
+        return folded_windows(self.binding, columns, times, first, last)
 
     def _retracted(self, gone: EmittedWindows) -> Answers:
         return self._answers(gone, {name: pa.nulls(len(gone)) for name in self.plan.aggregates})

@@ -117,6 +117,11 @@ class TimeFrame(Window):
         finding().framed_windows(rows.times, rows.ends, points.times, points.ends, *bounds, first, last)
         return first, last
 
+    def span_at(self, time: int) -> tuple[int, int]:
+        """Return the times [since, until) whose rows the frame at a time holds. O(1)."""
+        since, until = self.held
+        return self._start_of_tile(time + since), time + until
+
     def first_needed(self, rows: SortedRows, cut: Cut) -> int:
         """Return the first of one key's rows that windows which were not final at the cut may hold. O(log n)."""
         since = min(0, self.held[0])  # the rows of such windows are needed, too

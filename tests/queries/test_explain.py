@@ -181,7 +181,7 @@ def test_what_merges() -> None:
     aggregates = {"high": agg.max("v"), "middle": agg.median("v")}
     few = Query(window.sliding(64, every=1), aggregates, time="t").explain(SCHEMA)
     many = Query(window.sliding(65, every=1), aggregates, time="t").explain(SCHEMA)
-    assert [each.aggregator for each in few.stores[0].merge] == ["lazy", "selection"]
+    assert [each.aggregator for each in few.stores[0].merge] == ["two_stacks", "selection"]
     assert [each.aggregator for each in many.stores[0].merge] == ["flat_fat", "selection"]
     assert "up to 65 slices" in many.stores[0].merge[0].why
     assert many.windows[0].kept == "values"

@@ -220,7 +220,7 @@ def generate(
         _write_rule(emitter, rule, parts)
     entries = tuple(entries)
     text = kernels_text(kernels, entries)
-    out.append(text)
+    out.append(_words_of(text) + text)
     counted = any(part.looks_allocate if sorted_store else part.allocates for part in parts) or "np.empty(" in text
     counted = counted or (rule is not None and allocates(rule.function))
     return Generated(emitter.text, emitter.injected, entries, counted)
@@ -234,7 +234,13 @@ def standalone(
     Kernels that never allocate need not be `counted` (see `Generated`).
     """
     names = tuple(kernel.__name__ for kernel in kernels)
-    return Generated(kernels_text((*within, *kernels), names), {}, names, counted)
+    text = kernels_text((*within, *kernels), names)
+    return Generated(_words_of(text) + text, {}, names, counted)
+
+
+def _words_of(text: str) -> str:
+    """Import what kernels of any module may use, where they do: the names of the others stay as they are."""
+    return f"from {RUNTIME} import prefetch\n" if "prefetch(" in text else ""
 
 
 # ---------------------------------------------------------------- one part: the user's functions, under private names

@@ -134,6 +134,27 @@ def _below(numbers: Any, at: Any, limit: Any) -> Any:
 
 
 @intrinsic
+def _fetch(typing: Any, array: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number, text = llvmlite.ir.IntType(32), llvmlite.ir.IntType(8).as_pointer()
+        kind = llvmlite.ir.FunctionType(llvmlite.ir.VoidType(), [text, number, number, number])
+        line = builder.bitcast(_counter(context, builder, signature, arguments), text)
+        ahead = [line, number(0), number(3), number(1)]  # to be read, and more than once; of data
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8"), ahead)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+@overload(runtime.prefetch)
+def _prefetch(array: Any, at: Any) -> Any:
+    def fetched(array: Any, at: Any) -> Any:
+        _fetch(array, at)
+
+    return fetched
+
+
+@intrinsic
 def _deposit(typing: Any, bits: Any, places: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = llvmlite.ir.IntType(64)

@@ -14,6 +14,7 @@ are a few long arrays.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -115,6 +116,23 @@ def lay_out(blocks: Blocks, keys: Array, sizes: Array) -> int:
     marks[TOP] = marks[USED] = int(taken.sum())
     marks[SLICES] = int(sizes.sum())
     return max(64, int(taken.sum()))
+
+
+def move_together(blocks: Blocks, keys: Array) -> None:
+    """Put the blocks of all keys that have slices side by side, in this order; each keeps its length, and has no head.
+
+    Blocks that were given back are forgotten. Who calls this moves the slices.
+    """
+    taken = _all_rooms()[blocks.length[keys]]
+    blocks.base[keys] = np.cumsum(taken) - taken
+    blocks.head[keys] = blocks.stale[keys] = 0
+    blocks.free[:] = -1
+    blocks.marks[TOP] = blocks.marks[USED] = int(taken.sum())
+
+
+@cache
+def _all_rooms() -> Array:
+    return np.array([room_of(length) for length in range(LENGTHS)])
 
 
 # ---------------------------------------------------------------- blocks

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from muntin.kernels.runtime import prefetch
 from muntin.kernels.vocabulary import Ints, index, inlined, kernel
 from muntin.streams.blocks import Blocks, Slices
-from muntin.streams.slices.slicer import position
+from muntin.streams.slices.slicer import AHEAD, LEAST, position, position_from_end
 from muntin.windows.shapes import KNOWN, SLIDING
 
 BY_TIME, SESSIONS = range(2)
@@ -95,18 +96,73 @@ def due_own(
     return count
 
 
+@inlined
+def position_from_begin(times: Ints, begin: int, end: int, time: int) -> int:
+    """Return the same as `position`. The first two slots are looked at first: most windows begin with one of them."""
+    if begin == end or times[index(begin)] > time:
+        return begin
+    if begin + 1 == end or times[index(begin + 1)] > time:
+        return begin + 1
+    return position(times, begin + 2, end, time)
+
+
+@inlined
+def position_before_newest(times: Ints, begin: int, end: int, time: int) -> int:
+    """Return the same as `position`. The last two slots are looked at first: most windows end with one of them."""
+    if begin == end or times[index(end - 1)] <= time:
+        return end
+    if begin + 1 == end or times[index(end - 2)] <= time:
+        return end - 1
+    return position_from_end(times, begin, end - 2, time)
+
+
+@inlined
+def fetch_ends(low: Ints, blocks: Blocks, key: int) -> None:
+    """Have the oldest and the newest slice of a key fetched."""
+    begin = blocks.base[index(key)] + blocks.head[index(key)]
+    prefetch(low, begin)
+    prefetch(low, begin + blocks.size[index(key)] - 1)
+
+
+@inlined
+def first_ends(shapes: TimeShapes, after: int, soonest: Ints) -> None:
+    """Write for each periodic definition the first end of a window after a time: the same for nearly all keys.
+
+    Where no watermark has come yet, it is the least time: then the oldest slice of a key tells.
+    """
+    for d in range(len(shapes.kinds)):
+        soonest[d] = LEAST
+        least = max(after, shapes.floors[d])
+        if shapes.kinds[d] != KNOWN and least > LEAST // 2:
+            soonest[d] = next_end(least, shapes.lengths[d], shapes.everys[d], shapes.offsets[d])
+
+
 @inlined  # handing these arrays over takes longer than finding the windows of a key
 def due_by_time(
-    low: Ints, key: int, begin: int, stop: int, shapes: TimeShapes, after: int, until: int, found: Windows, count: int
+    low: Ints,
+    key: int,
+    begin: int,
+    stop: int,
+    shapes: TimeShapes,
+    soonest: Ints,
+    after: int,
+    until: int,
+    found: Windows,
+    count: int,
 ) -> int:
     """Find the windows by time of a key that end in (after, until]; its slices are [begin, stop)."""
+    oldest = low[index(begin)]
     for d in range(len(shapes.kinds)):
         kind = shapes.kinds[d]
         if kind == KNOWN:
             count = due_own(low, key, d, begin, stop, shapes, after, until, found, count)
             continue
+        end = soonest[d]
+        if end > until:
+            continue
         length, every, offset, since = shapes.lengths[d], shapes.everys[d], shapes.offsets[d], shapes.sinces[d]
-        end = next_end(max(after, shapes.floors[d], low[begin]), length, every, offset)
+        if oldest >= end:
+            end = next_end(oldest, length, every, offset)
         first = begin
         while end <= until:
             start = end - length if kind == SLIDING else end - 1 - (end - 1 - offset) % length
@@ -116,13 +172,13 @@ def due_by_time(
                 else:
                     end = since + (offset - since) % length + every
                 continue
-            first = position(low, first, stop, start - 1)
+            first = position_from_begin(low, first, stop, start - 1)
             if first == stop:
                 break
             if low[index(first)] >= end:
                 end = next_end(low[index(first)], length, every, offset)
                 continue
-            last = position(low, first, stop, end - 1)
+            last = position_before_newest(low, first, stop, end - 1)
             write_window(found, count, key, d, start, end, first, last)
             count += 1
             end += every
@@ -213,17 +269,23 @@ def due_windows(
     gaps: Ints,
     after: Ints,
     until: int,
+    soonest: Ints,
     found: Windows,
 ) -> int:
-    """Find all windows of some keys that end in (after, until]: `after` for windows by time, and for sessions."""
+    """Find all windows of some keys that end in (after, until]: `after` for windows by time, and for sessions.
+
+    `soonest` is room for a number of each definition by time.
+    """
+    first_ends(shapes, after[BY_TIME], soonest)
     count = 0
     shift = len(shapes.kinds)
     for i in range(len(chosen)):
-        key = chosen[i]
-        if blocks.size[key] > 0:
-            begin = blocks.base[key] + blocks.head[key]
-            stop = begin + blocks.size[key]
-            count = due_by_time(slices.low, key, begin, stop, shapes, after[BY_TIME], until, found, count)
+        fetch_ends(slices.low, blocks, chosen[index(min(i + AHEAD, len(chosen) - 1))])
+        key = chosen[index(i)]
+        if blocks.size[index(key)] > 0:
+            begin = blocks.base[index(key)] + blocks.head[index(key)]
+            stop = begin + blocks.size[index(key)]
+            count = due_by_time(slices.low, key, begin, stop, shapes, soonest, after[BY_TIME], until, found, count)
             if len(gaps) > 0:
                 count = due_sessions(slices, key, begin, stop, gaps, shift, after[SESSIONS], until, found, count)
     return count
@@ -243,4 +305,7 @@ def count_rows(slices: Slices, found: Windows, shift: int, rows: Ints) -> None:
 
 
 MEMBERS = (session_end, session_begin, next_member)
-DUE = (next_end, write_window, due_own, due_by_time, due_sessions, due_windows, count_rows)
+DUE = (
+    *(next_end, write_window, due_own, position_from_begin, position_before_newest),
+    *(fetch_ends, first_ends, due_by_time, due_sessions, due_windows, count_rows),
+)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from muntin.kernels.vocabulary import Ints, kernel
+from muntin.kernels.vocabulary import Ints, index, kernel
 from muntin.streams.blocks import MERGES, SLICES, Blocks, Slices, drop_oldest, join_tags, move_slices
 from muntin.streams.script import DONE, JOIN, STOPPED, Script, add_step, is_full
-from muntin.streams.slices.due import next_member, session_begin
+from muntin.streams.slices.due import fetch_ends, next_member, position_from_begin, session_begin
 from muntin.streams.slices.late import Deadline
-from muntin.streams.slices.slicer import ROW, position
+from muntin.streams.slices.slicer import AHEAD, ROW, position
 
 
 @kernel
@@ -88,10 +88,11 @@ def purge(
     """
     i = cursor[ROW]
     while i < len(chosen):
-        key = chosen[i]
-        begin = blocks.base[key] + blocks.head[key]
-        stop = begin + blocks.size[key]
-        unneeded = position(slices.low, begin, stop, needed - 1) - begin
+        fetch_ends(slices.low, blocks, chosen[index(min(i + AHEAD, len(chosen) - 1))])
+        key = chosen[index(i)]
+        begin = blocks.base[index(key)] + blocks.head[index(key)]
+        stop = begin + blocks.size[index(key)]
+        unneeded = position_from_begin(slices.low, begin, stop, needed - 1) - begin
         final = unneeded
         for d in range(len(gaps)):
             final = final_slices(slices, begin, stop, final, gaps[d], 1 << d, deadline)

@@ -94,6 +94,11 @@ class Shapes:
         """Return how many slices the longest window by time can have, as far as edges tell."""
         return int((self.lengths.max(initial=0) / self.steps).sum())
 
+    @property
+    def slides_alone(self) -> bool:
+        """Whether there is one definition, of sliding windows: each window begins and ends after the one before."""
+        return len(self.ids) == 1 and self.kinds.tolist() == [SLIDING]
+
     @cached_property
     def _rate(self) -> float:
         """How many windows by time end in a unit of time, of all definitions whose edges are periodic."""

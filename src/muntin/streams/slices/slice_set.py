@@ -15,7 +15,22 @@ from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.kernels.tiers import is_waiting
-from muntin.streams.blocks import MEMORY, MERGES, SLICES, SLOTS, STEP, TOP, USED, Blocks, Slices, lay_out, longer, rooms
+from muntin.streams.blocks import (
+    MEMORY,
+    MERGES,
+    SLICES,
+    SLOTS,
+    STEP,
+    TOP,
+    USED,
+    Blocks,
+    Slices,
+    lay_out,
+    longer,
+    move_together,
+    room_of,
+    rooms,
+)
 from muntin.streams.found import Found
 from muntin.streams.mergers import merge_slices
 from muntin.streams.script import DONE, NO_ROOM, SCRIPT, Script
@@ -35,10 +50,13 @@ from muntin.streams.slices.partials import PARTIALS, Incoming, Partials, take_sl
 from muntin.streams.slices.purge import PURGE, purge
 from muntin.streams.slices.shapes import Shapes, ints
 from muntin.streams.slices.slicer import FOLDING, PLACING, ROW, SLICER, Edges, Rows, order_by_key, take_rows
+from muntin.streams.slices.stacks import STACKS, Stacks
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 
 _FEW_WINDOWS = 64
+STACKED = "two_stacks"
+"""The merger whose folds are kept while rows come, where windows are of one definition."""
 SLICING = (order_by_key, take_rows, take_late_rows, take_slices, due_windows, count_rows, purge)
 """The kernels that see no state."""
 _INNER = (*SCRIPT, *MEMORY, *SLOTS, *PLACING, *SLICER, *MEMBERS, *DUE, *LATE, *PURGE)
@@ -65,6 +83,7 @@ class SliceSet:
         self.watched = watched or shapes.gap >= 0  # sessions that went have left slices with gaps
         self.merger = "lazy" if self.only_counts else merger
         self.has_tree = self.merger == "flat_fat"
+        self.has_stacks = self.merger == STACKED and shapes.slides_alone and binding.fixed
         self.spaced = shapes.gap >= 0
         # All sets of a query have their slices in the same slots.
         self.blocks = Blocks.empty(2 if merger == "flat_fat" else 1)
@@ -77,7 +96,8 @@ class SliceSet:
         self._make_room_to_find(_FEW_WINDOWS)
         self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
         self.tags = self.fresh = np.zeros(0, np.int64)
-        self.states, self.tree = binding.slots(0), binding.slots(0)
+        self.stacks = Stacks.empty()
+        self.states, self.tree, self.back = binding.slots(0), binding.slots(0), binding.slots(0)
         self._make_room(64)
 
     @property
@@ -101,6 +121,11 @@ class SliceSet:
         """The kernels that fold rows into states, and merge states."""
         return self.binding.kernels((*FOLDING, *MERGE), "fold_rows", "merge_states", "fold_windows", "query_windows")
 
+    @cached_property
+    def stacking(self) -> Any:
+        """The kernel that keeps stacks of merged states."""
+        return self.binding.kernels(STACKS, "slide_windows")
+
     def _make_room(self, slots: int) -> None:
         """Make the arrays `slots` long, keeping what they hold."""
         spaced = slots if self.spaced else 0
@@ -116,7 +141,25 @@ class SliceSet:
             joins=held.joins,
         )
         self.states = more_states(self.binding, self.states, slots)
-        self.tree = more_states(self.binding, self.tree, slots if self.has_tree else 0)
+        self.tree = more_states(self.binding, self.tree, slots if self.has_tree or self.has_stacks else 0)
+
+    def _rearrange(self) -> None:
+        """Lay the blocks out in the order of their keys, and leave room for more. O(slices).
+
+        Blocks that keys have outgrown are then no more: they were half of the memory, and each key's slices elsewhere.
+        """
+        keys, _, before = self.slots()
+        slices, states = self.slices, self.states
+        move_together(self.blocks, keys)
+        _, _, after = self.slots()
+        self.slices = Slices(*(np.zeros(0, np.int64) for _ in Slices._fields))._replace(joins=slices.joins)
+        self.states, self.tree = self.binding.slots(0), self.binding.slots(0)
+        used, longest = int(self.marks[USED]), room_of(int(self.blocks.length.max(initial=0)))
+        self._make_room(64 + used + max(used, 4 * longest))
+        for old, new in zip(slices[:-1], self.slices[:-1], strict=True):
+            if len(new):
+                new[after] = old[before]
+        move_states(states, before, self.states, after)
 
     @property
     def _further(self) -> tuple[str, ...]:
@@ -126,6 +169,8 @@ class SliceSet:
     def reshape(self, shapes: Shapes) -> None:
         """Cut slices for other definitions from now on."""
         self.shapes = shapes
+        if self.has_stacks and not shapes.slides_alone:
+            self.has_stacks, self.merger = False, "lazy"
         self._told = self._between = None
         self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
         self.cursor = ints([1, 0, 0])
@@ -139,7 +184,10 @@ class SliceSet:
     def know_keys(self, count: int) -> None:
         """Be ready for keys up to a number."""
         if count > len(self.blocks.base):
-            self.blocks = self.blocks.for_keys(max(count, 2 * len(self.blocks.base)))
+            room = max(count, 2 * len(self.blocks.base))
+            self.blocks = self.blocks.for_keys(room)
+            if self.has_stacks:
+                self.stacks, self.back = self.stacks.for_keys(room), more_states(self.binding, self.back, room)
 
     def order_by_key(self, keys: Array, top: int) -> Array:
         """Return the rows in the order of their keys, which are below `top`."""
@@ -188,7 +236,7 @@ class SliceSet:
             if self.script.length[0] or is_waiting():  # whoever waits for kernels wants those of rarer scripts, too
                 run()
             if stopped == NO_ROOM:
-                self._make_room(4 * len(self.slices.low))  # pages that no slice reaches are never touched
+                self._rearrange()
 
     def clear(self) -> None:
         """Forget all slices."""
@@ -198,7 +246,8 @@ class SliceSet:
     def find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
         """Return the windows of some keys that end in (after, until]."""
         self._after[BY_TIME], self._after[SESSIONS] = after
-        fixed = (self.slices, self.blocks, chosen, self._shapes, self.shapes.gaps, self._after, until)
+        soonest = np.empty(len(self.shapes.kinds), np.int64)
+        fixed = (self.slices, self.blocks, chosen, self._shapes, self.shapes.gaps, self._after, until, soonest)
         count = self.slicing.due_windows(*fixed, self._room)
         if count > len(self._room.keys):
             self._make_room_to_find(count + count // 4)  # as many as now, and some more, will be found the next time
@@ -246,6 +295,10 @@ class SliceSet:
         if self.merger == "lazy" or self.has_gaps:
             shift = len(self.shapes.kinds)
             self.folding.fold_windows(self.states, self.slices.skip, Windows(*found.arrays), shift, outputs)
+        elif self.has_stacks:
+            windows = Windows(*found.arrays)
+            folds = (self.states, self.tree, self.back, self.stacks)
+            self.stacking.slide_windows(*folds, self.blocks, windows, outputs)
         elif self.has_tree:
             self.folding.query_windows(self.states, self.tree, self.blocks, Windows(*found.arrays), outputs)
         else:
@@ -323,8 +376,9 @@ class SliceSet:
 
     @property
     def slice_bytes(self) -> int:
-        """The bytes of one slice: its edges, what is known of its rows, its state, and its node of a tree."""
-        return 8 * (2 + len(self._further) + self.tagged) + int(self.states.itemsize) * (1 + self.has_tree)
+        """The bytes of one slice: its edges, what is known of its rows, its state, and its node of a tree or fold."""
+        folds = 1 + (self.has_tree or self.has_stacks)
+        return 8 * (2 + len(self._further) + self.tagged) + int(self.states.itemsize) * folds
 
     def room_for(self, slices: int) -> int:
         """Return the slots of the block of a key that always has `slices` slices: up to a quarter of it is free."""
@@ -351,7 +405,26 @@ class SliceSet:
             require(bool((low[inner] >= before).all()), "slices overlap")
         if self.spaced:
             self._check_rows(slots, np.flatnonzero(inner))
+        if self.has_stacks:
+            self._check_stacks(keys)
         require(bool((self.blocks.base[keys] >= 0).all()), "a key with slices has no block")
+
+    def _check_stacks(self, keys: Array) -> None:
+        """Fold again what is kept of each key's slices, as far as none has changed since."""
+        states = States(self.binding)
+        for key in keys.tolist():
+            base, stale, head = (int(each[key]) for each in (self.blocks.base, self.blocks.stale, self.blocks.head))
+            since, turn, until = (int(each[key]) for each in self.stacks)
+            state = None
+            for slot in range(base + turn - 1, base + max(since, head) - 1, -1) if stale >= turn else ():
+                older = states.load(self.states, slot)
+                state = older if state is None else states.combine(older, state)
+                require(states.close(state, states.load(self.tree, slot)), "a fold is not that of its slices")
+            if turn < until <= stale and head <= turn:
+                state = states.load(self.states, base + turn)
+                for slot in range(base + turn + 1, base + until):
+                    state = states.combine(state, states.load(self.states, slot))
+                require(states.close(state, states.load(self.back, key)), "the newer fold is not that of its slices")
 
     def _check_rows(self, slots: Array, inner: Array) -> None:
         first, last, skip = self.slices.first[slots], self.slices.last[slots], self.slices.skip[slots]
@@ -369,6 +442,15 @@ def require(condition: bool, message: str) -> None:
     """Raise an `InvariantError` unless a condition holds."""
     if not condition:
         raise InvariantError(f"Slices: {message}")
+
+
+def move_states(states: Array, before: Array, other: Array, after: Array) -> None:
+    """Write states at some places of an array to other places of another one."""
+    if states.dtype.hasobject:
+        other[after] = states[before]
+    else:  # as they are: NumPy copies records field by field
+        record = np.dtype((np.void, states.dtype.itemsize))
+        other.view(record)[after] = states.view(record)[before]
 
 
 def more_states(binding: Binding, states: Array, slots: int) -> Array:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from muntin.kernels.runtime import prefetch
 from muntin.kernels.vocabulary import Columns, Ints, Slots, combine, index, inlined, kernel, lift, load, store
 from muntin.streams.blocks import NAMED, Blocks, Slices, has_room, join_next, open_slot
 from muntin.streams.script import (
@@ -39,6 +40,8 @@ LOW, HIGH, ROW = range(3)
 """What is where in the cursor: the interval between edges at hand, and the next row."""
 NEWEST = 8
 """How many of the newest slices of a key are compared with a row together."""
+AHEAD = 16
+"""How long before it is looked at what memory holds of a key, or a state, is fetched: as long as memory takes."""
 AT_ONCE = 64
 """How many rows are compared together, where a run is long."""
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
@@ -200,7 +203,10 @@ def place_row(
     begin = blocks.base[key] + blocks.head[key]
     end = begin + blocks.size[key]
     # The first slice that begins after the row: with sessions by its rows, since several may lie between two edges.
-    after = position_from_end(slices.first if gap >= 0 else slices.low, begin, end, time)
+    begins = slices.first if gap >= 0 else slices.low
+    after = end
+    if begin < end and begins[index(end - 1)] > time:
+        after = position_from_end(begins, begin, end, time)
     right = after < end and holds(slices, after, time, gap, skip)
     left = after > begin and holds(slices, after - 1, time, gap, skip)
     if left or right:
@@ -257,6 +263,14 @@ def session_run_end(rows: Rows, row: int, stop: int, slices: Slices, slot: int, 
     return row
 
 
+@inlined
+def fetch_newest(slices: Slices, blocks: Blocks, key: int) -> None:
+    """Have the newest slice of a key fetched."""
+    slot = blocks.base[index(key)] + blocks.head[index(key)] + blocks.size[index(key)] - 1
+    prefetch(slices.low, slot)
+    prefetch(slices.high, slot)
+
+
 @kernel
 def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges: Edges, cursor: Ints, gap: int) -> int:
     """Put rows into slices, from the cursor's row on; return why it stopped."""
@@ -266,6 +280,7 @@ def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges:
     most = len(script.steps) - MOST_STEPS
     opened = -1  # the row after the one that opened a slice last: a run from there on goes into the same step
     while row < stop and step <= most:
+        fetch_newest(slices, blocks, rows.keys[index(min(row + AHEAD, stop - 1))])
         key = rows.keys[index(row)]
         time = rows.times[index(row)]
         slot = blocks.base[index(key)] + blocks.head[index(key)] + blocks.size[index(key)] - 1
@@ -305,14 +320,16 @@ def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges:
 
 
 PLACING = (position, position_from_end, find_interval, holds, add_row, open_slice, place_row)
-SLICER = (all_within, run_end, session_run_end, take_rows)
+SLICER = (fetch_newest, all_within, run_end, session_run_end, take_rows)
 
 
 @kernel
 def fold_rows(script: Script, columns: Columns, times: Ints, states: Slots) -> None:
     """Carry a script out: fold rows into states, and join and move states; leave the script empty."""
     steps = script.steps
-    for at in range(script.length[0]):
+    length = script.length[0]
+    for at in range(length):
+        prefetch(states, steps[index(min(at + AHEAD, length - 1)), SLOT])
         action = steps[index(at), ACTION]
         slot = steps[index(at), SLOT]
         first = steps[index(at), FIRST]

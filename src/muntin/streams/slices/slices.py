@@ -31,7 +31,7 @@ from muntin.streams.slices.object_set import ObjectSet
 from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.run_set import RunSet
 from muntin.streams.slices.shapes import Shapes, ints
-from muntin.streams.slices.slice_set import SliceSet, require
+from muntin.streams.slices.slice_set import STACKED, SliceSet, require
 from muntin.streams.sorted_runs.runs import keeps_runs
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
@@ -42,6 +42,8 @@ from muntin.windows.shapes import Periodic
 
 MANY_SLICES = 64
 """Windows of more slices than this are answered from a tree: with fewer, keeping it up costs more than it saves."""
+FEW_SLICES = 8
+"""Windows of fewer slices than this are merged from all of them: two stacks take three combines a slice, and room."""
 _MANY_KEYS = 4096
 """With more keys, rows are put into the order of their keys first: slices are then met in the order of memory."""
 
@@ -81,7 +83,10 @@ class Slices(Replayed):
             if reason:
                 raise UnsupportedOperationError(f"{self.plan.merge} cannot merge these slices: {reason}")
             return self.plan.merge
-        return "flat_fat" if self.shapes.most_slices() > MANY_SLICES else "lazy"
+        most = self.shapes.most_slices()
+        if most > MANY_SLICES:
+            return "flat_fat"
+        return STACKED if most >= FEW_SLICES and self.shapes.slides_alone and binding.fixed else "lazy"
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:
@@ -105,10 +110,12 @@ class Slices(Replayed):
 
     def _why_merged_by(self, merger: str) -> str:
         most = self.shapes.most_slices()
-        if self.plan.merge != "auto":
+        if self.plan.merge == merger:
             return "it was asked for"
         if merger == "flat_fat":
             return f"a window has up to {most} slices, and a tree over them answers it in O(log n) combines"
+        if merger == STACKED:
+            return f"windows of one definition slide over up to {most} slices; each takes O(1) combines, amortised"
         if not most:
             return "slices are few"
         return f"a window has up to {most} slices, and a tree pays for more than {MANY_SLICES}"

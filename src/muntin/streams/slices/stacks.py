@@ -1,0 +1,127 @@
+"""Two stacks over the slices of each key, for windows of one definition that slide: O(1) combines a window, amortised.
+
+    slots of a key     since ............ turn ............ until
+    kept               a fold for each    one fold of all
+
+Before the turn, the fold of a slot is that of its slice and all after it up to the turn; from the turn on there is one
+fold for each key. So a window is one fold of the first kind and the other one. When a window begins at the turn or
+behind it, the turn moves to the window's end, as two stacks flip.
+
+Slices may change, and windows before the last one may be asked for again. The mark `stale` of a block says which is the
+first slot that has changed, as it does for a tree: where that is before the turn, the turn moves to the end of the next
+window, and where it is behind the turn, the fold of all is made again. A window that ends before `until`, or begins
+before `since`, is folded from its slices.
+
+A block that moves loses its folds. A slice is folded up to three times more for that, as a block moves only where a
+quarter of it is free, and moving the folds would touch as much memory.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from muntin.kernels.runtime import prefetch
+from muntin.kernels.vocabulary import (
+    Ints,
+    Outputs,
+    Slots,
+    State,
+    combine,
+    emit,
+    hold,
+    index,
+    inlined,
+    kernel,
+    load,
+    store,
+)
+from muntin.streams.blocks import Blocks, longer
+from muntin.streams.slices.due import Windows
+from muntin.streams.slices.slicer import AHEAD
+
+
+class Stacks(NamedTuple):
+    """For each key what its folds are of: slots of its block. All are 0 before the first."""
+
+    since: Ints
+    turn: Ints
+    until: Ints
+
+    @classmethod
+    def empty(cls) -> Stacks:
+        """Return the stacks of no keys."""
+        return cls(*(np.zeros(0, np.int64) for _ in cls._fields))
+
+    def for_keys(self, capacity: int) -> Stacks:
+        """Return the same for more keys, which have no folds yet."""
+        return Stacks(*(longer(each, capacity, 0) for each in self))
+
+
+@inlined
+def fold_from_end(states: Slots, folds: Slots, first: int, last: int) -> None:
+    """Fold each of the slots [first, last) with all that follow."""
+    state = hold(load(states, last - 1))
+    store(folds, last - 1, state)
+    for slot in range(last - 2, first - 1, -1):
+        state = combine(load(states, slot), state)
+        store(folds, slot, state)
+
+
+@inlined
+def fold_slots(states: Slots, first: int, last: int) -> State:
+    """Return the state of the slots [first, last), of which there is at least one."""
+    state = hold(load(states, first))
+    for slot in range(first + 1, last):
+        state = combine(state, load(states, slot))
+    return state
+
+
+@inlined
+def fold_on(states: Slots, back: Slots, key: int, begin: int, first: int, last: int) -> None:
+    """Fold the slots [first, last) into what there is of those from the turn, `begin`, on."""
+    if first == begin:
+        store(back, key, fold_slots(states, begin, last))
+    else:
+        state = hold(load(back, key))
+        for slot in range(first, last):
+            state = combine(state, load(states, slot))
+        store(back, key, state)
+
+
+@kernel
+def slide_windows(
+    states: Slots, folds: Slots, back: Slots, stacks: Stacks, blocks: Blocks, found: Windows, outputs: Outputs
+) -> None:
+    """Answer windows of one definition, those of a key ascending. `folds` are by slots, and `back` by keys."""
+    count = len(found.keys)
+    for i in range(count):
+        ahead = min(i + AHEAD, count - 1)
+        prefetch(folds, found.firsts[index(ahead)])
+        prefetch(states, found.lasts[index(ahead)] - 1)
+        key = found.keys[index(i)]
+        first = found.firsts[index(i)]
+        last = found.lasts[index(i)]
+        base = blocks.base[index(key)]
+        turn = base + stacks.turn[index(key)]
+        until = base + stacks.until[index(key)]
+        stale = base + blocks.stale[index(key)]
+        if stale < turn or first >= turn:
+            fold_from_end(states, folds, first, last)
+            stacks.since[index(key)] = first - base
+            stacks.turn[index(key)] = stacks.until[index(key)] = last - base
+            blocks.stale[index(key)] = last - base
+            emit(outputs, i, load(folds, first))
+        elif last < until or first < base + stacks.since[index(key)]:
+            emit(outputs, i, fold_slots(states, first, last))
+        elif last == turn:
+            emit(outputs, i, load(folds, first))
+        else:
+            if stale < last:
+                fold_on(states, back, key, turn, until if stale >= until else turn, last)
+                stacks.until[index(key)] = blocks.stale[index(key)] = last - base
+            emit(outputs, i, combine(load(folds, first), load(back, key)))
+
+
+STACKS = (fold_from_end, fold_slots, fold_on, slide_windows)

@@ -57,7 +57,7 @@ lint: $(VENV)/.installed-lint ## Check style, formatting, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.installed-bench ## Measure against bottleneck, polars, pandas, numbagg and DuckDB
+bench: $(VENV)/.installed-bench kernels ## Measure against bottleneck, polars, pandas, numbagg and DuckDB
 	$(BIN)/python benchmarks/run.py
 
 docs: $(VENV)/.installed-docs ## Run the code of the documentation, and build it into site/

@@ -48,6 +48,34 @@ def test_the_first_slide_loads_no_large_package(monkeypatch: pytest.MonkeyPatch)
     assert not loaded_by(call) & {*LARGE}
 
 
+def test_an_aggregation_loads_only_its_own_module() -> None:
+    found = loaded_by("from muntin import agg; agg.max('v'); assert 'std' in dir(agg)")
+    assert "muntin.aggregations.extremes" in found
+    assert not found & {"muntin.aggregations.statistics", "muntin.aggregations.sketches"}
+
+
+LINEAR_ALGEBRA = """
+import numpy as np, numba
+from numba.core.registry import cpu_target
+import muntin.kernels.intrinsics
+cpu_target.target_context.refresh()
+assert "numba.np.arraymath" in sys.modules and "scipy.linalg" not in sys.modules
+assert numba.njit(lambda a: a @ a)(np.array([3.0, 4.0])) == 25.0
+assert "scipy.linalg" in sys.modules
+"""
+
+
+def test_kernels_load_scipy_only_where_one_needs_it() -> None:
+    pytest.importorskip("scipy", reason="numba has no linear algebra without scipy")
+    loaded_by(f"exec({LINEAR_ALGEBRA!r})")
+
+
+def test_workers_of_spark_are_forked_with_all_that_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUNTIN_UNCOMPILED", "1")  # else numba, too
+    found = loaded_by("from muntin.spark.daemon import load; load(); import gc; assert gc.get_freeze_count()")
+    assert {"pyspark.worker", "pandas", "pyarrow.compute", "muntin.spark.bucket", "muntin.streams.slices"} <= found
+
+
 @pytest.mark.parametrize("name", muntin.__all__)
 def test_every_name_is_there(name: str) -> None:
     assert getattr(muntin, name) is getattr(muntin, name)

@@ -3,31 +3,37 @@
 Each is made by `define`, the tool that you use for your own.
 """
 
-from typing import NoReturn
+from importlib import import_module
+from typing import Any
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregations.arithmetic import count, geometric_mean, mean, product, sum
-from muntin.aggregations.by_time import ewm_mean, time_weighted_mean
 from muntin.aggregations.define import Factory, by_type, define
-from muntin.aggregations.extremes import arg_max, arg_min, max, max_count, min, min_count, range
-from muntin.aggregations.holistic import count_distinct, median, quantile, top_k
-from muntin.aggregations.logic import all, any, bit_and, bit_or, bit_xor
-from muntin.aggregations.order import first, last, m4
-from muntin.aggregations.sequences import collect, collect_distinct, concat, longest_increasing_run
-from muntin.aggregations.sketches import bloom, bloom_contains, hyperloglog, moment_sketch
-from muntin.aggregations.statistics import (
-    correlation,
-    covariance,
-    kurtosis,
-    linear_regression,
-    skewness,
-    std,
-    std_pop,
-    var,
-    var_pop,
-)
 from muntin.kernels.runtime import hash64
 from muntin.suggestions import AGGREGATIONS, no_attribute
+
+_MEMBERS = {
+    "arithmetic": ("count", "geometric_mean", "mean", "product", "sum"),
+    "by_time": ("ewm_mean", "time_weighted_mean"),
+    "extremes": ("arg_max", "arg_min", "max", "max_count", "min", "min_count", "range"),
+    "holistic": ("count_distinct", "median", "quantile", "top_k"),
+    "logic": ("all", "any", "bit_and", "bit_or", "bit_xor"),
+    "order": ("first", "last", "m4"),
+    "sequences": ("collect", "collect_distinct", "concat", "longest_increasing_run"),
+    "sketches": ("bloom", "bloom_contains", "hyperloglog", "moment_sketch"),
+    "statistics": (
+        "correlation",
+        "covariance",
+        "kurtosis",
+        "linear_regression",
+        "skewness",
+        "std",
+        "std_pop",
+        "var",
+        "var_pop",
+    ),
+}
+"""By module, the aggregations in it. A module is loaded when the first of them is used: to read all takes 0.1 s."""
+_HOMES = {name: home for home, names in _MEMBERS.items() for name in names}
 
 __all__ = [
     "Aggregation",
@@ -81,6 +87,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> NoReturn:
-    """Say which name is meant."""
-    raise no_attribute("agg", name, __all__, AGGREGATIONS)
+def __getattr__(name: str) -> Any:
+    """Load the module of an aggregation, or say which name is meant."""
+    if name not in _HOMES:
+        raise no_attribute("agg", name, __all__, AGGREGATIONS)
+    home = import_module(f"{__name__}.{_HOMES[name]}")
+    found = globals()[name] = getattr(home, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return [*__all__]

@@ -13,7 +13,6 @@ import pyarrow as pa
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.table import TABLE
 from muntin.arrays.containers import container_of
-from muntin.arrays.framed import framed
 from muntin.arrays.results import finished, masked, permuted
 from muntin.arrays.runner import ArrayRun
 from muntin.arrays.spans import Span, spans_by_rows, spans_by_time
@@ -234,6 +233,8 @@ class _Call:
     def _framed(
         self, values: Any, columns: Mapping[str, Column], rows: int
     ) -> tuple[dict[str, Column], Span, Array | None]:
+        from muntin.arrays.framed import framed  # keys and Arrow's functions, which few calls need
+
         option = "by" if self.by is not None else "closed"
         if self.slide is not None or not self.partial:
             wrong = "slide" if self.slide is not None else "partial=False"

@@ -7,6 +7,7 @@ the process that started it is gone.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import marshal
 import os
@@ -54,6 +55,7 @@ class Reply(NamedTuple):
 
 def main() -> None:
     """Serve the process at the other end of standard input and output."""
+    gc.disable()  # a tenth of the time to compile, for what this process frees at its end
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the process that started this one
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a module prints is no reply

@@ -14,7 +14,9 @@ from numba.core.extending import intrinsic, overload
 from numba.core.registry import cpu_target
 
 from muntin.kernels import mixing, runtime
+from muntin.kernels.numba_imports import import_array_functions
 
+import_array_functions()
 _mix = njit(nogil=True)(mixing.mix)
 
 

@@ -51,6 +51,10 @@ class LinkedAtOnce(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         super().finalize()
         self._shared_module = None
 
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leave a function as it was written: it is optimised with the kernel that it is linked into."""
+        ll_module.data_layout = self._codegen._data_layout
+
     def _optimize_final_module(self) -> None:
         """Optimise a kernel with all that it calls, which nobody else will call.
 

@@ -34,12 +34,12 @@ class MachineCode:
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return what was compiled for a signature, or None. A damaged file is deleted."""
-        target_context.refresh()  # the runtime of compiled code is there before the code
         for folder in self._folders:
             path = self.path(signature, folder)
             payload = read_checked(path, _MAGIC)
             if payload is None:
                 continue
+            target_context.refresh()  # the runtime of compiled code is there before the code: 0.2 s, once
             with contextlib.suppress(Exception):  # whatever pickle or LLVM say: it is compiled again
                 return _rebuild(payload, target_context)
             delete(path)

@@ -15,6 +15,8 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SETTINGS = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
 """State is kept in RocksDB, and a checkpoint holds what has changed."""
+DAEMON = {"spark.python.daemon.module": "muntin.spark.daemon"}
+"""Workers are forked from a process that has loaded what they need."""
 _FIXED = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
 """Spark's error where the definitions of a pipeline would change its session."""
 _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}

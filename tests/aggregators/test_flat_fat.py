@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -137,6 +138,21 @@ def test_compiled_with_holes(capacity: int | None, steps: list[tuple[int, float,
     ranges = [(0, now), (now // 2, now), (now + 1, now + 2)]
     expected = [max((v for t, v in rows if lo <= t <= hi), default=None) for lo, hi in ranges]
     assert window.range_queries(*zip(*ranges, strict=True)) == expected
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_bounds_of_any_kind_with_holes_and_without(holes: bool) -> None:
+    window: Any = aggregators.FlatFat(agg.sum("v"), compiled=False)
+    window.bulk_insert(np.array([1, 2, 3, 4], "M8[s]"), [10, 20, 30, 40])
+    if holes:
+        window.evict_at(np.datetime64(2, "s"))
+    los, his = np.array([1000, 2000, 9000], "M8[ms]"), np.array([2000, 4000, 9000], "M8[ms]")
+    expected = [10 if holes else 30, 70 if holes else 90, None]
+    assert window.range_queries(los, his) == expected
+    assert window.range_queries(list(los), tuple(his)) == expected
+    assert window.range_queries(iter(los), iter(his)) == expected
+    with pytest.raises(InvalidArgumentError, match="3 lower bounds and 2 upper ones"):
+        window.range_queries(iter(los), iter(his[:2]))
 
 
 def bound(changes: int, capacity: int) -> int:

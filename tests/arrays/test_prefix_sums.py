@@ -197,6 +197,14 @@ def one_number(v, c):
     return v
 
 
+def one_or_two(v, c):
+    return (v, v) if v > c else (v,)
+
+
+def no_centre(v):
+    return (v,)
+
+
 def too_few(n, total):
     return False
 
@@ -205,9 +213,14 @@ def too_few(n, total):
     ("changed", "complaint"),
     [
         ({"lost": None}, "broken defines terms; lift, terms, from_sums, lost are needed together"),
-        ({"terms": two_terms}, "broken.terms must return a tuple of 1 numbers"),
-        ({"terms": one_number}, "broken.terms must return a tuple of 1 numbers"),
-        ({"lost": too_few}, "broken.lost must take 3 positional parameters"),
+        (
+            {"terms": two_terms},
+            "broken.from_sums must take 4 positional parameters, not 3: the number of rows, centres",
+        ),
+        ({"terms": one_number}, r"broken.terms must return a tuple, of the same number of terms wherever it returns"),
+        ({"terms": one_or_two}, r"broken.terms must return a tuple, of the same number of terms wherever it returns"),
+        ({"terms": no_centre}, "broken.terms must take 2 positional parameters, not 1: a value and a centre, one for"),
+        ({"lost": too_few}, "broken.lost must take 3 positional parameters, not 2: .* bounds of their errors"),
     ],
 )
 def test_functions_that_do_not_fit_each_other_are_refused(changed: dict[str, Any], complaint: str) -> None:

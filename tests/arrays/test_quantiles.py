@@ -101,20 +101,20 @@ def test_bits_are_found_by_rank() -> None:
 
 @pytest.mark.compiled
 def test_bits_are_found_by_rank_in_compiled_code() -> None:
+    """Both forms, where the processor has the instruction for one of them, and what kernels take here."""
+    import llvmlite.binding
     from numba import njit
 
     from muntin.kernels import intrinsics
 
-    fast = njit(lambda bits, rank: nth_bit(bits, 0 + rank))
-    known = intrinsics._deposits_fast
-    intrinsics._deposits_fast = lambda: False
-    try:
-        slow = njit(lambda bits, rank: nth_bit(bits, rank + 0))
+    def asked(bits: int, rank: int) -> int:
+        return nth_bit(bits, rank)
+
+    forms = [intrinsics.halved, asked]
+    if llvmlite.binding.get_host_cpu_features().get("bmi2"):
+        forms.append(intrinsics.laid_out)
+    for form in forms:
+        found = njit(form)
         for bits in (1, 1 << 62, -(1 << 63), -1, 0x5555_0000_1234_8001):
             places = [place for place in range(64) if (bits >> place) & 1]
-            assert [slow(bits, rank) for rank in range(len(places))] == places
-    finally:
-        intrinsics._deposits_fast = known
-    for bits in (1, 1 << 62, -(1 << 63), -1, 0x5555_0000_1234_8001):
-        places = [place for place in range(64) if (bits >> place) & 1]
-        assert [fast(bits, rank) for rank in range(len(places))] == places
+            assert [found(bits, rank) for rank in range(len(places))] == places, form

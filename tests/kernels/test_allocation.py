@@ -9,6 +9,7 @@ import pytest
 
 from muntin import agg, slide
 from muntin.aggregations.binding import bind
+from muntin.kernels.vocabulary import kernel
 from muntin.types import FLOAT64
 
 
@@ -74,3 +75,17 @@ def test_a_definition_that_allocates_still_compiles() -> None:
     values = np.array([1.0, 5.0, 2.0, 8.0])
     assert slide(values, middle_by_array("v"), range=3).tolist() == [1.0, 3.0, 3.0, 5.0]
     assert slide(values, root_of_sum("v"), range=1).tolist() == np.sqrt(values).tolist()
+
+
+def test_a_kernel_that_makes_arrays_counts_references_and_one_that_speaks_of_it_does_not() -> None:
+    from muntin.kernels.kernel_text import any_allocates
+    from muntin.streams.sorted_runs.order_keys import value_of
+
+    @kernel
+    def speaks(row):
+        if row < 0:
+            raise ValueError("np.empty(0) would be as good")
+        return np.sqrt(np.float64(row))
+
+    assert any_allocates((value_of,))
+    assert not any_allocates((speaks,))

@@ -258,20 +258,7 @@ def require_values(where: str, functions: Mapping[str, Function], fields: tuple[
 
 def _tuple_lengths(function: ast.AST) -> list[int]:
     """Return the lengths of the tuples that a function returns, as far as its text shows them."""
-    found: list[int] = []
-    for node in ast.iter_child_nodes(function):
-        if isinstance(node, ast.Return):
-            found += [len(each.elts) for each in _arms(node.value) if not _unpacks(each)]
-        elif not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):  # what these return is their own
-            found += _tuple_lengths(node)
-    return found
-
-
-def _arms(value: ast.expr | None) -> list[ast.Tuple]:
-    """Return the tuples among the arms of a conditional, or the one that a value is."""
-    if isinstance(value, ast.IfExp):
-        return _arms(value.body) + _arms(value.orelse)
-    return [value] if isinstance(value, ast.Tuple) else []
+    return [len(each.elts) for each in _returned(function) if isinstance(each, ast.Tuple) and not _unpacks(each)]
 
 
 def _unpacks(value: ast.Tuple) -> bool:
@@ -286,19 +273,40 @@ def _require_sums(where: str, functions: Mapping[str, Function]) -> None:
     if len(given) < len(SUMS) or "lift" not in functions:
         raise DefinitionError(f"{where} defines {given[0]}; lift, {', '.join(SUMS)} are needed together")
     columns = len(functions["lift"].arguments)
-    terms = len(functions["from_sums"].arguments) - 1 - columns
-    taken = {"terms": 2 * columns, "lost": 1 + 2 * terms}
-    for name, count in taken.items():
-        if terms < 0 or len(functions[name].arguments) != count:
+    counts = {len(each.elts) if isinstance(each, ast.Tuple) else 0 for each in _returned(functions["terms"].tree)}
+    if len(counts) != 1 or 0 in counts:
+        raise DefinitionError(
+            f"{where}.terms must return a tuple, of the same number of terms wherever it returns: (v,) for one"
+        )
+    (terms,) = counts
+    each_column, each_term = f"one for each column ({columns})", f"one for each term that terms returns ({terms})"
+    taken = {
+        "terms": (2 * columns, f"a value and a centre, {each_column}"),
+        "from_sums": (1 + columns + terms, f"the number of rows, centres, {each_column}, and sums, {each_term}"),
+        "lost": (1 + 2 * terms, f"the number of rows, sums, {each_term}, and as many bounds of their errors"),
+    }
+    for name, (count, meaning) in taken.items():
+        if len(functions[name].arguments) != count:
             raise DefinitionError(
-                f"{where}.{name} must take {max(count, 0)} positional parameters, as from_sums takes "
-                f"{len(functions['from_sums'].arguments)}; it takes {len(functions[name].arguments)}"
+                f"{where}.{name} must take {count} positional parameters, not {len(functions[name].arguments)}: "
+                f"{meaning}"
             )
-    for node in ast.walk(functions["terms"].tree):
-        if isinstance(node, ast.Return) and not (isinstance(node.value, ast.Tuple) and len(node.value.elts) == terms):
-            raise DefinitionError(
-                f"{where}.terms must return a tuple of {terms} numbers, as from_sums takes so many sums"
-            )
+
+
+def _arms(value: ast.expr | None) -> list[ast.expr | None]:
+    """Return the arms of a conditional, and of conditionals in these; else the value itself."""
+    return [*_arms(value.body), *_arms(value.orelse)] if isinstance(value, ast.IfExp) else [value]
+
+
+def _returned(function: ast.AST) -> list[ast.expr | None]:
+    """Return what a function returns, but for functions inside of it: both arms of a conditional."""
+    found: list[ast.expr | None] = []
+    for node in ast.iter_child_nodes(function):
+        if isinstance(node, ast.Return):
+            found += _arms(node.value)
+        elif not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):  # what these return is their own
+            found += _returned(node)
+    return found
 
 
 def _require_shapes(definition: Definition) -> None:

@@ -36,13 +36,28 @@ def _moved(mean, low, apart, below, share):
     return to, low + (below * share + (step - (to - mean)))
 
 
+def _mean_around(n, c, total):
+    """Return the mean of n values whose distances from a number have this sum, and what was rounded off it."""
+    return _moved(c, 0.0, total * (1.0 / n), 0.0, 1.0)
+
+
+def _centred(n, x, y, products):
+    """Return a sum of products of distances from two numbers as one of distances from the means."""
+    return products - y * (x * (1.0 / n))
+
+
 def _far_off(n, total, squares, error):
     """Say whether squares around a number lose more than four bits to its distance from the mean, or to their error.
 
     The error of the total is smaller beside the total's own size, and needs no look.
     """
-    m2 = squares - total * (total * (1.0 / n))
-    return not ((m2 >= squares * 0.0625) & (error <= squares * 2.0**-40))
+    return not ((_centred(n, total, total, squares) >= squares * 0.0625) & (error <= squares * 2.0**-40))
+
+
+def _far_apart(n, x, y, xx, yy, xx_error, yy_error, xy_error):
+    """Say whether squares and products around two numbers have lost digits, in either column or between them."""
+    shows = not xy_error * xy_error <= (xx * 2.0**-40) * (yy * 2.0**-40)
+    return _far_off(n, x, xx, xx_error) | _far_off(n, y, yy, yy_error) | shows
 
 
 def _never_negative(m2):
@@ -88,9 +103,8 @@ class _var:
         return (d, d * d)
 
     def from_sums(n, c, total, squares):
-        shift = total * (1.0 / n)
-        mean, low = _moved(c, 0.0, shift, 0.0, 1.0)
-        return (n, mean, low, squares - total * shift)
+        mean, low = _mean_around(n, c, total)
+        return (n, mean, low, _centred(n, total, total, squares))
 
     def lost(n, total, squares, total_error, squares_error):
         return _far_off(n, total, squares, squares_error)
@@ -184,8 +198,9 @@ class _skewness:
 
     def from_sums(n, c, total, squares, cubes):
         shift = total * (1.0 / n)
-        mean, low = _moved(c, 0.0, shift, 0.0, 1.0)
-        return (n, mean, low, squares - total * shift, cubes - shift * (3.0 * squares - 2.0 * (shift * total)))
+        mean, low = _mean_around(n, c, total)
+        m3 = cubes - shift * (3.0 * squares - 2.0 * (shift * total))
+        return (n, mean, low, _centred(n, total, total, squares), m3)
 
     def lost(n, total, squares, cubes, total_error, squares_error, cubes_error):
         shows = not cubes_error * math.sqrt(n) <= squares * math.sqrt(squares) * 2.0**-38
@@ -256,12 +271,12 @@ class _kurtosis:
 
     def from_sums(n, c, total, squares, cubes, fourths):
         shift = total * (1.0 / n)
-        mean, low = _moved(c, 0.0, shift, 0.0, 1.0)
+        mean, low = _mean_around(n, c, total)
         return (
             n,
             mean,
             low,
-            squares - total * shift,
+            _centred(n, total, total, squares),
             cubes - shift * (3.0 * squares - 2.0 * (shift * total)),
             fourths - shift * (4.0 * cubes - shift * (6.0 * squares - 3.0 * (shift * total))),
         )
@@ -349,14 +364,13 @@ class _covariance:
         return (dx, dy, dx * dx, dy * dy, dx * dy)
 
     def from_sums(n, cx, cy, x, y, xx, yy, xy):
-        mean_x, low_x = _moved(cx, 0.0, x * (1.0 / n), 0.0, 1.0)
-        mean_y, low_y = _moved(cy, 0.0, y * (1.0 / n), 0.0, 1.0)
-        over = x * (1.0 / n)
-        return (n, mean_x, low_x, mean_y, low_y, xx - x * over, yy - y * (y * (1.0 / n)), xy - y * over)
+        mean_x, low_x = _mean_around(n, cx, x)
+        mean_y, low_y = _mean_around(n, cy, y)
+        m2_x, m2_y, cross = _centred(n, x, x, xx), _centred(n, y, y, yy), _centred(n, x, y, xy)
+        return (n, mean_x, low_x, mean_y, low_y, m2_x, m2_y, cross)
 
     def lost(n, x, y, xx, yy, xy, x_error, y_error, xx_error, yy_error, xy_error):
-        shows = not xy_error * xy_error <= (xx * 2.0**-40) * (yy * 2.0**-40)
-        return _far_off(n, x, xx, xx_error) | _far_off(n, y, yy, yy_error) | shows
+        return _far_apart(n, x, y, xx, yy, xx_error, yy_error, xy_error)
 
     def lower(s):
         return s.cross / (s.n - 1.0) if s.n > 1.0 else None
@@ -438,14 +452,12 @@ class _linear_regression:
         return (dy, dx, dy * dy, dx * dx, dx * dy)
 
     def from_sums(n, cy, cx, y, x, yy, xx, xy):
-        mean_y, low_y = _moved(cy, 0.0, y * (1.0 / n), 0.0, 1.0)
-        mean_x, low_x = _moved(cx, 0.0, x * (1.0 / n), 0.0, 1.0)
-        over = x * (1.0 / n)
-        return (n, mean_y, low_y, mean_x, low_x, xx - x * over, xy - y * over)
+        mean_y, low_y = _mean_around(n, cy, y)
+        mean_x, low_x = _mean_around(n, cx, x)
+        return (n, mean_y, low_y, mean_x, low_x, _centred(n, x, x, xx), _centred(n, x, y, xy))
 
     def lost(n, y, x, yy, xx, xy, y_error, x_error, yy_error, xx_error, xy_error):
-        shows = not xy_error * xy_error <= (xx * 2.0**-40) * (yy * 2.0**-40)
-        return _far_off(n, x, xx, xx_error) | _far_off(n, y, yy, yy_error) | shows
+        return _far_apart(n, x, y, xx, yy, xx_error, yy_error, xy_error)
 
     def lower(s):
         if s.m2_x > 0.0 or s.m2_x != s.m2_x:

@@ -316,13 +316,14 @@ class FlatFat(RingAggregator):
 
     def _spans(self, los: Any, his: Any) -> tuple[Array, Array]:
         """Return the positions of the rows of many ranges, begin and end of each; empty ones have end <= begin."""
-        low, high = (self._read_times(bounds)[1] for bounds in (los, his))
+        low, high = (self._read_times(each)[1] for each in (los, his))
         if len(low) != len(high):
             raise InvalidArgumentError(f"there are {len(low)} lower bounds and {len(high)} upper ones")
         if not len(self):
             return np.zeros(len(low), np.int64), np.zeros(len(low), np.int64)
         if self._marked:
-            spans = np.array([self._span(*each) for each in zip(los, his, strict=True)], np.int64).reshape(-1, 2)
+            bounds = zip(low.tolist(), high.tolist(), strict=True)
+            spans = np.array([self._held_span(*each) for each in bounds], np.int64).reshape(-1, 2)
             return np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
         begin, front = int(self._marks[FRONT]) & (self._capacity - 1), int(self._marks[FRONT])
         end = begin + len(self)
@@ -483,7 +484,11 @@ class FlatFat(RingAggregator):
         self._module.answer_between(self._window, begin, end, outputs)
 
     def _span(self, lo: Any, hi: Any) -> tuple[int, int]:
-        begin, end = super()._span(lo, hi)
+        return self._held_span(self._time(lo), self._time(hi))
+
+    def _held_span(self, lo: int, hi: int) -> tuple[int, int]:
+        """Return the positions from the first row of a range to the last, between which there may be holes."""
+        begin, end = self._position(lo, "left"), self._position(hi, "right")
         return self._held_position(begin, 1), self._held_position(end - 1, -1) + 1
 
     def _options(self) -> dict[str, Any]:

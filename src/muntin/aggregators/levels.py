@@ -19,7 +19,7 @@ import numpy as np
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import SlideRule
 from muntin.aggregators.base import named
-from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.ring import END, FRONT, RingAggregator, Side
 from muntin.aggregators.states import States
 from muntin.errors import InvalidArgumentError, PolicyWarning
 from muntin.kernels.vocabulary import (
@@ -310,7 +310,7 @@ class LevelAggregator(RingAggregator):
 
     # ------------------------------------------------------------ the levels
 
-    def _position(self, time: int, side: Any) -> int:
+    def _position(self, time: int, side: Side) -> int:
         """Return the first position whose time is at least (left) or above (right) the given one. O(log n)."""
         times, marks = self._window.times, self._window.marks
         front, end = int(marks.item(FRONT)), int(marks.item(END))

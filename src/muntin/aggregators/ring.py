@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from muntin.kernels.vocabulary import Ints, Slots
 from muntin.types import Array
 
 FRONT, END = 0, 1
+Side: TypeAlias = Literal["left", "right"]
+"""Before rows of an equal time, or after them."""
 """Where in the marks the position of the oldest row is, and that of the next one."""
 
 
@@ -223,7 +225,7 @@ class RingAggregator(Aggregator):
         times = self._window.times
         return int(times.item(position & (len(times) - 1)))
 
-    def _position(self, time: int, side: str) -> int:
+    def _position(self, time: int, side: Side) -> int:
         """Return the first position whose time is at least (left) or above (right) the given one. O(log n)."""
         low, high = int(self._marks[FRONT]), int(self._marks[END])
         while low < high:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -147,7 +147,7 @@ class ArrayRun:
         None where it takes part in any. Quantiles and distinct counts of the same values need only one look at them.
         """
         distinct = self._counts_distinct(alone)
-        if distinct or (all(part.sorted for part in alone.parts) and self._sortable(alone)):
+        if distinct or self._ranks(alone):
             one = alone.aggregations[0]
             return one.columns, one.skip_nan, one.where, distinct
         return "prefix_sums" if self.aggregator == "auto" and self._summable and alone.summed else None
@@ -191,6 +191,14 @@ class ArrayRun:
         lifted = any("lift" in part.functions for part in binding.parts)
         return not lifted and binding.types[0].physical != OBJECT and self.aggregator in ("auto", "order_statistics")
 
+    def _ranks(self, binding: Binding) -> bool:
+        """Say whether only exact quantiles of numbers are asked for, and no other way was."""
+        return all(part.sorted for part in binding.parts) and self._sortable(binding)
+
+    def _adds(self, binding: Binding) -> bool:
+        """Say whether states follow from sums, of windows of one length for each row."""
+        return binding.summed and self.span.width is not None
+
     def _counts_distinct(self, binding: Binding) -> bool:
         """Say whether only the number of distinct values is asked for, and no other way was."""
         return all(part.distinct for part in binding.parts) and self.aggregator in ("auto", "distinct_counts")
@@ -214,39 +222,19 @@ class ArrayRun:
             self._windows(binding, outputs, Loop(two_stacks.slide_windows, slots=True))
 
     def _dispatch(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
-        if self.aggregator == "auto":
-            entry, _ = choose(self._facts(binding))
-            if entry.name == "boundary":
-                return self._slices(binding, outputs)
-        else:
-            entry = TABLE[self.aggregator]
+        entry = choose(self._facts(binding))[0] if self.aggregator == "auto" else TABLE[self.aggregator]
         self._require_suited(entry, binding)
-        fast = self._fast_loop(entry.name, binding)
-        if fast is not None:
-            return fast(binding, outputs)
+        own = self._own_loop(entry.name, binding)
+        if own is not None:
+            return own(self, binding, outputs)
         if entry.loop is None or (entry.loop.exact and not binding.exact):
             assert entry.kind is not None
             return self._row_by_row(entry.kind, binding, outputs)
         return self._windows(binding, outputs, entry.loop)
 
-    def _fast_loop(self, name: str, binding: Binding) -> Callable[[Binding, tuple[Array, ...]], None] | None:
+    def _own_loop(self, name: str, binding: Binding) -> _Loop | None:
         """Return the loop of an aggregator that is made for such windows, or None where there is none."""
-        width, duration = self.span.width, self.span.duration
-        if name == "order_statistics":
-            return self._sorted
-        if name == "distinct_counts":
-            return self._distinct
-        if name == "boundary":
-            return self._boundary
-        if name == "prefix_sums" and width is not None:
-            return partial(self._sums, width=width)
-        if name == "two_stacks" and width is not None:
-            return partial(self._blocks, width=width)
-        if name == "two_stacks" and duration is not None:
-            return partial(self._trailing, duration=duration)
-        if name == "subtract_on_evict" and binding.exact and width is not None:
-            return partial(self._width, width=width)
-        return None
+        return next((run for own, suits, run in _OWN_LOOPS if own == name and suits(self, binding)), None)
 
     def _facts(self, binding: Binding) -> Facts:
         span = self.span
@@ -279,15 +267,9 @@ class ArrayRun:
         """Refuse an aggregator that cannot run these aggregations."""
         if entry.kind is not None:
             entry.kind.require_suited(binding)
-        else:
-            suited = {
-                "order_statistics": all(part.sorted for part in binding.parts) and self._sortable(binding),
-                "distinct_counts": self._counts_distinct(binding),
-                "prefix_sums": binding.summed and self.span.width is not None,
-            }
-            if not suited[entry.name]:
-                what = ", ".join(map(str, binding.aggregations))
-                raise UnsupportedOperationError(f"{entry.name} runs {entry.takes} only, not {what}")
+        elif self._own_loop(entry.name, binding) is None:
+            what = ", ".join(map(str, binding.aggregations))
+            raise UnsupportedOperationError(f"{entry.name} runs {entry.takes} only, not {what}")
 
     def _inputs(self, binding: Binding) -> tuple[tuple[Array, ...], Array]:
         uses_time = any(part.uses_time for part in binding.parts)
@@ -317,8 +299,9 @@ class ArrayRun:
 
         _in_pieces(piece, 0, self.span.count, 1, self.threads)
 
-    def _blocks(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+    def _blocks(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         """Run windows of one length that end with every row."""
+        width = _known(self.span.width)
         inputs, times = self._inputs(binding)
         module = binding.kernels(
             (*_block_kernels(binding), blocks.slide_blocks, two_stacks.slide_prefixes), "slide_blocks", "slide_prefixes"
@@ -333,8 +316,9 @@ class ArrayRun:
 
             _in_pieces(piece, width - 1, self.rows, width, self.threads)
 
-    def _sums(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+    def _sums(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         """Run windows of one length that end with every row, as differences of sums."""
+        width = _known(self.span.width)
         inputs, times = self._inputs(binding)
         # Beside the sum of a lane that of a short window is small, and what was rounded off the one shows in the other.
         sums: Sums = "as defined" if width >= prefix_sums.LANE else "compensated"
@@ -359,9 +343,9 @@ class ArrayRun:
         if self.span.width is None:
             (self._windows_aside if two_threads else alone._slices)(binding, outputs)
         elif two_threads and self.rows >= self.span.width:
-            self._blocks_aside(binding, outputs, self.span.width)
+            self._blocks_aside(binding, outputs)
         else:
-            alone._blocks(binding, outputs, self.span.width)
+            alone._blocks(binding, outputs)
 
     def _chunk_slots(self, binding: Binding) -> Array:
         """Return room for two chunks, one being made while the other is read; a chunk's windows share a row."""
@@ -388,7 +372,8 @@ class ArrayRun:
             lambda counters: module.merge_windows(slots, inputs, times, *span, outputs, counters),
         )
 
-    def _blocks_aside(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+    def _blocks_aside(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
+        width = _known(self.span.width)
         inputs, times = self._inputs(binding)
         kernels = (*_block_kernels(binding), *boundary_arrays.BLOCKS, two_stacks.slide_prefixes)
         module = binding.kernels(kernels, "turn_blocks", "merge_blocks", "slide_prefixes")
@@ -402,8 +387,9 @@ class ArrayRun:
             lambda counters: module.merge_blocks(slots, inputs, times, *span, shift, outputs, counters),
         )
 
-    def _width(self, binding: Binding, outputs: tuple[Array, ...], width: int) -> None:
+    def _width(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         """Run windows of one length that end with every row, taking rows out by invert."""
+        width = _known(self.span.width)
         inputs, times = self._inputs(binding)
         module = binding.kernels((subtract_on_evict.slide_width,), "slide_width")
         shift = self.rows - self.span.count  # the windows before were not full, and not asked for
@@ -413,8 +399,9 @@ class ArrayRun:
 
         _in_pieces(piece, shift, self.rows, 1, self.threads)
 
-    def _trailing(self, binding: Binding, outputs: tuple[Array, ...], duration: int) -> None:
+    def _trailing(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
         """Run windows of one duration that end with every row."""
+        duration = _known(self.span.duration)
         inputs, _ = self._inputs(binding)
         times = self.span.times(self.rows)
         kernels = two_stacks.TRAILING
@@ -464,6 +451,29 @@ class ArrayRun:
             )
         run = order_statistics.sorted_runner(binding, values, first, last, outputs)
         _in_pieces(run, 0, self.span.count, 1, self.threads)
+
+
+_Loop: TypeAlias = Callable[[ArrayRun, Binding, tuple[Array, ...]], None]
+_OWN_LOOPS: tuple[tuple[str, Callable[[ArrayRun, Binding], bool], _Loop], ...] = (
+    ("order_statistics", ArrayRun._ranks, ArrayRun._sorted),
+    ("distinct_counts", ArrayRun._counts_distinct, ArrayRun._distinct),
+    ("prefix_sums", ArrayRun._adds, ArrayRun._sums),
+    ("boundary", lambda run, _: run.aggregator == "auto", ArrayRun._slices),
+    ("boundary", lambda *_: True, ArrayRun._boundary),
+    ("two_stacks", lambda run, _: run.span.width is not None, ArrayRun._blocks),
+    ("two_stacks", lambda run, _: run.span.duration is not None, ArrayRun._trailing),
+    ("subtract_on_evict", lambda run, binding: binding.exact and run.span.width is not None, ArrayRun._width),
+)
+"""Aggregators with loops of their own over arrays, which windows each suits, and the loop: the first that suits runs.
+
+One that runs over arrays only takes nothing that its loop does not suit.
+"""
+
+
+def _known(number: int | None) -> int:
+    """Return what such windows have."""
+    assert number is not None
+    return number
 
 
 def _block_kernels(binding: Binding) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from muntin.kernels.source import RUNTIME, Function, ModuleName
 
 _BUILTINS = {"abs", "bool", "float", "int", "len", "max", "min", "range", "round"}
-_NUMPY = {
+NUMPY = {
     "abs", "ceil", "copysign", "cos", "exp", "expm1", "fabs", "floor", "fmax", "fmin", "hypot", "isfinite", "isinf",
     "isnan", "log", "log10", "log1p", "log2", "maximum", "minimum", "sign", "sin", "sqrt", "tan", "tanh", "trunc",
     "bool_", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -41,6 +41,19 @@ def allocates(function: Function, window: str | None = None) -> bool:
         allocates(value) if isinstance(value, Function) else not _is_number_or_name(value)
         for value in function.outer.values()
     )
+
+
+def kernel_allocates(node: ast.FunctionDef) -> bool:
+    """Say whether the text of a kernel makes an array: calls a function of NumPy that is none of numbers.
+
+    >>> kernel_allocates(ast.parse("def fresh(n): return np.empty(n)").body[0])
+    True
+    >>> kernel_allocates(ast.parse("def root(x): return np.sqrt(np.float64(x))").body[0])
+    False
+    """
+    called = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)]
+    modules = [each for each in called if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)]
+    return any(each.value.id == "np" and each.attr not in NUMPY for each in modules if isinstance(each.value, ast.Name))
 
 
 def can_raise(function: Function) -> bool:
@@ -72,7 +85,7 @@ def _is_plain_call(called: ast.expr, function: Function) -> bool:
         return called.id in function.outer or called.id in _BUILTINS
     if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
         module = function.outer.get(called.value.id)
-        return module == ModuleName("math") or (module == ModuleName("numpy") and called.attr in _NUMPY)
+        return module == ModuleName("math") or (module == ModuleName("numpy") and called.attr in NUMPY)
     return False
 
 

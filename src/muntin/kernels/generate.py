@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from muntin.kernels.allocation import allocates
-from muntin.kernels.kernel_text import kernels_text
+from muntin.kernels.kernel_text import any_allocates, kernels_text
 from muntin.kernels.source import RUNTIME, Emitter, Function, literal, stable_text
 from muntin.kernels.sums_text import Sums, sums_text
 
@@ -218,10 +218,10 @@ def generate(
         out.append(sums_text(writer.states, sums))
     if rule is not None:
         _write_rule(emitter, rule, parts)
-    entries = tuple(entries)
+    entries, kernels = tuple(entries), tuple(kernels)
     text = kernels_text(kernels, entries)
     out.append(_words_of(text) + text)
-    counted = any(part.looks_allocate if sorted_store else part.allocates for part in parts) or "np.empty(" in text
+    counted = any(part.looks_allocate if sorted_store else part.allocates for part in parts) or any_allocates(kernels)
     counted = counted or (rule is not None and allocates(rule.function))
     return Generated(emitter.text, emitter.injected, entries, counted)
 

@@ -174,25 +174,25 @@ def _deposits_fast() -> bool:
 
 @overload(runtime.nth_bit)
 def _nth_bit(bits: Any, rank: Any) -> Any:
-    if _deposits_fast():
+    return laid_out if _deposits_fast() else halved
 
-        def laid_out(bits: Any, rank: Any) -> Any:
-            return np.int64(_trailing_zeros(_deposit(np.uint64(1) << np.uint64(rank), np.uint64(bits))))
 
-        return laid_out
+def laid_out(bits: Any, rank: Any) -> Any:
+    """Return the place of a bit by its rank: a single bit laid out where the bits are. Compiled only."""
+    return np.int64(_trailing_zeros(_deposit(np.uint64(1) << np.uint64(rank), np.uint64(bits))))
 
-    def halved(bits: Any, rank: Any) -> Any:
-        rest, place, half = np.uint64(bits), 0, 32
-        while half > 0:  # no branch depends on the bits
-            below = np.int64(_population(rest & ((np.uint64(1) << np.uint64(half)) - np.uint64(1))))
-            skipped = half if rank >= below else 0
-            rank -= below if skipped > 0 else 0
-            rest = rest >> np.uint64(skipped)
-            place += skipped
-            half >>= 1
-        return place
 
-    return halved
+def halved(bits: Any, rank: Any) -> Any:
+    """Return the place of a bit by its rank: in the lower half or the upper, six times. Compiled only."""
+    rest, place, half = np.uint64(bits), 0, 32
+    while half > 0:  # no branch depends on the bits
+        below = np.int64(_population(rest & ((np.uint64(1) << np.uint64(half)) - np.uint64(1))))
+        skipped = half if rank >= below else 0
+        rank -= below if skipped > 0 else 0
+        rest = rest >> np.uint64(skipped)
+        place += skipped
+        half >>= 1
+    return place
 
 
 @overload(runtime.single_bit)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
+from muntin.kernels.allocation import kernel_allocates
 from muntin.kernels.vocabulary import replaced_by, written_name
 
 Kernel = Callable[..., Any]
@@ -31,6 +32,11 @@ def kernels_text(kernels: Iterable[Kernel], entries: Iterable[str] = ()) -> str:
     """
     writer = _Writer(frozenset(entries))
     return "\n".join([writer.text(kernel) for kernel in _chosen(kernels)])
+
+
+def any_allocates(kernels: Iterable[Kernel]) -> bool:
+    """Say whether one of the kernels that are written makes arrays of its own. O(1) after the first time."""
+    return any(_source(kernel, False).allocates for kernel in _chosen(kernels))
 
 
 def _chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
@@ -83,6 +89,7 @@ class _Source(NamedTuple):
     text: str
     loaded: tuple[str, ...]
     layouts: str
+    allocates: bool
 
 
 @cache
@@ -92,7 +99,8 @@ def _source(kernel: Kernel, entry: bool) -> _Source:
     assert isinstance(node, ast.FunctionDef)
     node.name = written_name(kernel)
     _strip(node, "entry" if entry else _mark(node))
-    return _Source(ast.unparse(ast.fix_missing_locations(node)) + "\n", _loaded(node), "".join(_layouts(kernel)))
+    text = ast.unparse(ast.fix_missing_locations(node)) + "\n"
+    return _Source(text, _loaded(node), "".join(_layouts(kernel)), kernel_allocates(node))
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:

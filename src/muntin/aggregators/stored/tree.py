@@ -13,7 +13,7 @@ import pyarrow as pa
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.levels import spots
 from muntin.aggregators.monoid_tree import TOP, MonoidTree
-from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.ring import END, FRONT, RingAggregator, Side
 from muntin.aggregators.states import States, converted
 from muntin.aggregators.stored.chunks import FORMAT, OLDEST, ChunkFormat
 from muntin.aggregators.stored.courier import Courier, require_patience
@@ -384,7 +384,7 @@ class StoredMonoidTree(MonoidTree):
             self._help()
         self._module.answer_range(self._window, begin, end, outputs)
 
-    def _position(self, time: int, side: str) -> int:
+    def _position(self, time: int, side: Side) -> int:
         return RingAggregator._position(self, time, side)
 
     def _time_at(self, position: int) -> int:

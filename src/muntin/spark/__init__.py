@@ -7,6 +7,7 @@ from muntin.spark.batch import explain
 from muntin.spark.java import use_packaged_java
 from muntin.spark.late import split
 from muntin.spark.progress import Progress, progress
+from muntin.spark.rescaling import rescale
 from muntin.spark.session import session
 from muntin.spark.state import State, state
 from muntin.spark.upsert import upsert
@@ -17,6 +18,7 @@ __all__ = [
     "State",
     "explain",
     "progress",
+    "rescale",
     "session",
     "split",
     "state",

@@ -53,8 +53,9 @@ class Shipped:
 class Stateful(StatefulProcessor):
     """The stateful call: Spark hands over one bucket after the other."""
 
-    def __init__(self, job: Any) -> None:
-        self.data = dumped(job)
+    def __init__(self, make: Any) -> None:
+        """Take what makes the processor of the state that Spark has opened: see `Processor`."""
+        self.data = dumped(make)
 
     def init(self, handle: Any) -> None:
         """Open the state. Also called where there may be no muntin, only to learn what state there is."""
@@ -83,10 +84,7 @@ class Stateful(StatefulProcessor):
 
     def _brought(self) -> Any:
         if self.processor is None:
-            job = _loaded(self.data, FOR_STREAMS)
-            from muntin.spark.processor import Processor
-
-            self.processor = Processor(job, *self.opened)
+            self.processor = _loaded(self.data, FOR_STREAMS)(*self.opened)
         return self.processor
 
 

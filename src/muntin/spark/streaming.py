@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -48,6 +49,7 @@ def streaming(
     """Return a streaming DataFrame of the answers to a query over another one."""
     from pyspark.sql import functions as F
 
+    from muntin.spark.processor import Processor
     from muntin.spark.shipped import FOR_STREAMS, Shipped, Stateful
 
     session = frame.sparkSession
@@ -99,7 +101,9 @@ def streaming(
         past.require_same_types(used, found)
         initial = past.grouped(history, replace(packer, schema=used), clock.delay_in_millis(query.watermark, time))
     mode = "Update"
-    results = grouped.transformWithState(Stateful(job), spark_schema(RESULT), mode, "EventTime", initial)
+    results = grouped.transformWithState(
+        Stateful(partial(Processor, job)), spark_schema(RESULT), mode, "EventTime", initial
+    )
     counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
     packed_answers = known_as(counted.select(*PACKED_ANSWERS.names), spark_schema(PACKED_ANSWERS))
     unpacked = packed_answers.mapInArrow(Shipped(Unpacker(answers, late)), spark_schema(inner_schema(answers)))

@@ -438,7 +438,11 @@ def _slots(blocks: Blocks, keys: Array) -> Array:
 
 
 def _copied(states: Array, slots: Array) -> Array:
-    """Return states of slots; where these are side by side as one copy, which is much faster."""
-    if len(slots) and slots[-1] - slots[0] == len(slots) - 1:
+    """Return states of slots; where these are side by side as one copy, which is much faster.
+
+    >>> _copied(np.arange(9), np.array([3, 7, 0, 6])), _copied(np.arange(9), np.array([3, 4, 5, 6]))
+    (array([3, 7, 0, 6]), array([3, 4, 5, 6]))
+    """
+    if len(slots) and (np.diff(slots) == 1).all():  # blocks of keys may be in any order
         return states[slots[0] : slots[-1] + 1].copy()
     return states[slots]

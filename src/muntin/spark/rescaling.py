@@ -1,0 +1,349 @@
+"""`muntin.spark.rescale`: the checkpoint of a query that goes on with another number of buckets.
+
+Spark loads a state into buckets only in the first batch of a checkpoint, and the checkpoint of a running query is past
+that. So a query of its own, of one batch, divides the state into a new checkpoint; its version is then renamed to that
+of the last batch that was committed, and beside it goes what the old checkpoint says of sources and batches. The
+layout that this takes for granted is looked at first, and refused where it is another one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import fs
+
+from muntin.errors import InvalidArgumentError, SnapshotError, UnsupportedOperationError
+from muntin.snapshots import Snapshot
+from muntin.spark.bucket_state import BucketState, Header
+from muntin.spark.buckets import CLERK, Keyed, labels
+from muntin.spark.checkpoint import read_state, saved_facts
+from muntin.spark.chunks import joined, parted
+from muntin.spark.needs import apply_settings
+from muntin.streams.regrouping import known_keys, regrouped
+from muntin.streams.slices.generations import by_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MOST = 1 << 15
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_STATE_STORE = "spark.sql.streaming.stateStore."
+_SHARE = pa.schema(
+    {"bucket": pa.int32(), "timer": pa.int64(), "place": pa.int32(), "header": pa.binary(), "data": pa.binary()}
+)
+"""What one bucket gives to another: its own label is the place, so that the order is the same in every run."""
+
+
+def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session: SparkSession | None = None) -> None:
+    """Write a checkpoint with another number of buckets: the query goes on from it as it would have from the old one.
+
+        muntin.spark.rescale("checkpoint/", "wider/", buckets=32)
+        query.spark(calls, buckets=32).writeStream.option("checkpointLocation", "wider/")
+
+    Stop the query first. `checkpoint` stays as it is; `target` must not be there yet. The partitions of the state are
+    those of the session's `spark.sql.shuffle.partitions`, which a checkpoint fixes otherwise. Both must be folders that
+    this process can reach: of a disk, or of a file system that Arrow knows.
+
+    Keys are moved with all that is kept of them: windows that were emitted go on being revised. Joining buckets is
+    refused where they cannot be told apart, which the error says; dividing each into several never is. O(state), each
+    bucket in the memory of a task.
+    """
+    if session is None:
+        from pyspark.sql import SparkSession as Sessions
+
+        session = Sessions.builder.getOrCreate()
+    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= _MOST:
+        raise InvalidArgumentError(f"buckets is {buckets!r}; give a number from 1 to {_MOST}")
+    apply_settings(session)
+    old, new = _Folder.of(checkpoint), _Folder.of(target)
+    if new.is_there():
+        raise InvalidArgumentError(f"target is {str(target)!r}, which is there already: give a new place")
+    facts = saved_facts(session, old.uri)
+    if facts is None:
+        raise SnapshotError(f"{old.uri!r} holds nothing: no batch has been committed there yet")
+    if not facts["key"]:
+        raise UnsupportedOperationError(f"the query of {old.uri!r} has no key, and so one bucket: leave it as it is")
+    last = _require_layout(old)
+    try:
+        _divide(session, old, new, facts, buckets, _watermark(old, last))
+        _graft(old, new, last)
+    except BaseException:
+        new.delete()
+        raise
+    finally:
+        new.beside(".begin").delete()
+
+
+# ------------------------------------------------------------ the state
+
+
+def _divide(
+    session: SparkSession, old: _Folder, new: _Folder, facts: dict[str, str], buckets: int, watermark: int
+) -> None:
+    """Have Spark write the state of the new buckets, as the first batch of a query of its own."""
+    from pyspark.sql import functions as F
+
+    from muntin.spark.schemas import spark_schema
+    from muntin.spark.shipped import FOR_STREAMS, Shipped, Stateful
+
+    headers = read_state(session, old.uri, "muntin_header").select("key.bucket", "value.*")
+    chunks = read_state(session, old.uri, "muntin_chunks").select(
+        "key.bucket", "user_map_key.name", "user_map_value.data"
+    )
+    held = headers.unionByName(chunks, allowMissingColumns=True).repartition(int(facts["buckets"]), "bucket")
+    divider = Shipped(Divider(buckets, watermark), FOR_STREAMS)
+    shares = held.mapInArrow(divider, spark_schema(_SHARE))
+    states = shares.groupBy("bucket").agg(
+        F.min("timer").alias("timer"),
+        F.lit(None).cast("string").alias("facts"),
+        F.collect_list(F.struct("place", "header", "data")).alias("shares"),
+    )
+    text = json.dumps({**facts, "buckets": str(buckets)})
+    query = session.range(1).select(
+        F.lit(CLERK).cast("int").alias("bucket"),
+        F.lit(0).cast("long").alias("timer"),
+        F.lit(text).alias("facts"),
+        F.lit(None).cast(states.schema["shares"].dataType).alias("shares"),
+    )
+    begin = new.beside(".begin").uri
+    one = session.range(1).select(
+        F.lit(CLERK).cast("int").alias("bucket"), F.lit(None).cast("timestamp").alias("clock")
+    )
+    one.write.parquet(begin)
+    rows = session.readStream.schema(one.schema).parquet(begin).withWatermark("clock", "0 seconds")
+    results = rows.groupBy("bucket").transformWithState(
+        Stateful(Mover),
+        spark_schema(pa.schema({"none": pa.int32()})),
+        "Update",
+        "EventTime",
+        states.unionByName(query).groupBy("bucket"),
+    )
+    writer = results.writeStream.format("noop").outputMode("update").option("checkpointLocation", new.uri)
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+@dataclass(frozen=True)
+class Divider:
+    """Divides buckets into shares for new ones; Spark calls it with what the state holds of some buckets."""
+
+    buckets: int
+    watermark: int
+    """Spark's own, in milliseconds. Buckets that began on a history may be ahead of it, and all must know."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the shares. O(state)."""
+        given = [each for each in batches if each.num_rows]
+        if not given:
+            return
+        held = pa.Table.from_batches(given)
+        for bucket in sorted(set(held["bucket"].to_pylist())):
+            rows = held.filter(pc.equal(held["bucket"], bucket)).to_pylist()
+            yield from self._shares(bucket, rows)
+
+    def _shares(self, bucket: int, rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+        (row,) = [row for row in rows if row["stamp"] is not None]
+        header = Header.of([row[name] for name in ("stamp", "timer", "header", "names", "small")])
+        chunks = {row["name"]: row["data"] for row in rows if row["name"] is not None}
+        snapshot = parted(header.text, header.small or b"".join(chunks[name] for name in header.names))
+        keys = known_keys(snapshot)
+        keyed = Keyed.of(keys, len(keys[0]), self.buckets)
+        places = keyed.buckets[keyed.numbers]
+        is_ahead = header.timer - 1 > max(self.watermark, 0)
+        for place, label in enumerate(labels(self.buckets)):
+            mine = places == place
+            if mine.any() or is_ahead:
+                text, data = joined(regrouped([(snapshot, mine)]))
+                columns = [label], [header.timer], [bucket], [text], [data]
+                arrays = [pa.array(each, kind) for each, kind in zip(columns, _SHARE.types, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=_SHARE)
+
+
+class Mover:
+    """The stateful call that writes the state of new buckets; what Spark has opened is as for `Processor`."""
+
+    def __init__(self, handle: Any, header: Any, chunks: Any, facts: Any) -> None:
+        self.handle = handle
+        self.state = BucketState(header, chunks)
+        self.facts = facts
+
+    def begin(self, given: Any, now: Any) -> None:
+        """Write one bucket, or what the checkpoint says of the query."""
+        if given.facts is not None:
+            self.facts.update((given.facts,))
+            return
+        shares = sorted(given.shares, key=lambda each: int(each["place"]))
+        snapshots = [parted(bytes(each["header"]), bytes(each["data"])) for each in shares]
+        self.handle.registerTimer(given.timer)
+        self.state.write(_whole(snapshots), given.timer, None)
+
+    def rows(self, bucket: int, rows: Iterator[Any], now: Any) -> Iterator[Any]:
+        """Answer nothing."""
+        list(rows)
+        yield from ()
+
+    def expired(self, now: Any) -> Iterator[Any]:
+        """Answer nothing: no watermark moves."""
+        yield from ()
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+
+def _whole(snapshots: list[Snapshot]) -> Snapshot:
+    """Return one snapshot of all keys of several."""
+    whole = regrouped([(each, np.ones(len(known_keys(each)[0]), np.bool_)) for each in snapshots])
+    return replace(whole, arrays=by_time(whole.arrays))
+
+
+# ------------------------------------------------------------ the files
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A folder of a checkpoint, as Arrow reaches it."""
+
+    system: Any
+    place: str
+    uri: str
+
+    @classmethod
+    def of(cls, path: str | Path) -> _Folder:
+        uri = str(path).rstrip("/")
+        try:
+            system, place = fs.FileSystem.from_uri(uri if ":" in uri.partition("/")[0] else str(Path(uri).absolute()))
+        except pa.ArrowException as error:
+            raise InvalidArgumentError(
+                f"{str(path)!r} is no folder that can be reached from here: give one of a disk, or of a file system "
+                "that Arrow knows"
+            ) from error
+        return cls(system, place, uri)
+
+    def beside(self, suffix: str) -> _Folder:
+        return replace(self, place=self.place + suffix, uri=self.uri + suffix)
+
+    def __truediv__(self, name: str) -> _Folder:
+        return replace(self, place=f"{self.place}/{name}", uri=f"{self.uri}/{name}")
+
+    @property
+    def name(self) -> str:
+        return self.place.rpartition("/")[2]
+
+    def is_there(self) -> bool:
+        return bool(self.system.get_file_info(self.place).type != fs.FileType.NotFound)
+
+    def delete(self) -> None:
+        if self.is_there():
+            self.system.delete_dir(self.place)
+
+    def entries(self) -> list[str]:
+        """Return the names of what is in it, but for Hadoop's checksums, which belong to files as it wrote them."""
+        found = self.system.get_file_info(fs.FileSelector(self.place, allow_not_found=True))
+        return sorted(each.base_name for each in found if not each.base_name.endswith(".crc"))
+
+    def numbers(self) -> list[int]:
+        return sorted(int(name) for name in self.entries() if name.isdigit())
+
+    def text(self) -> str:
+        with self.system.open_input_stream(self.place) as file:
+            return str(file.read().decode())
+
+    def write(self, text: str) -> None:
+        with self.system.open_output_stream(self.place) as file:
+            file.write(text.encode())
+
+    def copy(self, to: _Folder) -> None:
+        """Copy a file or a folder, without checksums: those of a file that was changed would not match."""
+        info = self.system.get_file_info(self.place)
+        if info.type == fs.FileType.File:
+            with self.system.open_input_stream(self.place) as source, to.system.open_output_stream(to.place) as file:
+                file.write(source.read())
+        elif info.type == fs.FileType.Directory:
+            to.system.create_dir(to.place)
+            for name in self.entries():
+                (self / name).copy(to / name)
+
+
+def _require_layout(old: _Folder) -> int:
+    """Return the last batch that was committed; refuse a checkpoint that is laid out otherwise than is known here."""
+    operators = (old / "state").entries()
+    if operators != ["0"]:
+        raise UnsupportedOperationError(
+            f"the query of {old.uri!r} has other stateful operators than muntin's, {', '.join(operators)}: their state "
+            "cannot be moved"
+        )
+    last = (old / "commits").numbers()[-1]
+    for name in ("commits", "offsets"):
+        version = (old / name / str(last)).text().splitlines()[0]
+        if version != "v1":
+            raise UnsupportedOperationError(f"{old.uri}/{name}/{last} is of format {version}, and v1 is known")
+    return last
+
+
+def _watermark(old: _Folder, last: int) -> int:
+    """Return Spark's watermark after the last batch, in milliseconds."""
+    return int(json.loads((old / "commits" / str(last)).text().splitlines()[1])["nextBatchWatermarkMs"])
+
+
+def _graft(old: _Folder, new: _Folder, last: int) -> None:
+    """Give the new state the version of the last batch, and put beside it what the old checkpoint says of batches."""
+    conf = _conf(new / "offsets" / "0")
+    _require_same_store(_conf(old / "offsets" / str(last)), conf)
+    partitions = [name for name in (new / "state" / "0").entries() if name.isdigit()]
+    for name in partitions:
+        _rename_version(new / "state" / "0" / name, last + 1)
+    for name in ("commits", "offsets", "sources"):
+        (new / name).delete()
+    new.system.delete_file((new / "metadata").place)
+    _without_checksum(new, "metadata")
+    for name in ("sources", "metadata", "commits"):
+        (old / name).copy(new / name)
+    new.system.create_dir((new / "offsets").place)
+    for number in (old / "offsets").numbers():
+        text = (old / "offsets" / str(number)).text()
+        (new / "offsets" / str(number)).write(_with_partitions(text, conf[_PARTITIONS]))
+
+
+def _conf(offsets: _Folder) -> dict[str, str]:
+    return dict(json.loads(offsets.text().splitlines()[1])["conf"])
+
+
+def _require_same_store(old: dict[str, str], new: dict[str, str]) -> None:
+    for name, value in old.items():
+        if name.startswith(_STATE_STORE) and new.get(name) != value:
+            raise UnsupportedOperationError(
+                f"the checkpoint was written with {name} = {value}, and the session has {new.get(name)}: set that"
+            )
+
+
+def _with_partitions(text: str, partitions: str) -> str:
+    version, facts, *offsets = text.splitlines()
+    known = json.loads(facts)
+    known["conf"] = {**known["conf"], _PARTITIONS: partitions}
+    return "\n".join([version, json.dumps(known, separators=(",", ":")), *offsets])
+
+
+def _rename_version(partition: _Folder, version: int) -> None:
+    """Give the first version of a partition's state another number; what it has is in one snapshot."""
+    if "1.zip" not in partition.entries():
+        raise UnsupportedOperationError(
+            f"{partition.uri!r} has no snapshot 1.zip, only {', '.join(partition.entries())}: this version of Spark "
+            f"lays state out otherwise, or {_STATE_STORE}checkpointFormatVersion is not 1"
+        )
+    for name in ("1.zip", "1.changelog"):
+        _without_checksum(partition, name)
+    if "1.changelog" in partition.entries():
+        partition.system.delete_file((partition / "1.changelog").place)
+    partition.system.move((partition / "1.zip").place, (partition / f"{version}.zip").place)
+
+
+def _without_checksum(folder: _Folder, name: str) -> None:
+    checksum = folder / f".{name}.crc"
+    if checksum.is_there():
+        folder.system.delete_file(checksum.place)

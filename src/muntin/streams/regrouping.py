@@ -1,0 +1,381 @@
+"""Snapshots of streams by other groups of keys: what several hold of some of their keys, as one snapshot.
+
+Works on the arrays alone, without the query and without a stream, so that it can be done beside a checkpoint. Every
+array of a snapshot is by key, by slice, by row or by emitted window, or of the whole stream; an array that is not known
+here is refused rather than guessed at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.durations import END_OF_TIME
+from muntin.errors import SnapshotError
+from muntin.snapshots import Snapshot
+from muntin.streams.row_slices.late import APART
+from muntin.streams.row_slices.rows import Keyed
+from muntin.streams.slices.generations import by_key
+from muntin.types import Array
+
+_OF_SLICES = ("low", "high", "first", "last", "count", "skip", "states")
+_OF_COUNTED_SLICES = ("low", "high", "first", "last", "peaks", "states")
+_LINES = ("shifts", "fresh", "odd", "least")
+"""Of windows by rows: a line for each key whose definitions number rows apart."""
+_UNSET = {"gone": 0, "done": 0, "since": END_OF_TIME}
+"""What kinds of windows keep of each key, by its number, and what stands for keys of which they keep nothing."""
+_TUPLES = {"known": 1, "edges": 2, "closed": 3}
+"""What kinds of windows keep as tuples that begin with a key: how many numbers each has."""
+_ALIKE = ("watermark", "seen", "horizon")
+"""How far a stream has come: streams that one engine drives have come equally far."""
+_HINT = "choose a number of buckets that is a multiple of what there is: then each is divided, and none are joined"
+
+
+def known_keys(snapshot: Snapshot) -> list[pa.Array]:
+    """Return the key columns of a snapshot: a row for each key, in the order of the masks of `regrouped`."""
+    columns = pa.ipc.open_stream(pa.py_buffer(snapshot.arrays["keys.keys"].tobytes())).read_all().columns
+    return [column.combine_chunks() for column in columns]
+
+
+def regrouped(groups: Sequence[tuple[Snapshot, Array]]) -> Snapshot:
+    """Return one snapshot of some keys of several: each with a mask of its keys, in the order of `known_keys`.
+
+    No key is in two of them. They are of one query, and of streams that have come equally far. O(state).
+
+    >>> from muntin import Query, agg, window
+    >>> from muntin.streams.driven import DrivenStream
+    >>> query = Query(window.tumbling(10), {"n": agg.count()}, key="k", time="t")
+    >>> stream = DrivenStream(query, pa.schema({"t": pa.int64(), "k": pa.string()}))
+    >>> stream.take(pa.table({"t": [1, 2, 3], "k": ["a", "b", "b"]}))
+    >>> half = regrouped([(stream.save(), np.array([False, True]))])
+    >>> other = DrivenStream.load(query, pa.schema({"t": pa.int64(), "k": pa.string()}), half)
+    >>> other.set_watermark(10)
+    >>> other.emit().select(["k", "n"]).to_pylist()
+    [{'k': 'b', 'n': 2}]
+    """
+    shares: list[_Share] = []
+    for snapshot, mask in groups:
+        shares.append(_Share.of(snapshot, mask, sum(len(each.keys) for each in shares)))
+    first = groups[0][0]
+    strategies = _same([each.header["core"]["strategies"] for each, _ in groups], "the way that windows are kept")
+    arrays = {"late": first.arrays["late"], **_keys(shares)}
+    for i, group in enumerate(strategies):
+        how = _STRATEGIES.get(group["name"])
+        if how is None:
+            raise SnapshotError(f"what the strategy {group['name']!r} keeps cannot be divided by key")
+        kept = how([each.under(f"{i}.") for each in shares], len(group["windows"]))
+        arrays |= _named(f"{i}.", kept)
+    unknown = [name for share in shares for name in share.arrays if name not in arrays]
+    if unknown:
+        raise SnapshotError(f"the state holds {unknown[0]!r}, which cannot be divided by key")
+    return Snapshot(_header([each.header for each, _ in groups]), first.schema, first.fingerprint, arrays)
+
+
+# ------------------------------------------------------------ shares
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Some keys of one snapshot, or of a part of it, with their new numbers."""
+
+    arrays: Mapping[str, Array]
+    keys: Array
+    """The old numbers of the keys, ascending."""
+    numbers: Array
+    """By their old numbers the new ones of all keys, -1 of those that are left out."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, mask: Array, first: int) -> _Share:
+        arrays = by_key(snapshot.arrays)
+        known = arrays["keys.numbers"]
+        keys = known[mask]
+        numbers = np.full(int(known.max(initial=-1)) + 1, -1, np.int64)
+        numbers[keys] = first + np.arange(len(keys))
+        return cls(arrays, keys, numbers)
+
+    def under(self, prefix: str) -> _Share:
+        """Return the same of the arrays whose names begin so."""
+        named = {name.removeprefix(prefix): array for name, array in self.arrays.items() if name.startswith(prefix)}
+        return _Share(named, self.keys, self.numbers)
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name]
+
+    def mine(self, keys: Array) -> Array:
+        """Return which of these keys, by their old numbers, are in the share."""
+        mine: Array = self.numbers[keys] >= 0
+        return mine
+
+    def by_number(self, values: Array, unset: int) -> Array:
+        """Return numbers that are kept by the number of the key."""
+        inside = self.keys < len(values)
+        found = np.full(len(self.keys), unset, np.int64)
+        found[inside] = values[self.keys[inside]]
+        return found
+
+
+_Shares = Sequence[_Share]
+
+
+def _joined(arrays: Iterable[Array]) -> Array:
+    return np.concatenate(list(arrays))
+
+
+def _same(values: Sequence[Any], what: str) -> Any:
+    """Return what all have; refuse to join what differs."""
+    if any(repr(each) != repr(values[0]) for each in values):
+        raise SnapshotError(f"the states cannot be joined, since {what} differs among them: {_HINT}")
+    return values[0]
+
+
+def _greatest(arrays: Iterable[Array]) -> Array:
+    greatest: Array = np.maximum.reduce(list(arrays))
+    return greatest
+
+
+def _rows_of(shares: _Shares, owner: str, names: Iterable[str]) -> dict[str, Array]:
+    """Return the rows of a table that belong to the keys; `owner` is the column of these."""
+    masks = [each.mine(each[owner]) for each in shares]
+    pairs = list(zip(shares, masks, strict=True))
+    rows = {name: _joined(each[name][mask] for each, mask in pairs) for name in names}
+    return rows | {owner: _joined(each.numbers[each[owner][mask]] for each, mask in pairs)}
+
+
+def _named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+# ------------------------------------------------------------ what all strategies have
+
+
+def _header(headers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    cores = [each["core"] for each in headers]
+    progress = [each["progress"] for each in cores]
+    for name in _ALIKE:
+        _same([each[name] for each in progress], "how far they have come")
+    # Early results are timed by each stream for itself: all wait for as long as the last one.
+    later = {name: max(each[name] for each in progress) for name in progress[0]}
+    # Rows are numbered by how many have come: new ones must have numbers after all others.
+    names = dict.fromkeys(name for each in headers for name in each["counts"])
+    counts = {name: max(each["counts"].get(name, 0) for each in headers) for name in names}
+    complete: dict[str, int | None] = {}
+    for each in headers:
+        for window, since in each["complete_from"].items():
+            known = complete.get(window)
+            complete[window] = since if known is None else known if since is None else max(known, since)
+    windows = _same([each["windows"] for each in headers], "the windows")
+    core = {**cores[0], "progress": later}
+    return {**headers[0], "counts": counts, "complete_from": complete, "windows": windows, "core": core}
+
+
+def _keys(shares: _Shares) -> dict[str, Array]:
+    tables = []
+    for each in shares:
+        table = pa.ipc.open_stream(pa.py_buffer(each["keys.keys"].tobytes())).read_all()
+        tables.append(table.filter(pa.array(each.mine(each["keys.numbers"]))))
+    whole = pa.concat_tables(tables).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, whole.schema) as writer:
+        writer.write_table(whole)
+    keys = np.frombuffer(sink.getvalue(), np.uint8).copy()
+    return {"keys.numbers": np.arange(whole.num_rows), "keys.keys": keys, "keys.free": np.zeros(0, np.int64)}
+
+
+def _emitted(shares: _Shares) -> dict[str, Array]:
+    """Return the ledger of emitted windows; these stay in order, since keys do."""
+    parts = [each.under("emitted.") for each in shares]
+    return _named("emitted.", _rows_of(parts, "name0", parts[0].arrays))
+
+
+def _sets(shares: _Shares) -> list[str]:
+    return sorted({name.partition(".")[0] for name in shares[0].arrays if name[0].isdigit()}, key=int)
+
+
+# ------------------------------------------------------------ slices
+
+
+def _slices(shares: _Shares, definitions: int) -> dict[str, Array]:  # noqa: ARG001  # all strategies have one form
+    arrays = _emitted(shares) | _own_edges(shares)
+    for name in _sets(shares):
+        arrays |= _named(f"{name}.", _slice_set([each.under(f"{name}.") for each in shares]))
+    for name in ("sinces", "floors", "gap"):
+        arrays[name] = np.array(_same([each[name].tolist() for each in shares], "since when windows are answered"))
+        arrays[name] = arrays[name].astype(np.int64)
+    return arrays | {"marks": _greatest(each["marks"] for each in shares)}
+
+
+def _own_edges(shares: _Shares) -> dict[str, Array]:
+    """Return the intervals by which slices of windows of one's own were cut; each bucket has begun them for itself."""
+    arrays: dict[str, Array] = {}
+    for name in (name for name in shares[0].arrays if name.startswith("own.") and name.endswith(".lows")):
+        other = name.removesuffix("lows") + "highs"
+        pairs = np.unique(np.concatenate([np.stack((each[name], each[other]), axis=1) for each in shares]), axis=0)
+        if (pairs[1:, 0] < pairs[:-1, 1]).any():
+            raise SnapshotError(f"the states cannot be joined, since their slices were cut by different edges: {_HINT}")
+        arrays[name], arrays[other] = pairs[:, 0].copy(), pairs[:, 1].copy()
+    return arrays
+
+
+def _slice_set(shares: _Shares) -> dict[str, Array]:
+    kept = [each.mine(np.repeat(each["keys"], each["sizes"])) for each in shares]
+    pairs = list(zip(shares, kept, strict=True))
+    arrays = _rows_of(shares, "keys", ("sizes",))
+    arrays |= {
+        name: _joined(each[name][mask] for each, mask in pairs) for name in _OF_SLICES if name in shares[0].arrays
+    }
+    arrays["merges"] = _greatest(each["merges"] for each in shares)
+    return arrays if "tag" not in shares[0].arrays else arrays | _under_tags(shares, kept)
+
+
+def _under_tags(shares: _Shares, kept: list[Array]) -> dict[str, Array]:
+    """Return what is kept under the names of slices, which get new ones, one after the other."""
+    named = 0
+    tags: list[Array] = []
+    parts: list[dict[str, Array]] = []
+    for each, mask in zip(shares, kept, strict=True):
+        new = np.full(int(each["named"][0]), -1, np.int64)
+        mine = each["tag"][mask]
+        new[mine] = named + np.arange(len(mine))
+        named += len(mine)
+        tags.append(new[mine])
+        parts.append(_kept_rows(each, new) | _runs(each, new))
+    arrays = {name: _joined(part[name] for part in parts) for name in parts[0]}
+    return arrays | {"tag": _joined(tags), "unused": np.zeros(0, np.int64), "named": np.array([named])}
+
+
+def _kept_rows(share: _Share, new: Array) -> dict[str, Array]:
+    if "rows.tags" not in share.arrays:
+        return {}
+    rows = new[share["rows.tags"]] >= 0
+    mixed = new[share["rows.mixed"]]
+    arrays = {name: array[rows] for name, array in share.under("rows.").arrays.items() if name != "mixed"}
+    return _named("rows.", arrays | {"tags": new[arrays["tags"]], "mixed": mixed[mixed >= 0]})
+
+
+def _runs(share: _Share, new: Array) -> dict[str, Array]:
+    """Return sorted runs: each begins with an entry that ends at 0 and has the name of its slice as its key."""
+    arrays: dict[str, Array] = {}
+    for prefix in (name.removesuffix("log_slots") for name in share.arrays if name.endswith(".log_slots")):
+        keys, ends = share[f"{prefix}keys"].copy(), share[f"{prefix}ends"]
+        heads = np.flatnonzero(ends == 0)
+        names = new[keys[heads]]
+        keys[heads] = names
+        mask = np.repeat(names >= 0, np.diff(heads, append=len(keys)))
+        logged = new[share[f"{prefix}log_slots"]]
+        arrays |= {f"{prefix}keys": keys[mask], f"{prefix}ends": ends[mask]}
+        arrays |= {
+            f"{prefix}log_slots": logged[logged >= 0],
+            f"{prefix}log_keys": share[f"{prefix}log_keys"][logged >= 0],
+        }
+    return arrays
+
+
+# ------------------------------------------------------------ windows by rows
+
+
+def _counted(shares: _Shares, definitions: int) -> dict[str, Array]:
+    arrays = _emitted(shares)
+    for name in _sets(shares):
+        parts = [each.under(f"{name}.") for each in shares]
+        arrays |= _named(f"{name}.", _count_set(parts, definitions))
+    return arrays
+
+
+def _count_set(shares: _Shares, definitions: int) -> dict[str, Array]:
+    arrays = _rows_of(shares, "keys", ("row_sizes", "sizes", *Keyed._fields))
+    for sizes, names in (("row_sizes", ("times", "row_states")), ("sizes", _OF_COUNTED_SLICES)):
+        masks = [each.mine(np.repeat(each["keys"], each[sizes])) for each in shares]
+        for name in names:
+            arrays[name] = _joined(each[name][mask] for each, mask in zip(shares, masks, strict=True))
+    places, lines = [], {name: [np.zeros(0, np.int64)] for name in _LINES}
+    used = 0
+    for each in shares:
+        place = each["apart"][each.mine(each["keys"])].copy()
+        apart = place >= 0
+        for name in _LINES:
+            lines[name].append(each[name].reshape(-1, definitions)[place[apart]].ravel())
+        place[apart] = used + np.arange(int(apart.sum()))
+        used += int(apart.sum())
+        places.append(place)
+    cursor = _greatest(each["cursor"] for each in shares)
+    cursor[APART] = used
+    return arrays | {"apart": _joined(places), "cursor": cursor, **{name: _joined(lines[name]) for name in _LINES}}
+
+
+# ------------------------------------------------------------ rows that are kept as they are
+
+
+def _buffered(shares: _Shares, definitions: int) -> dict[str, Array]:  # noqa: ARG001  # as above
+    arrays = _named("rows.", _held_rows([each.under("rows.") for each in shares]))
+    arrays["wake"] = _joined(each.by_number(each["wake"], END_OF_TIME) for each in shares)
+    arrays["marks"] = _marks([each["marks"] for each in shares])
+    for name in _sets(shares):
+        parts = [each.under(f"{name}.") for each in shares]
+        refused = {"refused": _refused(shares, parts, arrays["rows.numbers"])}
+        arrays |= _named(f"{name}.", refused | _emitted(parts) | _kinds([each.under("kind.") for each in parts]))
+    return arrays
+
+
+def _held_rows(shares: _Shares) -> dict[str, Array]:
+    """Return rows. They keep their numbers, of which the ledgers have hashes: two keys may then share some."""
+    names = [name for name in shares[0].arrays if not name.startswith("valid.")]
+    arrays = _rows_of(shares, "keys", names)
+    masks = [each.mine(each["keys"]) for each in shares]
+    for name in (name for name in shares[0].arrays if name.startswith("valid.")):
+        given = [each[name] for each in shares]  # empty where no value is missing
+        pairs = list(zip(given, masks, strict=True))
+        whole = [np.ones(len(mask), np.bool_) if len(each) != len(mask) else each for each, mask in pairs]
+        some = any(len(each) for each in given)
+        arrays[name] = (
+            _joined(each[mask] for each, mask in zip(whole, masks, strict=True)) if some else np.zeros(0, np.bool_)
+        )
+    return arrays
+
+
+def _marks(marks: Sequence[Array]) -> Array:
+    """Return the watermark, the first row that windows have not seen, the rows that have come, and what was let go."""
+    _same([len(each) for each in marks], "the version of muntin that wrote them")
+    whole = _greatest(marks)
+    seen = all(fresh == arrived for _, fresh, arrived, *_ in marks)
+    whole[1] = whole[2] if seen else min(fresh for _, fresh, *_ in marks)
+    return whole
+
+
+def _refused(shares: _Shares, parts: _Shares, numbers: Array) -> Array:
+    """Return the rows that a definition did not take, by their numbers."""
+    found = []
+    for share, part in zip(shares, parts, strict=True):
+        mine = share["rows.numbers"][share.mine(share["rows.keys"])]
+        found.append(np.intersect1d(part["refused"], mine))
+    refused = _joined(found)
+    if np.isin(numbers, refused).sum() > len(refused):
+        raise SnapshotError(f"the states cannot be joined, since one window refused rows that another holds: {_HINT}")
+    return refused
+
+
+def _kinds(shares: _Shares) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    for name in shares[0].arrays:
+        if name in _UNSET:
+            arrays[name] = _joined(each.by_number(each[name], _UNSET[name]) for each in shares)
+        elif name in _TUPLES:
+            tuples = [each[name].reshape(-1, _TUPLES[name]) for each in shares]
+            mine = [rows[each.mine(rows[:, 0])] for each, rows in zip(shares, tuples, strict=True)]
+            for each, rows in zip(shares, mine, strict=True):
+                rows[:, 0] = each.numbers[rows[:, 0]]
+            arrays[name] = _joined(mine).reshape(-1)
+        elif name == "born_key":
+            arrays |= _rows_of(shares, name, ("born_low",))
+    return _named("kind.", arrays)
+
+
+_STRATEGIES: dict[str, Callable[[_Shares, int], dict[str, Array]]] = {
+    "slices": _slices,
+    "counted": _counted,
+    "tuples": _buffered,
+    "tiles": _buffered,
+}

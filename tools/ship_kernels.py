@@ -1,8 +1,9 @@
 """Compiles the kernels that see no state, for any processor of the last ten years, into the package.
 
-They are most of what a first query waits for, and the same for all queries. A wheel that is built after this holds
-them; in a checkout they are used at once. Python, numba and NumPy must be those that the package will run with: machine
-code of others is not looked at (see `muntin.kernels.shipped`).
+They are most of what a first query waits for, and the same for all queries. With them go those of `slide` for the
+aggregations that most begin with, over an array of floats: a first call is to need no compiler at all. A wheel that is
+built after this holds them; in a checkout they are used at once. Python, numba and NumPy must be those that the package
+will run with: machine code of others is not looked at (see `muntin.kernels.shipped`).
 
     python tools/ship_kernels.py
 """
@@ -16,6 +17,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
 
 def main() -> None:
@@ -34,17 +37,51 @@ def main() -> None:
             "NUMBA_CPU_FEATURES": ",".join(f"+{feature}" for feature in features),
             "MUNTIN_CACHE_DIR": scratch,
         }
-        compile_all()
-        ship(Path(scratch), folder)
+        ship(Path(scratch), folder, compile_all())
 
 
-def compile_all() -> None:
-    """Answer queries of every kind of window with every kind of key, so that all shared kernels are compiled."""
+def compile_all() -> set[str]:
+    """Slide, and answer queries of every kind of window with every kind of key; return the modules that are shipped."""
     import muntin
 
+    for call in slides():
+        print(f"compiling for slide of {call}")
+        call()
+    chosen = set(_modules())
     for query, schema in queries():
         print(f"compiling for {query}")
         muntin.warm(query, schema)
+    return chosen | {name for name, module in _modules().items() if not hasattr(module, "combine")}
+
+
+def _modules() -> dict[str, ModuleType]:
+    from muntin.kernels import cache
+
+    return {module.__name__: module for (_, compiled), module in cache._modules.items() if compiled}
+
+
+class Slide(NamedTuple):
+    """A call of `slide` over floats."""
+
+    aggregation: str
+    length: int
+
+    def __call__(self) -> None:
+        """Make it, and wait for its kernels."""
+        import numpy as np
+
+        import muntin
+        from muntin.kernels.tiers import waiting
+
+        with waiting():
+            muntin.slide(np.arange(5_000.0), getattr(muntin.agg, self.aggregation)("v"), range=self.length)
+
+
+def slides() -> Iterator[Slide]:
+    """Yield calls whose kernels are shipped: windows of all lengths, since what runs them depends on that."""
+    for aggregation in ("max", "mean", "min", "std", "sum"):
+        for length in (3, 64, 1024):
+            yield Slide(aggregation, length)
 
 
 def queries() -> Iterator[tuple[object, dict[str, object]]]:
@@ -64,17 +101,13 @@ def queries() -> Iterator[tuple[object, dict[str, object]]]:
             yield Query(windows, {"n": agg.count()}, allowed_lateness="1 minute", **keyed), schema
 
 
-def ship(scratch: Path, folder: Path) -> None:
-    """Copy the machine code of modules that hold no aggregation."""
-    from muntin.kernels import cache
-
-    modules = [module for (_, compiled), module in cache._modules.items() if compiled]
-    shared = {module.__name__ for module in modules if not hasattr(module, "combine")}
+def ship(scratch: Path, folder: Path, modules: set[str]) -> None:
+    """Copy the machine code of some modules."""
     part = folder.with_name(f".{folder.name}")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     for file in scratch.rglob("*.code"):
-        if file.name.split(".")[0] in shared:
+        if file.name.split(".")[0] in modules:
             shutil.copy(file, part)
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)

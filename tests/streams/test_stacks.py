@@ -14,7 +14,9 @@ from muntin import Query, agg, window
 from muntin.aggregators.states import counting
 from muntin.kernels import cache
 from muntin.streams.blocks import USED
+from muntin.streams.slices.merge import MERGE
 from muntin.streams.slices.slice_set import STACKED, SliceSet
+from muntin.streams.slices.slicer import FOLDING
 from muntin.streams.slices.stacks import STACKS
 
 
@@ -92,7 +94,7 @@ def test_a_window_takes_few_combines() -> None:
         stream.push(rows.slice(0, 2))
         held = sets_of(stream)[0]
         counter = [0]
-        held.stacking = counting(held.binding, STACKS, counter)
+        held.folding = counting(held.binding, (*FOLDING, *MERGE, *STACKS), counter)
         windows = sum(stream.push(rows.slice(begin, 2)).num_rows for begin in range(2, 1200, 2))
     slices = 1200
     assert windows > 1100

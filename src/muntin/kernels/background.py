@@ -25,6 +25,8 @@ _TRIES = 2
 """How often a request is sent: a process that dies of it twice is not started a third time."""
 _GRACE = 2.0
 """Seconds that the process has to end by itself."""
+_VARIABLES = {"MUNTIN_UNCOMPILED": "0", "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}
+"""Of the process. numba colours errors while it tries types, long before any is shown."""
 _log = logging.getLogger("muntin")
 
 
@@ -91,7 +93,7 @@ class Background:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "MUNTIN_UNCOMPILED": "0"},
+            env={**os.environ, **_VARIABLES},
         )
         self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
         self._listener.start()

@@ -1,4 +1,6 @@
-"""Machine code that comes with the package: of kernels that see no state, for any processor of the last ten years.
+"""Machine code that comes with the package, for any processor of the last ten years.
+
+It is that of kernels that see no state, and of a few aggregations over arrays.
 
 It is made by `tools/ship_kernels.py` when a wheel is built, and by `make` for a checkout. Where versions or the
 processor are others than it was made for it is not looked at, and kernels are compiled as they are needed.

@@ -118,13 +118,9 @@ class SliceSet:
 
     @cached_property
     def folding(self) -> Any:
-        """The kernels that fold rows into states, and merge states."""
-        return self.binding.kernels((*FOLDING, *MERGE), "fold_rows", "merge_states", "fold_windows", "query_windows")
-
-    @cached_property
-    def stacking(self) -> Any:
-        """The kernel that keeps stacks of merged states."""
-        return self.binding.kernels(STACKS, "slide_windows")
+        """The kernels that fold rows into states, and merge states; one module, for what they call is compiled once."""
+        entries = ("fold_rows", "merge_states", "fold_windows", "query_windows", "slide_windows")
+        return self.binding.kernels((*FOLDING, *MERGE, *STACKS), *entries)
 
     def _make_room(self, slots: int) -> None:
         """Make the arrays `slots` long, keeping what they hold."""
@@ -298,7 +294,7 @@ class SliceSet:
         elif self.has_stacks:
             windows = Windows(*found.arrays)
             folds = (self.states, self.tree, self.back, self.stacks)
-            self.stacking.slide_windows(*folds, self.blocks, windows, outputs)
+            self.folding.slide_windows(*folds, self.blocks, windows, outputs)
         elif self.has_tree:
             self.folding.query_windows(self.states, self.tree, self.blocks, Windows(*found.arrays), outputs)
         else:

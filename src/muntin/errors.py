@@ -47,6 +47,13 @@ class ConcurrentUseError(MuntinError, RuntimeError):
     """A call came while another one was at work on the same stream or aggregator. Nothing changed."""
 
 
+class InterruptedCallError(MuntinError, RuntimeError):
+    """An earlier call was interrupted in the middle, and not all that it had done could be taken back.
+
+    Ctrl-C does that, or want of memory. Go on from a snapshot, or begin again.
+    """
+
+
 class AggregationOverflowError(MuntinError, OverflowError):
     """A result does not fit its type. Nothing wraps around in silence."""
 

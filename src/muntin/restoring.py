@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
-RestorePoint: TypeAlias = Callable[[], None]
-"""Restores the state that was current when it was made."""
+RestorePoint: TypeAlias = Callable[[], bool | None]
+"""Restores the state that was current when it was made; returns False where it could not restore all of it."""
 
 
 class Restorable(Protocol):
@@ -24,8 +24,16 @@ class Restorable(Protocol):
         """Return a callback that restores the current state."""
 
 
+class Owner(Protocol):
+    """What refuses calls once it was left halfway."""
+
+    _halfway: bool
+
+
 class all_or_nothing:  # noqa: N801  # reads as a statement; a generator would take three times as long to enter
     """Restore what is changed here if an error comes, whatever it is, and raise that.
+
+    Where not all can be restored, or somebody interrupts that, `owner` is left `_halfway`: see `muntin.turns`.
 
     >>> class Counter:
     ...     def __init__(self):
@@ -45,16 +53,20 @@ class all_or_nothing:  # noqa: N801  # reads as a statement; a generator would t
     1
     """
 
-    __slots__ = ("_restore",)
+    __slots__ = ("_owner", "_restore")
 
-    def __init__(self, changed: Restorable) -> None:
+    def __init__(self, changed: Restorable, owner: Owner | None = None) -> None:
         self._restore = changed.restore_point()
+        self._owner = owner
 
     def __enter__(self) -> None:
         """Begin; the restore point was made before."""
+        if self._owner is not None:
+            self._owner._halfway = True
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> Literal[False]:
         """Restore the state if there was an error."""
-        if kind is not None:
-            self._restore()
+        whole = kind is None or self._restore() is not False
+        if self._owner is not None and whole:
+            self._owner._halfway = False
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from typing import Any
 
 import pytest
 from sampling import examples
@@ -35,7 +36,12 @@ def test_every_answer_is_right_whatever_happens(part: int) -> None:
 
 
 def test_a_call_that_is_not_taken_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(all_or_nothing, "__exit__", lambda *_: False)
+    def end(self: Any, *_: Any) -> bool:
+        if self._owner is not None:
+            self._owner._halfway = False
+        return False
+
+    monkeypatch.setattr(all_or_nothing, "__exit__", end)
     with pytest.raises((AssertionError, MuntinError)):  # a wrong answer, or a state that contradicts itself
         live(200)
 

@@ -32,7 +32,7 @@ from muntin.errors import (
 )
 from muntin.kernels.tiers import working_on
 from muntin.snapshots import Snapshot, refusing_forged
-from muntin.turns import Turn, exclusive
+from muntin.turns import Turn, changing, exclusive
 from muntin.types import (
     ANY,
     INT64,
@@ -82,6 +82,8 @@ class Aggregator(ABC):
     needs_identity: ClassVar[bool] = False
     _turn: Turn
     """Held by the thread whose call is at work."""
+    _halfway = False
+    """Whether a call was interrupted while it changed the window."""
     _window: Any
     """The arrays that hold the structure: a named tuple, declared where the structure's kernels are."""
 
@@ -152,17 +154,18 @@ class Aggregator(ABC):
         if not self._nullable and self._skipped(row):
             raise ColumnTypeError(f"{row!r} holds a null, and the aggregator was built with nullable=False")
         self._accept(np.array([time], np.int64))
-        self._take_types(time_type, types)
-        self._fill(row, physical)
-        self._time_cell[0] = time
-        self._insert(self._cell_views, self._time_view, 1)
+        with changing(self):
+            self._take_types(time_type, types)
+            self._fill(row, physical)
+            self._time_cell[0] = time
+            self._insert(self._cell_views, self._time_view, 1)
 
     @exclusive
     def bulk_insert(self, ts: Any, vs: Any = None) -> None:
         """Insert many values. All of them are checked first: a refused call changes nothing."""
         columns, times = self._taken_as_they_are(ts, vs) or self._read_rows(ts, vs)
         if len(times):
-            with working_on(len(times)):
+            with working_on(len(times)), changing(self):
                 self._insert(columns, times, len(times))
 
     def _taken_as_they_are(self, ts: Any, vs: Any) -> tuple[tuple[Array, ...], Array] | None:
@@ -201,7 +204,8 @@ class Aggregator(ABC):
             return (), times
         self._require_no_null(columns, len(times))
         self._accept(times)
-        self._take_types(time_type, types)
+        with changing(self):
+            self._take_types(time_type, types)
         return self._physical(columns, len(times)), read_only(times)
 
     @abstractmethod

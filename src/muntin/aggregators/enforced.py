@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from muntin.aggregators.ring import RingAggregator
 from muntin.errors import ColumnError, InvalidArgumentError
 from muntin.policies import Policy
 from muntin.restoring import RestorePoint, all_or_nothing
+from muntin.turns import Turn, changing, exclusive
 
 _LENGTH = struct.Struct("<Q")
 
@@ -32,6 +34,9 @@ class Enforced:
     (4, 3)
     """
 
+    _turn: Turn
+    _halfway = False
+
     def __init__(self, window: Aggregator, policy: Policy) -> None:
         if not isinstance(window, Aggregator) or not isinstance(policy, Policy):
             raise InvalidArgumentError(
@@ -42,6 +47,7 @@ class Enforced:
             raise InvalidArgumentError(
                 f"a policy is enforced from the first row on, and there are {len(window)} already"
             )
+        self._turn = threading.RLock()
         self._window = window
         self._columns = window._binding.columns
         self._judge = MonoidTree(policy.aggregations, policy=policy, compiled=window._binding.compiled)
@@ -66,22 +72,26 @@ class Enforced:
 
         return restore
 
+    @exclusive
     def insert(self, t: Any, v: Any = None) -> None:
         """Insert a value at a time, and let go what must. A refused one changes nothing."""
         row = dict(zip(self._columns, self._window._row(v), strict=True))
         values = tuple(row[name] for name in self._judged)
-        with all_or_nothing(self):
-            self._judge.insert(t, values[0] if len(values) == 1 else values)
-            self._window.insert(t, v)
-        self._let_go()
+        with changing(self):
+            with all_or_nothing(self):
+                self._judge.insert(t, values[0] if len(values) == 1 else values)
+                self._window.insert(t, v)
+            self._let_go()
 
+    @exclusive
     def bulk_insert(self, ts: Any, vs: Any = None) -> None:
         """Insert many values, and let go what must. The window is that of single inserts. All or none is inserted."""
         columns = self._by_name(vs)
-        with all_or_nothing(self):
-            self._judge.bulk_insert(ts, columns)
-            self._window.bulk_insert(ts, columns)
-        self._let_go()
+        with changing(self):
+            with all_or_nothing(self):
+                self._judge.bulk_insert(ts, columns)
+                self._window.bulk_insert(ts, columns)
+            self._let_go()
 
     def _by_name(self, vs: Any) -> Any:
         """Return values as columns, which both structures can read."""
@@ -99,24 +109,30 @@ class Enforced:
         while len(self._window) and (not len(self._judge) or self._window.oldest < self._judge.oldest):
             self._window.evict()
 
+    @exclusive
     def evict(self) -> None:
         """Remove the oldest row, or all rows of the oldest time where the aggregator does."""
         oldest = self._window.oldest
-        self._window.evict()
-        if isinstance(self._window, RingAggregator):
-            self._judge.evict()
-        else:
-            self._judge.bulk_evict(oldest)
+        with changing(self):
+            self._window.evict()
+            if isinstance(self._window, RingAggregator):
+                self._judge.evict()
+            else:
+                self._judge.bulk_evict(oldest)
 
+    @exclusive
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t."""
-        self._window.bulk_evict(t)
-        self._judge.bulk_evict(t)
+        with changing(self):
+            self._window.bulk_evict(t)
+            self._judge.bulk_evict(t)
 
+    @exclusive
     def query(self) -> Any:
         """Return the aggregate of the window."""
         return self._window.query()
 
+    @exclusive
     def range_query(self, lo: Any, hi: Any) -> Any:
         """Return the aggregate of the rows with lo <= time <= hi."""
         return self._window.range_query(lo, hi)
@@ -135,6 +151,7 @@ class Enforced:
         """The greatest time in the window, None if it is empty."""
         return self._window.youngest
 
+    @exclusive
     def snapshot(self) -> bytes:
         """Return the window as bytes: the snapshots of both structures. O(n)."""
         first = self._window.snapshot()
@@ -160,6 +177,7 @@ class Enforced:
         made._judge = MonoidTree.restore(second, policy.aggregations, policy=policy, **plain, **trusted)
         return made
 
+    @exclusive
     def check(self) -> None:
         """Verify every invariant of both structures."""
         self._window.check()

@@ -47,6 +47,7 @@ from muntin.kernels.vocabulary import (
     load,
     store,
 )
+from muntin.turns import changing
 from muntin.types import Array
 
 APPLIED, STALE = 2, 3
@@ -286,7 +287,8 @@ class FlatFat(RingAggregator):
         begin, end = self._span(t, t) if len(self) else (0, 0)
         if begin >= end:
             raise KeyError(f"no row in the window has the time {t!r}")
-        self._evict_position(begin)
+        with changing(self):
+            self._evict_position(begin)
 
     def __len__(self) -> int:
         """Return the number of rows. O(1)."""

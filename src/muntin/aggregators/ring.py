@@ -14,6 +14,7 @@ from muntin.aggregators.base import Aggregator, kernels_of
 from muntin.aggregators.states import States
 from muntin.errors import OutOfOrderError
 from muntin.kernels.vocabulary import Ints, Slots
+from muntin.turns import changing
 from muntin.types import Array
 
 FRONT, END = 0, 1
@@ -158,11 +159,12 @@ class RingAggregator(Aggregator):
 
     def _guard_eviction(self, count: int, evict: Callable[..., None], *arguments: Any) -> None:
         """Evict `count` rows by a call, or change nothing."""
-        if not self._binding.may_fail:
-            evict(*arguments)
-            return
-        with self._guarded(*self._changed_by_evict(count)):
-            evict(*arguments)
+        with changing(self):
+            if not self._binding.may_fail:
+                evict(*arguments)
+                return
+            with self._guarded(*self._changed_by_evict(count)):
+                evict(*arguments)
 
     @contextlib.contextmanager
     def _guarded(self, begin: int, end: int) -> Iterator[None]:
@@ -180,6 +182,7 @@ class RingAggregator(Aggregator):
         except BaseException:
             for (array, where), saved in zip(arrays, before, strict=True):
                 array[where] = saved
+            self._halfway = False
             raise
 
     def _accept(self, times: Array) -> None:

@@ -222,11 +222,6 @@ def slide_trailing(
     taken. Where a window begins is found on the way; a pass of its own took half as long again. How many rows leave at
     each step is random, so it is counted without a branch, for two rows at once from the same place: the wait for one
     count is what bounds the loop. Three rows at once gained nothing more.
-
-    Rejected: to find the begins of some thousand rows first, and then to merge without a wait. Merging and turning over
-    take 2.3 ns a row of the 4.4 that all takes, and no way to find begins took less than 2.7: four counts, or a search
-    by halves, in two, four or eight stripes side by side; one step of a merge at a time without a branch (3.8); a band
-    of comparisons about the diagonal, in vectors (8.1).
     """
     begin = 0
     after = start if times[start] >= floor else 0

@@ -20,6 +20,13 @@ def _middle(a, b, c):
 def _lost_by_adding(older, newer, more):
     part = newer - older
     return (older - (newer - part)) + (more - part)
+@jit
+def _spanned(upper, lower, between):
+    apart = upper - lower
+    part = apart - upper
+    lost = (upper - (apart - part)) - (lower + part)
+    high = apart + between
+    return high, lost + _lost_by_adding(apart, high, between)
 """
 
 
@@ -64,9 +71,6 @@ def sums_text(states: Sequence[tuple[int, Part]], sums: Sums) -> str:
             _terms(states, counts),
             _word("no_terms", "", [f"return _T({', '.join(total * ['0.0'])})"]),
             each("add_terms", "a, b", lambda i: f"a.t{i} + b.t{i}"),
-            each("subtract_terms", "a, b", lambda i: f"a.t{i} - b.t{i}"),
-            each("on_grid", "a, grid", lambda i: f"(a.t{i} + grid.t{i}) - grid.t{i}" if i < low else f"a.t{i}"),
-            _off_grid(low),
             each("scale_terms", "a, by", lambda i: f"a.t{i} * by"),
             each("term_sizes", "a", lambda i: f"abs(a.t{i})"),
             each("term_rounding", "a, b, c", lambda i: f"_lost_by_adding(a.t{i}, b.t{i}, c.t{i})"),
@@ -103,20 +107,16 @@ def _terms(states: Sequence[tuple[int, Part]], counts: Sequence[int]) -> str:
     return _word("terms", "columns, row, around", [*lines, f"return _T({', '.join(values)})"])
 
 
-def _off_grid(low: int) -> str:
-    """Write whether sums are so large that a difference of a lane's sums, added to them, may leave the grid."""
-    large = [f"(not abs(a.t{i}) <= 0.5 * grid.t{i})" for i in range(low)]
-    return _word("off_grid", "a, grid", [f"return {' | '.join(large) or 'False'}"])
-
-
 def _window_sums(total: int, low: int) -> str:
     """Write the sums of a window, and beside them what is added last, which bounds the error of the addition."""
     lines = ["i, j = index(i), index(j)"]
     for t in range(total):
         upper, lower = f"room[index(upper + {t}), i]", f"room[index(lower + {t}), j]"
-        lines.append(f"h{t} = ({upper} - {lower}) + high.t{t}")
-        apart = f"room[index(upper + {total + t}), i] - room[index(lower + {total + t}), j]"
-        lines.append(f"l{t} = ({apart}) + low.t{t}" if t < low else f"l{t} = low.t{t}")
+        if t < low:
+            apart = f"room[index(upper + {total + t}), i] - room[index(lower + {total + t}), j]"
+            lines += [f"h{t}, l{t} = _spanned({upper}, {lower}, high.t{t})", f"l{t} += ({apart}) + low.t{t}"]
+        else:
+            lines += [f"h{t} = ({upper} - {lower}) + high.t{t}", f"l{t} = low.t{t}"]
     sums = ", ".join(f"h{t} + l{t}" for t in range(total))
     rests = ", ".join(f"l{t}" for t in range(total))
     return _word("window_sums", "room, upper, i, lower, j, high, low", [*lines, f"return _T({sums}), _T({rests})"])

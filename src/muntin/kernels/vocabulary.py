@@ -208,21 +208,6 @@ def add_terms(a: Terms, b: Terms) -> Terms:
     raise undefined("add_terms")
 
 
-def subtract_terms(a: Terms, b: Terms) -> Terms:
-    """Return the difference of each term."""
-    raise undefined("subtract_terms")
-
-
-def on_grid(a: Terms, grid: Terms) -> Terms:
-    """Return the terms that have low parts rounded to multiples of the last place of `grid`; the others as they are."""
-    raise undefined("on_grid")
-
-
-def off_grid(a: Terms, grid: Terms) -> bool:
-    """Say whether sums of terms with low parts are so large that adding to them may round."""
-    raise undefined("off_grid")
-
-
 def scale_terms(a: Terms, by: float) -> Terms:
     """Return a multiple of each term."""
     raise undefined("scale_terms")

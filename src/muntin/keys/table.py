@@ -13,7 +13,7 @@ from muntin.errors import ColumnTypeError, InvalidArgumentError, InvariantError,
 from muntin.keys import encoding
 from muntin.keys.kernels import CAPACITY, END, LIVE, WAITING
 from muntin.memory import room
-from muntin.restoring import RestorePoint, all_or_nothing
+from muntin.restoring import RestorePoint
 from muntin.threads import in_threads, shares
 from muntin.types import Array
 
@@ -89,13 +89,12 @@ class KeyTable:
         self._require(columns, rows)
         if not self.types and rows:
             if rows > len(self._same) or not len(self):
-                self._same = np.full(rows, self._lookup((), 1)[0])
+                self._same = np.full(rows, self._looked_up((), 1)[0])
             return self._same[:rows]
         cells = list(zip(*(column.to_pylist() for column in columns), strict=True)) if rows <= self._few else []
         numbers = self.remembered(cells) if cells else None
         if numbers is None:
-            with all_or_nothing(self):  # there may be no memory, or an interrupt
-                numbers = self._lookup(columns, rows)
+            numbers = self._looked_up(columns, rows)
             if cells:
                 self._remember(cells, numbers)
         return numbers
@@ -291,6 +290,25 @@ class KeyTable:
         if not known.all():
             raise InvalidArgumentError(f"{numbers[~known][0]} is not the number of a key; it may have been released")
         return numbers
+
+    def _looked_up(self, columns: Sequence[Any], rows: int) -> Array:
+        """Number the rows, or change nothing: there may be no memory, or an interrupt in the middle of a key."""
+        before = self._tallies.copy()
+        try:
+            return self._lookup(columns, rows)
+        except BaseException:
+            self._rebuild(before)
+            raise
+
+    def _rebuild(self, tallies: Array) -> None:
+        """Forget the keys that are new since the tallies were these, wherever their numbering had stopped. O(keys)."""
+        self._recent.clear()
+        self._taken.clear()
+        # What was taken from the free numbers still stands there, above those that are left.
+        self._used[self._free[self._tallies[WAITING] : tallies[WAITING]]] = 0
+        self._used[tallies[CAPACITY] :] = 0
+        self._tallies[:] = tallies
+        self._make_room(len(self._used))
 
     def _lookup(self, columns: Sequence[Any], rows: int) -> Array:
         """Number the rows, with a stop wherever there is no more room: kernels cannot make any."""

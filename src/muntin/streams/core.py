@@ -57,6 +57,7 @@ class StreamCore:
         self._reader, self.row_reader = TableReader(types, query.time), RowReader(types, query)
         self._crowd = _FEW_KEYS
         self._undo: list[RestorePoint] | None = None
+        self._has_begun = False  # to change strategies, since the last restore point
 
     def _silence(self, forget_after: int, delay: int) -> Silence:
         """Return what knows when keys had their last row; refuse to forget one while its rows may be needed."""
@@ -92,6 +93,7 @@ class StreamCore:
         self.be_careful(batch.latest)
         if self.silence is not None:
             self.silence.note(batch.keys, batch.times)
+        self._has_begun = True
         masks = [each.take(batch, watermark) for each in self.strategies]
         taken = masks[0] if masks else np.zeros(len(batch.times), np.bool_)
         for mask in masks[1:]:
@@ -108,6 +110,7 @@ class StreamCore:
 
     def _emit(self, watermark: int, early: bool) -> list[Answers]:
         horizon = self.progress.horizon
+        self._has_begun = True
         answers = [found for each in self.strategies for found in each.emit(watermark, horizon, early=early)]
         return answers if self.silence is None else answers + self._forget_silent(self.silence, watermark)
 
@@ -204,6 +207,8 @@ class StreamCore:
     def restore_point(self) -> RestorePoint:
         """Return a callback that restores the current state."""
         # What cannot fail changes nothing when something else is refused: rows are looked at before any of it is kept.
+        # Where it is interrupted all the same, by Ctrl-C or for want of memory, the stream is not whole any more.
+        self._has_begun = False
         may_fail = any(each.may_fail for each in self.strategies)
         parts = [each.restore_point() for each in self.strategies] if may_fail else []
         parts += [self.keys.restore_point(), self.progress.restore_point()]
@@ -211,10 +216,12 @@ class StreamCore:
         self._undo = None if may_fail else parts
         mine = vars(self).copy()
 
-        def restore() -> None:
+        def restore() -> bool:
+            whole = self._undo is None or not self._has_begun
             vars(self).update(mine)
             for each in parts:
                 each()
+            return whole
 
         return restore
 

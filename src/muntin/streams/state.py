@@ -133,9 +133,8 @@ class StreamState:
         mine["complete_from"] = self.complete_from.copy()
         restore_core = None if self.core is None else self.core.restore_point()
 
-        def restore() -> None:
+        def restore() -> bool:
             vars(self).update(mine)
-            if restore_core is not None:
-                restore_core()
+            return restore_core is None or restore_core() is not False
 
         return restore

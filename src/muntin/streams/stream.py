@@ -30,7 +30,7 @@ from muntin.streams.state import StreamState
 from muntin.streams.steps import Step
 from muntin.tables.answers import Answers
 from muntin.tabular import as_table
-from muntin.turns import exclusive
+from muntin.turns import changing, exclusive
 from muntin.windows.base import Window
 
 
@@ -39,7 +39,8 @@ class Stream:
 
     Each call returns a table of the windows that are due, or have changed since they were emitted; its columns and
     types are the same for every call from the first push with rows on, which resolves the types of the columns. A call
-    that raises an error has changed nothing. One thread at a time: another one that calls in between is refused.
+    that raises an error has changed nothing; where it was interrupted (Ctrl-C, want of memory) and cannot be taken
+    back, later calls are refused. One thread at a time: another one that calls in between is refused.
 
     >>> from muntin import Query, agg, window
     >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t", allowed_lateness=5).stream()
@@ -63,6 +64,8 @@ class Stream:
         most_late: int | None = 1_000_000,
     ) -> None:
         self._turn = threading.Lock()  # held by the thread whose call is at work
+        self._halfway = False
+        """Whether a call was interrupted, and not all that it had done could be taken back."""
         self._observers: tuple[Callable[[Step], object], ...] = ()
         if clock is not None and not callable(clock):
             raise InvalidArgumentError(f"clock is {clock!r}; give a function that returns the time as an integer")
@@ -120,7 +123,7 @@ class Stream:
         state = self._state
         if state.core is None and not data.num_rows:
             return self._nothing()
-        with working_on(data.num_rows), all_or_nothing(state):
+        with working_on(data.num_rows), all_or_nothing(state, self):
             core = state.core or state.resolve(data.schema)
             answers = _follow_clock(core)
             batch = state.take(data)
@@ -131,7 +134,8 @@ class Stream:
             except TooManyWindowsError as error:
                 row = f"row {int(np.argmax(batch.times))} of this push, whose time is {batch.latest}"
                 raise TooManyWindowsError(f"{error} (the latest row is {row})") from None
-        core.release_keys()
+        with changing(self):
+            core.release_keys()
         return out
 
     @exclusive
@@ -157,12 +161,13 @@ class Stream:
             state.first_watermark = max(first, first if state.first_watermark is None else state.first_watermark)
             return self._nothing()
         reached = read_watermark(watermark, core.types.time)
-        with all_or_nothing(state):
+        with all_or_nothing(state, self):
             answers = _follow_clock(core)
             core.be_careful(reached)
             core.progress.set_watermark(reached, reached)
             out = core.table(answers + _emit(core))
-        core.release_keys()
+        with changing(self):
+            core.release_keys()
         return out
 
     @exclusive
@@ -175,9 +180,10 @@ class Stream:
         core = self._state.core
         if core is None:
             return self._nothing()
-        with all_or_nothing(self._state):
+        with all_or_nothing(self._state, self):
             out = core.table(_follow_clock(core) + _emit(core))
-        core.release_keys()
+        with changing(self):
+            core.release_keys()
         return out
 
     @exclusive
@@ -194,10 +200,10 @@ class Stream:
         if state.closed or core is None:
             state.closed = True
             return self._nothing()
-        with all_or_nothing(state):
+        with all_or_nothing(state, self):
             core.be_careful(END_OF_TIME)
             out = core.table(core.close())
-        state.closed = True
+            state.closed = True
         return out
 
     # ------------------------------------------------------------ who looks on
@@ -314,7 +320,7 @@ class Stream:
         {'window': {'start': 0, 'end': 20}, 'window_id': 1, 'n': 2}
         """
         self._require_open()
-        with all_or_nothing(self._state):
+        with all_or_nothing(self._state, self):
             return self._state.add(window)
 
     @exclusive
@@ -322,7 +328,7 @@ class Stream:
         """Answer a window no more. The others keep their numbers."""
         self._require_open()
         self._require_window(window_id)
-        with all_or_nothing(self._state):
+        with all_or_nothing(self._state, self):
             self._state.remove(window_id)
 
     def complete_from(self, window_id: int) -> Any:

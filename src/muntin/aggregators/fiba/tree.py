@@ -35,6 +35,7 @@ from muntin.aggregators.fiba.single import SINGLE_KERNELS
 from muntin.aggregators.states import States
 from muntin.columns import read_only
 from muntin.errors import InvalidArgumentError
+from muntin.turns import changing
 from muntin.types import INT64, OBJECT, Array
 
 _FEW = 4
@@ -114,12 +115,15 @@ class Fiba(Aggregator):
         """Remove the oldest time and all its rows; `IndexError` if there is none. O(1) amortised."""
         if not self._has_rows:
             raise IndexError("evict from an empty window")
-        self._module.evict_rows(self._window, 1)
+        with changing(self):
+            self._module.evict_rows(self._window, 1)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t, without a look at them. O(log m) amortised, O(log n) at worst."""
         if self._has_rows:
-            self._module.evict_until(self._window, self._time(t))
+            until = self._time(t)
+            with changing(self):
+                self._module.evict_until(self._window, until)
 
     def evict_at(self, t: Any) -> None:
         """Remove one time, anywhere, and all its rows; `KeyError` if it is not in the window. O(log n).
@@ -131,7 +135,11 @@ class Fiba(Aggregator):
         >>> window.query()
         'ac'
         """
-        if not len(self) or not self._module.erase(self._window, self._time(t)):
+        time, found = self._time(t), False
+        if len(self):
+            with changing(self):
+                found = self._module.erase(self._window, time)
+        if not found:
             raise KeyError(f"the time {t!r} is not in the window")
 
     def range_query(self, lo: Any, hi: Any) -> Any:

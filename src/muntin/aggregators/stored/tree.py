@@ -37,6 +37,7 @@ from muntin.errors import ColumnTypeError, InvalidArgumentError, StoreError, Uns
 from muntin.policies import Policy
 from muntin.snapshots import Snapshot
 from muntin.stores.base import Store
+from muntin.turns import changing
 from muntin.types import NULL, Array, ColumnType, column_type
 
 LARGEST_CHUNK = 1 << 24
@@ -337,7 +338,8 @@ class StoredMonoidTree(MonoidTree):
         """Remove the oldest row; `IndexError` if there is none. Amortised O(1) combines."""
         if not len(self):
             raise IndexError("evict from an empty window")
-        self._evict_many(1)
+        with changing(self):
+            self._evict_many(1)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t: O(log n) chunks are read to find them, O(log n) combines."""

@@ -1,0 +1,43 @@
+"""Ctrl-C between any two lines of a call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sampling import THOROUGH
+
+POINTS = 10_000 if THOROUGH > 1 else 8
+"""At about so many lines of each call it is interrupted; in a thorough run at each."""
+
+
+@contextmanager
+def interrupted(at: int) -> Iterator[list[int]]:
+    """Raise `KeyboardInterrupt` before the line of ours with this number, as Ctrl-C may; count the lines."""
+    seen = [0]
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        name = frame.f_code.co_filename
+        if "muntin" not in name or "turns.py" in name or "test_" in name:
+            return None
+        if event == "line":
+            seen[0] += 1
+            if seen[0] == at:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield seen
+    finally:
+        sys.settrace(before)
+
+
+def spread(lines: int) -> list[int]:
+    """Return some of the lines, from the first to the last."""
+    step = max(1, lines // POINTS)
+    return sorted({*range(1, lines + 1, step), lines})

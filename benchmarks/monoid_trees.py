@@ -144,7 +144,7 @@ def in_stores(quick: bool) -> Iterator[Figure]:
             entrant.run()
         times = race(list(entrants.values()), rounds_for(quick, 5))
         base = times["memory"].median
-        for name, target in (("Lmdb", 3.0), ("Redis", 6.0)):
+        for name, target in (("Lmdb", 3.0), ("Redis", 5.0)):
             if name in times:
                 what = f"max, constant window of {size}, batched slides, {name} over memory"
                 yield Figure(NAME, what, times[name].median / base, target, False, "x", times)

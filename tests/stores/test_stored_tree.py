@@ -670,3 +670,19 @@ def test_a_forgotten_window_gives_up_its_lease() -> None:
     again = reopened(store, "w")
     assert again.query() == 1
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "pairs"),
+    [(agg.max("v"), 4096), (agg.hyperloglog("v"), 512), (agg.collect("v"), 512)],
+)
+def test_chunks_have_as_many_pairs_as_suit_their_states(aggregation: Any, pairs: int) -> None:
+    store = stores.Memory()
+    options = {"dtype": "f8", "nullable": False, "compiled": False}
+    with aggregators.MonoidTree(aggregation, store=store, window_id="w", **options) as window:
+        window.insert(1, 2.0)
+        before = window.query()
+    again = aggregators.MonoidTree.open(store, "w", aggregation, **{**options, "nullable": False})
+    assert again._ends.size == 2 * pairs
+    assert again.query() == before
+    again.close()

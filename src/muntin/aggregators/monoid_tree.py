@@ -218,9 +218,10 @@ class MonoidTree(LevelAggregator):
     Memory is two states and a time for each row, in rings that double.
 
     `store` puts the body into a key-value store (see `muntin.stores`), under the name `window_id`; then O(log n) memory
-    is used. `chunk_pairs` is how many pairs are stored together. When the store fails an operation waits for it, up to
-    `patience` seconds, then raises `StoreError` and leaves the window usable. `allow_pickle` reads states of Python
-    objects that only pickle can write. Such a window has `flush`, `close` and `window_id`, and is a context manager.
+    is used. `chunk_pairs` is how many pairs are stored together: 512 to 4096, by the size of their states, unless it is
+    given. When the store fails an operation waits for it, up to `patience` seconds, then raises `StoreError` and leaves
+    the window usable. `allow_pickle` reads states of Python objects that only pickle can write. Such a window has
+    `flush`, `close` and `window_id`, and is a context manager.
 
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.MonoidTree({"highest": agg.max("v")}, policy=policies.sum_at_most("v", 10))

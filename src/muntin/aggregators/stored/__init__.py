@@ -1,6 +1,6 @@
 """A MonoidTree whose body is in a key-value store. In memory stay the two ends of every level, and O(log n) more.
 
-    a level     | head: up to 16 chunks |  the store: chunks of 512 pairs  | tail: up to 4 chunks |
+    a level     | head: up to 8 chunks  |  the store: chunks of 64 KiB     | tail: up to 4 chunks |
                   rows leave here                                            rows enter here
 
 Inserts only touch tails, and evictions only heads, so that kernels run for thousands of rows without Python; then full

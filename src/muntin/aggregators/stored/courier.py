@@ -22,7 +22,7 @@ from muntin.stores.base import Lease, Store
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 1.0
-MOST_WAITING = 256
+MOST_WAITING = 64
 """How many chunks may wait to be written before an insert waits for them."""
 BATCH = 32
 

@@ -1,6 +1,6 @@
 """What of a level is in memory: its tail, its head, and a few chunks that searches have read; all in the same arrays.
 
-The cells of a level are a ring of 4 chunks for the tail, one of 16 for the head, and 4 places for chunks in between.
+The cells of a level are a ring of 4 chunks for the tail, one of 8 for the head, and 4 places for chunks in between.
 Where each begins and ends is in the marks, so that kernels see it too.
 """
 
@@ -22,7 +22,7 @@ LEVELS = 48
 TAILS, HEADS, HEAD_ENDS, PROBES = 16, 16 + LEVELS, 16 + 2 * LEVELS, 16 + 3 * LEVELS
 """Tables in the marks, an entry for each level: the first node of the tail, the first and the end of the head, and the
 first nodes of the four chunks that searches have read."""
-TAIL, HEAD, FOUND = 4, 16, 4
+TAIL, HEAD, FOUND = 4, 8, 4
 """Chunks in a tail, in a head, and read by searches."""
 ALL = TAIL + HEAD + FOUND
 MARKS = PROBES + FOUND * LEVELS

@@ -30,7 +30,7 @@ from muntin.errors import (
     NotInvertibleError,
     SnapshotError,
 )
-from muntin.kernels.tiers import working_on
+from muntin.kernels.tiers import code_of, working_on
 from muntin.snapshots import Snapshot, refusing_forged
 from muntin.turns import Turn, changing, exclusive
 from muntin.types import (
@@ -84,6 +84,9 @@ class Aggregator(ABC):
     """Held by the thread whose call is at work."""
     _halfway = False
     """Whether a call was interrupted while it changed the window."""
+    _codes_of: Any = None
+    """The module of kernels whose machine code is in `_codes`."""
+    _codes: dict[str, Callable[..., Any]]
     _window: Any
     """The arrays that hold the structure: a named tuple, declared where the structure's kernels are."""
 
@@ -222,7 +225,7 @@ class Aggregator(ABC):
         outputs = self._binding.outputs(1)
         empty = not len(self)
         if not empty:
-            self._lower(self._module.answer, self._window, outputs)
+            self._lower(self._run, "answer", self._window, outputs)
         return self._answer(outputs, empty=empty)
 
     @abstractmethod
@@ -386,6 +389,25 @@ class Aggregator(ABC):
         kind = binding.types[0]
         plain = not binding.boxed(0) and kind.family in ("boolean", "integer", "floating")
         return kind.physical if plain and numpy_type(kind.physical) == kind == self._types[binding.columns[0]] else None
+
+    def _run(self, name: str, *arguments: Any) -> Any:
+        """Run a kernel of the window whose arguments have the same types for as long as the window's kernels are these.
+
+        After the first time its machine code is called by itself: numbers are int64, and arrays those of the window, of
+        its answers, or rows as `read_only` gives them.
+        """
+        module = self._module
+        if self._codes_of is not module:
+            self._codes, self._codes_of = {}, module
+        code = self._codes.get(name)
+        if code is not None:
+            return code(*arguments)
+        kernel = getattr(module, name)
+        answer = kernel(*arguments)
+        code = code_of(kernel, arguments)
+        if code is not None:
+            self._codes[name] = code
+        return answer
 
     def _load_kernels(self) -> Any:
         structure, entries = self._form()

@@ -281,7 +281,7 @@ class LevelAggregator(RingAggregator):
         if self._policy is None or not self._asked:
             super()._append(columns, times, start, stop)
             return
-        self._module.insert_enforced(self._window, columns, times, start, stop)
+        self._run("insert_enforced", self._window, columns, times, start, stop)
         self._warn_of_doubt()
 
     def _append_may_fail(self) -> bool:
@@ -324,7 +324,7 @@ class LevelAggregator(RingAggregator):
 
     def _evict_many(self, count: int) -> None:
         """O(log n) combines for any number of rows."""
-        self._module.move_front(self._window, int(self._marks[FRONT]) + count)
+        self._run("move_front", self._window, int(self._marks[FRONT]) + count)
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
         """O(log n) combines for any range."""

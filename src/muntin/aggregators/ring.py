@@ -49,7 +49,7 @@ class RingAggregator(Aggregator):
         """Remove the oldest row; `IndexError` if there is none. Amortised O(1) combines, or what the class says."""
         if not len(self):
             raise IndexError("evict from an empty window")
-        self._guard_eviction(1, self._module.evict_rows, self._window, 1)
+        self._guard_eviction(1, self._run, "evict_rows", self._window, 1)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t: O(log n) to find them, and what the structure needs to drop them."""
@@ -96,7 +96,7 @@ class RingAggregator(Aggregator):
 
     def _append(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
         """Append rows for which there is room."""
-        self._module.insert_rows(self._window, columns, times, start, stop)
+        self._run("insert_rows", self._window, columns, times, start, stop)
 
     def _append_may_fail(self) -> bool:
         """Say whether `_append` can raise an error. Compiled code does only where an aggregation says `raise`."""
@@ -112,7 +112,7 @@ class RingAggregator(Aggregator):
 
     def _evict_many(self, count: int) -> None:
         """Remove the `count` oldest rows: one by one, unless the structure knows better."""
-        self._module.evict_rows(self._window, count)
+        self._run("evict_rows", self._window, count)
 
     def _span(self, lo: Any, hi: Any) -> tuple[int, int]:
         """Return the positions [begin, end) of the rows with lo <= time <= hi."""

@@ -321,7 +321,7 @@ class TwoStacks(RingAggregator):
 
     def _evict_many(self, count: int) -> None:
         """Amortised O(1) a row that is turned over; O(1) where the rows to go are all in the front."""
-        self._module.evict_until(self._window, int(self._marks[FRONT]) + count)
+        self._run("evict_until", self._window, int(self._marks[FRONT]) + count)
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
         """O(1) for a range that begins in the front and reaches the end; O(rows) inside the back."""

@@ -116,14 +116,14 @@ class Fiba(Aggregator):
         if not self._has_rows:
             raise IndexError("evict from an empty window")
         with changing(self):
-            self._module.evict_rows(self._window, 1)
+            self._run("evict_rows", self._window, 1)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t, without a look at them. O(log m) amortised, O(log n) at worst."""
         if self._has_rows:
             until = self._time(t)
             with changing(self):
-                self._module.evict_until(self._window, until)
+                self._run("evict_until", self._window, until)
 
     def evict_at(self, t: Any) -> None:
         """Remove one time, anywhere, and all its rows; `KeyError` if it is not in the window. O(log n).
@@ -323,7 +323,7 @@ class Fiba(Aggregator):
     def _insert_one(self, columns: tuple[Array, ...], times: Array) -> None:
         self._reserve(self._levels, self._levels)
         if self._binding.dtype != OBJECT:
-            self._module.append_rows(self._window, columns, times, 0, 1)
+            self._run("append_rows", self._window, columns, times, 0, 1)
             return
         at = int(self._module.entry_at(self._window, int(times[0]))) if len(self) else -1
         saved = self._window.slots[at] if at >= 0 else None
@@ -334,9 +334,12 @@ class Fiba(Aggregator):
             raise
 
     def _insert_many(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
-        start = int(times.searchsorted(self._last_time(), "right")) if self._has_rows else 0
-        if start <= _FEW:
-            start = 0
+        start = 0
+        if self._has_rows:
+            last = self._last_time()
+            if times.item(0) <= last:  # to search takes as long as half of what else Python does here
+                start = int(times.searchsorted(last, "right"))
+                start = start if start > _FEW else 0
         for at in range(0, start, _CHUNK):
             stop = min(start, at + _CHUNK)
             self._insert_chunk(columns, times, at, stop)
@@ -346,7 +349,7 @@ class Fiba(Aggregator):
             leaves = (stop - at) // (2 * self._arity - 1) + 1
             inner = leaves // (self._arity - 1) + 2 * _FEW * self._levels
             self._reserve(leaves + inner, inner)
-            self._module.append_rows(self._window, columns, times, at, stop)
+            self._run("append_rows", self._window, columns, times, at, stop)
 
     def _insert_chunk(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
         rows = stop - start

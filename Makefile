@@ -28,7 +28,7 @@ quick: $(VENV)/.installed-test ## Run what takes a minute: plain kernels, few ra
 soak: $(VENV)/.installed-test ## Run pipelines that fail at any moment, for MINUTES=10 or RUNS=10000, from SEED=1 on or any other
 	$(BIN)/python tools/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
-thorough: $(VENV)/.installed-test redis chromium ## Run all tests with five times as many random examples
+thorough: $(VENV)/.installed-test redis chromium ## Run all tests with ten times as many random examples
 	MUNTIN_THOROUGH=5 $(BIN)/python -m pytest
 
 # The store Redis is tested with a real server, and the live page in a real browser: found, or installed where that is

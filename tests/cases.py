@@ -16,6 +16,7 @@ INTEGERS = st.integers(-(2**40), 2**40)
 BOOLEANS = st.booleans()
 STRINGS = st.text("abc", max_size=3)
 POSITIVE = st.sampled_from([0.0, 0.5, 1.0, 2.0, 8.0, 100.0, -1.0])
+DTYPES = {NUMBERS: "f8", SMALL: "f8", POSITIVE: "f8", INTEGERS: "i8", BOOLEANS: "?"}
 
 
 def pairs(x: Any, y: Any) -> Any:
@@ -36,6 +37,12 @@ class Case:
     def examples(self, count: int) -> int:
         """Return how many random examples to try where others try `count`."""
         return examples(min(count, 2) if self.costly else count)
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The types of the columns: kernels are compiled for them alone, and for none of a column of nulls."""
+        columns = self.columns if isinstance(self.columns, tuple) else (self.columns,)
+        return {name: DTYPES[each] for name, each in zip(self.aggregation.reads, columns, strict=False)}
 
     @property
     def values(self) -> Any:

@@ -1,4 +1,4 @@
-"""How much a run tries: all that the tests name, a few examples of it in a quick run, more in a thorough one."""
+"""How much a run tries: half of what the tests name, a few examples of it in a quick run, more in a thorough one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 QUICK = os.environ.get("MUNTIN_QUICK", "") not in ("", "0")
 THOROUGH = int(os.environ.get("MUNTIN_THOROUGH", "") or 1)
-"""How many times as many random examples a thorough run tries; it leaves out no case."""
+"""How many times as many random examples as tests name a thorough run tries; it leaves out no case."""
 FEW = 5
-"""Random examples of each property in a quick run."""
+"""Random examples of each property in a quick run, and the fewest in any."""
 
 
 def examples(count: int) -> int:
-    """Return how many random examples to try where a whole run tries `count`."""
-    return min(count, FEW) if QUICK else count * THOROUGH
+    """Return how many random examples to try of `count`: half of them, which differ from run to run, or more."""
+    few = min(count, FEW)
+    return few if QUICK else count * THOROUGH if THOROUGH > 1 else max(few, count // 2)
 
 
 def some(cases: Sequence[Any], step: int) -> Sequence[Any]:

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from cases import CASES, Case
+from cases import CASES, SMALL, Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling import examples
+from sampling import THOROUGH, examples
 
 from muntin import agg, explain, slide
 from muntin.aggregators.states import close
@@ -88,9 +88,25 @@ def as_python(value: Any) -> Any:
     return tuple(x.item() if hasattr(x, "item") else x for x in value) if isinstance(value, tuple) else value
 
 
-def run_all(case: Case, rows: list[Any], times: list[int], shape: tuple[int, int, bool], threads: int = 1) -> None:
+def as_arrays(case: Case, rows: list[Any]) -> dict[str, Any]:
+    """Return columns of declared types: kernels are compiled for them alone, and for none of a column of nulls."""
+    columns = as_columns(case, rows).items()
+    return {
+        name: np.ma.array([v or 0 for v in values], case.dtypes[name], mask=[v is None for v in values])
+        for name, values in columns
+    }
+
+
+def run_all(
+    case: Case,
+    rows: list[Any],
+    times: list[int],
+    shape: tuple[int, int, bool],
+    threads: int = 1,
+    read: Any = as_columns,
+) -> None:
     width, step, partial = shape
-    columns = as_columns(case, rows)
+    columns = read(case, rows)
     numbers = list(range(len(rows)))
     result = slide(columns, case.aggregation, range=width, slide=step, partial=partial, threads=threads)
     check(result, expected(case, rows, by_rows(len(rows), width, step, partial), numbers))
@@ -119,50 +135,55 @@ def test_uncompiled(case: Case) -> None:
     run()
 
 
-COMPILED = ["max", "sum_integer", "median", "m4"]
+COMPILED = {"max": True, "sum_integer": True, "median": False, "m4": THOROUGH > 1}
+"""Aggregations, and whether with nulls as well, for which there are other kernels."""
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in COMPILED], ids=str)
 @pytest.mark.compiled
 def test_compiled(case: Case) -> None:
     """A sample of shapes of states: one number, limbs, sorted, several results with times."""
+    rows = [case.values, case.nullable] if COMPILED[case.name] else [case.values]
 
-    @given(st.one_of(rows_and_times(case.values), rows_and_times(case.nullable)), COUNTS, st.integers(1, 3))
-    @settings(max_examples=examples(30))
+    @given(st.one_of(map(rows_and_times, rows)), COUNTS, st.integers(1, 3))
+    @settings(max_examples=examples(60))
     def run(data: tuple[list[Any], list[int]], shape: tuple[int, int, bool], threads: int) -> None:
-        run_all(case, *data, shape, threads)
+        run_all(case, *data, shape, threads, as_arrays)
 
     run()
 
 
 FORCED = [name for name, entry in TABLE.items() if entry.kind is not None]
-COMPILED_TOO = ("fiba", "monoid_tree")
-"""Others are compiled in test_soak.py and test_numerics.py."""
 
 
-@pytest.mark.parametrize(
-    ("aggregator", "kind"),
-    [
-        *((name, int) for name in FORCED),
-        *(pytest.param(name, float, marks=pytest.mark.compiled if name in COMPILED_TOO else ()) for name in FORCED),
-    ],
-)
-def test_every_aggregator_forced(aggregator: str, kind: type) -> None:
-    case = Case("sum", agg.sum("v"), st.integers(-9, 9).map(kind))
-
-    @given(rows_and_times(case.nullable), COUNTS)
+def run_forced(case: Case, values: Any, aggregator: str, read: Any) -> None:
+    @given(rows_and_times(values), COUNTS)
     @settings(max_examples=examples(30))
     def run(data: tuple[list[Any], list[int]], shape: tuple[int, int, bool]) -> None:
         rows, times = data
         width, step, partial = shape
-        result = slide(
-            as_columns(case, rows), case.aggregation, range=width, slide=step, partial=partial, aggregator=aggregator
-        )
+        columns = read(case, rows)
+        result = slide(columns, case.aggregation, range=width, slide=step, partial=partial, aggregator=aggregator)
         check(result, expected(case, rows, by_rows(len(rows), width, step, partial), list(range(len(rows)))))
-        result = slide(as_columns(case, rows), case.aggregation, range=width, times=times, aggregator=aggregator)
+        result = slide(columns, case.aggregation, range=width, times=times, aggregator=aggregator)
         check(result, expected(case, rows, trailing(times, width, True), times))
 
     run()
+
+
+@pytest.mark.parametrize("kind", [int, float])
+@pytest.mark.parametrize("aggregator", FORCED)
+def test_every_aggregator_forced(aggregator: str, kind: type) -> None:
+    case = Case("sum", agg.sum("v"), st.integers(-9, 9).map(kind))
+    run_forced(case, case.nullable, aggregator, as_columns)
+
+
+@pytest.mark.parametrize("aggregator", ["fiba", "monoid_tree"])
+@pytest.mark.compiled
+def test_aggregators_forced_compiled(aggregator: str) -> None:
+    """Others are compiled in test_soak.py and test_numerics.py."""
+    case = Case("max", agg.max("v"), SMALL)
+    run_forced(case, case.values, aggregator, as_arrays)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 64, 999, 1000, 1001, 10**9])

@@ -75,7 +75,7 @@ def test_query(tmp_path: Path, muntin) -> None:
     write(readings(20), tmp_path / "in.parquet")
     file = tmp_path / "query.toml"
     codes = set()
-    for seed in range(examples(60)):
+    for seed in range(examples(120)):
         file.write_bytes(damaged(QUERY.encode(), random.Random(seed)))
         result = muntin("run", file, "--input", tmp_path / "in.parquet", "--engine", "local")
         ends_well(result)

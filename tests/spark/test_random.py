@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from queries import oracle, strategies, streams
 from queries.strategies import drawn
 from queries.test_stream import same
+from sampling import examples
 from spark.feed import Feed
 from spark.model import Machine
 from spark.test_batch import frame_of
@@ -87,7 +88,7 @@ def played(data: st.DataObject, query: oracle.Query, rows: list[dict[str, Any]])
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_the_parts(data: st.DataObject) -> None:
     slack = data.draw(st.sampled_from([0, 2, 7]))
     query = replace(data.draw(strategies.queries()), key=data.draw(st.sampled_from(KEYS)), watermark=slack + 1)
@@ -103,7 +104,7 @@ def test_the_parts(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_the_parts_early(data: st.DataObject) -> None:
     """Early results change nothing of the last word on a window that is due."""
     slack = data.draw(st.sampled_from([0, 2, 7]))

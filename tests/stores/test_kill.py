@@ -1,4 +1,4 @@
-"""A writing process killed at 50 random moments; each time its window is opened again and recomputed."""
+"""A writing process killed at random moments; each time its window is opened again and recomputed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from sampling import THOROUGH
 from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
-TRIALS = 50
+TRIALS = 15 * THOROUGH
 
 
 @pytest.mark.parametrize("kind", ["lmdb", "redis"])

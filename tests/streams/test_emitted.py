@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from muntin.streams.emitted import EmittedWindows
 
@@ -36,7 +37,7 @@ def as_dict(ledger: EmittedWindows) -> dict[Names, Entry]:
 
 
 @given(st.lists(windows, max_size=6))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_changes_are_those_of_a_dict(steps: list[dict[Names, tuple[int, bool]]]) -> None:
     ledger = EmittedWindows.none(names=2, twice=np.int64)
     model: dict[Names, Entry] = {}

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from muntin import Query, agg, window
 from muntin.cli.query_file import parse_query
@@ -62,7 +63,7 @@ def held(answer: pa.Table) -> list[tuple[dt.datetime, ...]]:
 
 
 @given(PERIODS, st.sampled_from(ZONES), TIMES | NEAR)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_holds_what_shares_a_period(period: tuple[int, str], zone: str, times: list[dt.datetime]) -> None:
     count, unit = period
     query = Query(window.calendar(f"{count} {unit}s", zone=zone), {"all": agg.collect("ts")}, watermark="1000 days")

@@ -44,9 +44,8 @@ def test_rows_of_a_key_in_any_order(
     table = pa.table({"t": pa.array(times, pa.int64()), "k": pa.array(keys[:count], pa.string()), "i": range(count)})
     table = table.append_column("v", pa.array([i % 7 for i in range(count)], pa.int64()))
     with uncompiled():
-        found = slide(
-            table, AGGREGATES, range=length, times=None if by_rows else "t", by="k", closed=closed, min_rows=least
-        )
+        options: Any = {"range": length, "times": None if by_rows else "t", "closed": closed, "min_rows": least}
+        found = slide(table, AGGREGATES, by="k", threads=1 + count % 3, **options)
     assert found.num_rows == count
     rows = list(enumerate(zip(times, keys, strict=False)))
     for i, (t, k) in rows:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from muntin import windows
 from muntin.arrays.spans import Span, any_times, positive_count, spans_of_rows
-from muntin.columns import Column
+from muntin.columns import Column, taken
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError
 from muntin.keys.order import by_key_and_time, inverse
@@ -27,6 +27,7 @@ def framed(
     times: Column | None,
     range: Any,
     closed: str,
+    threads: int = 1,
 ) -> tuple[dict[str, Column], Span, Array | None]:
     """Return the columns with the rows of a key together, the frame of each row, and where each belongs. O(n log n).
 
@@ -36,11 +37,11 @@ def framed(
     >>> span.rows(), places
     ((array([0, 0, 2]), array([0, 1, 2])), array([1, 2, 0]))
     """
-    codes, count = key_numbers(list(keys), rows)
+    codes, count = key_numbers(list(keys), rows, threads)
     stamps = np.arange(rows, dtype=np.int64) if times is None else any_times(times)
-    order, ends = by_key_and_time(codes, count, stamps)
+    order, ends = by_key_and_time(codes, count, stamps, threads)
     if order is not None:
-        columns = {name: column.take(order) for name, column in columns.items()}
+        columns = {name: taken(column, order, threads) for name, column in columns.items()}
         stamps = stamps[order]
     kind = INT64 if times is None else times.type
     frame = _frame(range, closed, times, stamps)

@@ -245,7 +245,7 @@ class _Call:
         keys = [] if self.by is None else _keys(values, self.by, rows)
         if times is not None and self.by is None:
             spans_by_time(times, self.range, None, 0, True)  # refuses times that are not sorted
-        return framed(columns, rows, keys, times, self.range, self.closed)
+        return framed(columns, rows, keys, times, self.range, self.closed, self.threads)
 
 
 def _keys(values: Any, by: Any, rows: int) -> list[pa.ChunkedArray]:

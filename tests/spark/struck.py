@@ -1,8 +1,8 @@
-"""A program whose worker, or executor, dies in the middle of a query: the aggregation itself kills it, once.
+"""A program on a standalone cluster, parts of which die in the middle of a query: the aggregation itself kills them.
 
-Arguments: a folder, a master, what is to be killed in the stream and what in the batch, and the value of the row that
-does it. Each query is asked twice, first without harm; what it answers is written to the folder, and beside it what
-Spark counted.
+Arguments: a folder, what is to be killed in the stream and what in the batch (a Python "worker", an "executor", or a
+"node", which is Spark's worker with its executor), and the value of the row that does it, once. Each query is asked
+twice, first without harm; what it answers is written to the folder, and beside it what Spark counted.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -18,9 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from spark.interrupted import SCHEMA, SETTINGS
+from spark.played import sample
 
 import muntin.spark
 from muntin import Query, agg, rows, window
+from muntin.spark.java import require_java
 
 
 def parent(process):
@@ -29,12 +33,15 @@ def parent(process):
 
 
 def strike(place, victim):
-    """Kill this worker, or the executor that it works for, unless that was done before."""
+    """Kill this worker, the executor that it works for, or the node with both, unless that was done before."""
     try:
         os.close(os.open(place, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return
-    os.kill(os.getpid() if victim == "worker" else parent(os.getppid()), 9)
+    executor = parent(os.getppid())
+    victims = {"worker": [os.getpid()], "executor": [executor], "node": [parent(executor), executor, os.getpid()]}
+    for each in victims[victim]:
+        os.kill(each, 9)
 
 
 @agg.define(state="object", result="object")
@@ -68,17 +75,23 @@ def query(place: pathlib.Path, victim: str, fatal: int) -> Query:
 def stream(session: Any, where: pathlib.Path, name: str, asked: Query) -> dict[str, int]:
     """Write the answers to a stream of files, one a batch; return what was counted."""
     frame = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(where / "in"))
+    running, answers = collected(asked.spark(frame, buckets=4), where / f"checkpoint {name}")
+    pq.write_table(answers, where / f"{name}.parquet")
+    progress = muntin.spark.progress(running)
+    return {each: getattr(progress, each) for each in ("batches", "rows", "late", "dropped", "windows", "revisions")}
+
+
+def collected(answers: Any, checkpoint: pathlib.Path) -> tuple[Any, pa.Table]:
+    """Return a query that has ended, and all that it answered."""
     found: dict[int, pa.Table] = {}
 
     def note(batch: Any, number: int) -> None:
         found[number] = batch.toArrow()
 
-    writer = asked.spark(frame, buckets=4).writeStream.trigger(availableNow=True).foreachBatch(note)
-    running = writer.option("checkpointLocation", str(where / f"checkpoint {name}")).start()
+    writer = answers.writeStream.outputMode("update").trigger(availableNow=True).foreachBatch(note)
+    running = writer.option("checkpointLocation", str(checkpoint)).start()
     running.awaitTermination()
-    pq.write_table(pa.concat_tables(found.values()), where / f"{name}.parquet")
-    progress = muntin.spark.progress(running)
-    return {each: getattr(progress, each) for each in ("batches", "rows", "late", "dropped", "windows", "revisions")}
+    return running, pa.concat_tables(found.values())
 
 
 def batch(session: Any, where: pathlib.Path, name: str, asked: Query) -> dict[str, int]:
@@ -121,9 +134,40 @@ def compile_at_once(session: Any) -> list[dict[str, int]]:
     return session.range(2, numPartitions=2).mapInArrow(work, ddl, barrier=True).toArrow().to_pylist()
 
 
-def main(where: pathlib.Path, master: str, victims: dict[str, str], fatal: int) -> None:
-    settings = {**SETTINGS, "spark.executor.memory": "512m", "spark.executorEnv.MUNTIN_UNCOMPILED": "1"}
-    session = muntin.spark.session(master, **{name.replace(".", "__"): value for name, value in settings.items()})
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start_cluster(where: pathlib.Path) -> str:
+    """Start a master and two nodes of one core each; return the address. Whoever started this program ends them."""
+    require_java()
+    command = [f"{os.environ['SPARK_HOME']}/bin/spark-class", "org.apache.spark.deploy"]
+    small = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    environment = {**os.environ, "SPARK_DAEMON_MEMORY": "200m", "SPARK_DAEMON_JAVA_OPTS": small}
+    address = f"spark://127.0.0.1:{free_port()}"
+    host = ["--host", "127.0.0.1", "--webui-port", "0"]
+    node = ["worker.Worker", address, *host, "-c", "1", "-m", "700m", "-d", str(where / "work")]
+    for part, *options in (["master.Master", *host, "--port", address.rpartition(":")[2]], node, node):
+        subprocess.Popen([command[0], f"{command[1]}.{part}", *options], env=environment)
+    return address
+
+
+def main(where: pathlib.Path, victims: dict[str, str], fatal: int) -> None:
+    more = {
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": SETTINGS["spark.driver.extraJavaOptions"],
+        "spark.executorEnv.MUNTIN_UNCOMPILED": "1",
+        "spark.cores.max": "2",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # both nodes are there before anything begins
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
+    }
+    settings = {name.replace(".", "__"): value for name, value in {**SETTINGS, **more}.items()}
+    session = muntin.spark.session(start_cluster(where), **settings)
+    compiled = compile_at_once(session)
+    for number, each in enumerate(sample(where)):
+        pq.write_table(collected(each.answers(session), where / f"checkpoint {number}")[1], where / f"{number}.parquet")
     counts = {}
     for kind, ask in (("stream", stream), ("batch", batch)):
         for name in (f"calm {kind}", f"struck {kind}"):
@@ -131,9 +175,9 @@ def main(where: pathlib.Path, master: str, victims: dict[str, str], fatal: int) 
             if name.startswith("calm"):
                 place.touch()
             counts[name] = ask(session, where, name, query(place, victims[kind], fatal))
-    (where / "report.json").write_text(json.dumps({"counts": counts, "compiled": compile_at_once(session)}))
+    (where / "report.json").write_text(json.dumps({"counts": counts, "compiled": compiled}))
     session.stop()
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), sys.argv[2], {"stream": sys.argv[3], "batch": sys.argv[4]}, int(sys.argv[5]))
+    main(pathlib.Path(sys.argv[1]), {"stream": sys.argv[2], "batch": sys.argv[3]}, int(sys.argv[4]))

@@ -1,4 +1,4 @@
-"""Workers and executors killed with -9 in the middle of queries; a cluster of two executors on this machine."""
+"""A standalone cluster of two nodes on this machine, parts of which are killed with -9 in the middle of queries."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from spark.place import ROWS, UNCOMPILED, Place
+from spark.played import sample
 from spark.processes import TRIES, family
 
 
@@ -16,7 +17,9 @@ def run(where: Path, victims: list[str], **environment: str) -> Place | None:
     place = Place(where, seed=5)
     place.feed(5)
     fatal = pq.read_table(place.where / "in" / "0002.parquet")["v"][ROWS // 2].as_py()
-    arguments = (place.where, "local-cluster[2,1,512]", *victims, fatal)
+    for each in sample(place.where):
+        each.write()
+    arguments = (place.where, *victims, fatal)
     with family("struck.py", *arguments, log=place.log, **UNCOMPILED, **environment) as program:
         return place if program.finish() else None
 
@@ -32,12 +35,12 @@ def home(where: Path) -> Path:
     return made
 
 
-def test_a_worker_and_an_executor_are_killed(tmp_path: Path) -> None:
-    """One in a stream, the other in a batch, drawn anew in each run. Others go on, and nothing is counted twice.
+def test_a_part_of_the_cluster_is_killed(tmp_path: Path) -> None:
+    """One in a stream, drawn anew in each run, and a node in a batch. Others go on, and nothing is counted twice.
 
-    A kernel that two executors need is compiled by one of them.
+    A kernel that two executors need is compiled by one of them. Transcripts are answered as everywhere else.
     """
-    victims = random.sample(["worker", "executor"], 2)
+    victims = [random.choice(["worker", "executor"]), "node"]
     environment = {"SPARK_HOME": str(home(tmp_path)), "MUNTIN_CACHE_DIR": str(tmp_path / "cache")}
     tries = (run(tmp_path / f"try {i}", victims, **environment) for i in range(TRIES))
     place = next(filter(None, tries))
@@ -53,6 +56,8 @@ def test_a_worker_and_an_executor_are_killed(tmp_path: Path) -> None:
     assert report["counts"]["calm stream"]["rows"] == sum(
         pq.read_metadata(file).num_rows for file in (place.where / "in").iterdir()
     )
+    for number, each in enumerate(sample(place.where)):
+        each.require(pq.read_table(place.where / f"{number}.parquet"))
     workers = report["compiled"]
     assert [each["last"] for each in workers] == [15, 15]
     assert len({each["worker"] for each in workers}) == len({each["executor"] for each in workers}) == 2

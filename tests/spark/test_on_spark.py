@@ -354,6 +354,10 @@ def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
         counting.spark(frame, buckets=0)
     with pytest.raises(InvalidArgumentError, match="the watermark is Spark's own"):
         Query(window.tumbling("1 minute"), {"n": agg.count()}, idle_timeout="1 minute").spark(frame)
+    with pytest.raises(
+        UnsupportedOperationError, match="the trigger is realTime='5 minutes', and Spark's Real-Time Mode"
+    ):
+        counting.spark(frame).writeStream.trigger(realTime="5 minutes")
     with pytest.raises(InvalidArgumentError, match="has a watermark already"):
         counting.spark(frame.withWatermark("ts", "1 minute").where("len > 0"))
     by_clock = Query(window.tumbling(10), {"n": agg.count()}, time="line", emit_early=ProcessingTime(5))

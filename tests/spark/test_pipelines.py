@@ -12,9 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 import pyspark
 import pytest
+from spark.played import sample
+from spark.processes import TRIES
 from spark.test_on_spark import comparable
 
 from muntin import Query, agg, window
@@ -26,24 +29,28 @@ from muntin.spark.given import struct_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "pipeline"
+TABLES = ("longest", "totals", "busy", "hourly")
 
 
 def test_the_example(spark: Any, port: int, tmp_path: Path) -> None:
-    """Its streaming table and its materialized views hold what `stream`, `run` and `over` say."""
+    """Its streaming table and its materialized views hold what `stream`, `run` and `over` say.
+
+    A file of transcripts beside it is answered as everywhere else.
+    """
     shutil.copytree(EXAMPLE, tmp_path / "pipeline")
     spec = tmp_path / "pipeline" / "spark-pipeline.yml"
     text = spec.read_text().replace("file:///tmp/muntin-pipeline", (tmp_path / "storage").as_uri())
-    spec.write_text(text.replace('partitions: "4"', 'partitions: "1"'))  # which takes less time
-    program = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
-    command = [str(program), "run", "--remote", f"sc://127.0.0.1:{port}", "--spec", str(spec)]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
-    try:
-        assert done.returncode == 0, done.stdout + done.stderr
-        found = {name: spark.table(name).toArrow() for name in ("longest", "totals", "busy")}
-    finally:
-        for name in ("calls", "longest", "totals", "busy"):
-            spark.sql(f"DROP TABLE IF EXISTS {name}")
+    one = 'partitions: "1"\n  spark.sql.pipelines.execution.maxConcurrentFlows: "1"'  # which takes less time
+    spec.write_text(text.replace('partitions: "4"', one))
+    transcripts = sample(tmp_path)
+    for each in transcripts:
+        each.write()
+    more = f"import pathlib\nfrom spark import played\nplayed.define(pathlib.Path({str(tmp_path)!r}))\n"
+    (tmp_path / "pipeline" / "definitions" / "transcripts.py").write_text(more)
+    played = [f"played_{number}" for number in range(len(transcripts))]
+    found = tables_of(spark, port, spec, [*TABLES, *played])
+    for name, each in zip(played, transcripts, strict=True):
+        each.require(found[name])
     kinds = {"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "len": pa.float64(), "caller": pa.string()}
     options = pyarrow.json.ParseOptions(explicit_schema=pa.schema(kinds))
     rows = pa.concat_tables(
@@ -57,8 +64,32 @@ def test_the_example(spark: Any, port: int, tmp_path: Path) -> None:
         assert comparable(found["longest"], longest) == comparable(due, longest)
         assert comparable(found["totals"], totals) == comparable(totals.run(rows), totals)
         beside = definitions["BEFORE"].over(rows)
+        hours = rows.select(["region"]).append_column("ts", pc.floor_temporal(rows["ts"], unit="hour"))
+        hourly = definitions["BEFORE"].over(rows, at=hours.group_by(["region", "ts"]).aggregate([]))
     assert due.num_rows > 50
     assert sorted(map(repr, found["busy"].to_pylist())) == sorted(map(repr, beside.to_pylist()))
+    assert sorted(map(repr, found["hourly"].to_pylist())) == sorted(map(repr, hourly.to_pylist()))
+    assert max(hourly["before"].to_pylist()) > 1
+
+
+def tables_of(spark: Any, port: int, spec: Path, names: list[str]) -> dict[str, pa.Table]:
+    """Run the pipeline, and return what its tables hold; again, where Spark did not wait for its worker."""
+    program = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
+    command = [str(program), "run", "--remote", f"sc://127.0.0.1:{port}", "--spec", str(spec)]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONWARNINGS": "ignore"}
+    for _ in range(TRIES):
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, cwd=spec.parents[1], check=False
+        )
+        try:
+            if done.returncode == 0:
+                return {name: spark.table(name).toArrow() for name in names}
+        finally:
+            for name in ("calls", *names):
+                spark.sql(f"DROP TABLE IF EXISTS {name}")
+            shutil.rmtree(spec.parents[1] / "storage", ignore_errors=True)
+        assert "Python worker failed to connect back" in done.stdout + done.stderr, done.stdout + done.stderr
+    raise TimeoutError("this machine is too busy for Spark")
 
 
 def asked_by(where: Path) -> dict[str, Any]:
@@ -104,7 +135,9 @@ def test_over_with_a_schema() -> None:
     with pytest.raises(InvalidArgumentError, match="schema= is for DataFrames of Spark"):
         query.over({"t": [1]}, schema={"t": pa.int64()})
     frame: Any = SimpleNamespace(sparkSession=None)
-    with pytest.raises(UnsupportedOperationError, match="leave one of schema= and at= out"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"there are points: give a pair, schema=\(of the rows, of the points\)"
+    ):
         query.over(frame, at=frame, schema={"t": pa.int64()})
 
 

@@ -1,7 +1,7 @@
 """The transcripts, played to Spark itself, as streams and as finite DataFrames: a sample of them.
 
 With `MUNTIN_SPARK_TRANSCRIPTS=all` it is all of them, which takes many minutes; test_transcripts plays all of them to
-the parts of the pipeline.
+the parts of the pipeline. The sample is played by a declarative pipeline and a cluster as well: see `played`.
 """
 
 from __future__ import annotations
@@ -12,47 +12,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from queries import oracle, streams, transcript
+from queries import streams, transcript
 from spark.feed import Feed
-from spark.model import Expected, as_spark_has_it
+from spark.played import SAMPLE, Played
 from spark.test_batch import frame_of
 from spark.test_transcripts import CASES, in_any_order
 
-from muntin.spark.clock import Clock
 from muntin.spark.schemas import known_to_spark
 
-SAMPLE = (
-    "time: tumbling with a delayed watermark waits",
-    "sessions: a late row makes one session of two",
-    "clocks: early, and changed until it is due",
-)
 ALL = os.environ.get("MUNTIN_SPARK_TRANSCRIPTS") == "all"
 PLAYED = CASES if ALL else [case for case in CASES if case.name in SAMPLE]
 FINITE = [case for case in transcript.load() if case.rows][:: 1 if ALL else 8]
 
 
-def rows_of(case: transcript.Case) -> tuple[oracle.Query, list[list[dict[str, Any]]], streams.Stream]:
-    """Return a query, its batches, and what reads them, with times as Spark has them."""
-    query, batches = as_spark_has_it(case.query, [step.rows for step in case.steps if step.action == "push"])
-    return query, batches, streams.Stream(query, [row for batch in batches for row in batch])
-
-
+@pytest.mark.connect
 @pytest.mark.parametrize("case", PLAYED, ids=str)
 def test_stream(case: transcript.Case, session: Any, tmp_path: Path) -> None:
     """Every batch answers what the oracle does that is told the watermark of the batches before."""
-    query, batches, player = rows_of(case)
-    feed = Feed(session, tmp_path, player.schema)
-    for batch in batches:
+    played = Played.of(case, tmp_path)
+    feed = Feed(session, tmp_path, played.player.schema)
+    for batch in played.batches:
         feed.add(batch)
-    answers = feed.collect(streams.asked(query).spark(feed.frame()), "update")
-    expected, clock = Expected(query), Clock.of(query.time_type, query.time)
-    delay = int(clock.delay(query.watermark, query.time_type).split()[0])
-    told = 0
-    for i, batch in enumerate([*batches, []]):
-        wanted = expected.batch(batch, clock.ticks(told))
-        got = player.results(answers[i]) if i < len(answers) else []
+    answers = feed.collect(played.answers(session), "update")
+    for i, wanted in enumerate(played.expected()):
+        got = played.player.results(answers[i]) if i < len(answers) else []
         assert in_any_order(got) == in_any_order(wanted), f"batch {i}"
-        told = max([told, *(clock.micros(row[query.time]) // 1000 - delay for row in batch)])
 
 
 def test_finite(session: Any) -> None:
@@ -64,8 +48,11 @@ def test_finite(session: Any) -> None:
 
     found, truth = [], []
     for number, case in enumerate(FINITE):
-        query, batches, player = rows_of(case)
-        asked, table = streams.asked(query), player.table([row for batch in batches for row in batch])
+        played = Played.of(case, Path())
+        asked, table = (
+            streams.asked(played.query),
+            played.player.table([row for each in played.batches for row in each]),
+        )
         run = asked.run(table)
         found.append(as_json(number, asked.spark(frame_of(session, table), pieces=1)))
         truth.append(as_json(number, session.createDataFrame(run.cast(known_to_spark(run.schema)))))

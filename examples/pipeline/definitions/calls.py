@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin import Query, agg, window
@@ -14,6 +15,7 @@ from muntin import Query, agg, window
 spark = SparkSession.active()
 SOURCE = Path(__file__).parents[1] / "calls"
 CALLS = StructType.fromDDL("ts timestamp, region string, len double, caller string")
+HOURS = StructType.fromDDL("region string, ts timestamp")
 
 LONGEST = Query(
     {"hour": window.sliding("1 hour", every="20 minutes"), "session": window.session("10 minutes")},
@@ -53,3 +55,11 @@ def totals() -> DataFrame:
 def busy() -> DataFrame:
     """Each call, with how many there were in its region in the hour before it."""
     return BEFORE.over(spark.read.table("calls"), schema=CALLS)
+
+
+@dp.materialized_view
+def hourly() -> DataFrame:
+    """How many calls a region had in the hour before each full one."""
+    calls = spark.read.table("calls")
+    hours = calls.select("region", F.date_trunc("hour", "ts").alias("ts")).distinct()
+    return BEFORE.over(calls, at=hours, schema=(CALLS, HOURS))

@@ -233,7 +233,8 @@ class Query:
         they are in no aggregate. At one of an unknown key frames hold nothing. pandas gives pandas, with its index,
         polars gives polars, a finite DataFrame of Spark another one, all else an Arrow table.
 
-        `schema` is for rows of a Spark DataFrame that Spark must not be asked about, as in `spark`.
+        `schema` is for rows of a Spark DataFrame that Spark must not be asked about, as in `spark`; with points it is a
+        pair, of the rows and of the points.
 
         For frames only: `window.trailing`, `window.leading` and `window.frame`. O(n log n) to sort rows and points that
         are not, and O(1) combines a row and window, amortised.

@@ -43,12 +43,9 @@ def over(
     """Return the rows of a DataFrame, or points, each with what the frames of a query hold there."""
     if at is not None and not hasattr(at, "sparkSession"):
         raise InvalidArgumentError(f"the rows are a DataFrame of Spark, and the points a {type(at).__name__}")
-    if at is not None and schema is not None:
-        raise UnsupportedOperationError(
-            "schema= tells of the rows alone, and Spark must be asked for the points: leave one of schema= and at= out"
-        )
     if schema is not None:
-        frame, pieces = given.with_schema(frame, schema), 1 if pieces is None else pieces
+        frame, at = _with_schemas(frame, at, schema)
+        pieces = 1 if pieces is None else pieces
     for each in (frame, at):
         if each is not None and (each.isStreaming if schema is None else given.is_streaming(each)):
             raise UnsupportedOperationError("over is for finite DataFrames, and this one is streaming; use spark")
@@ -70,6 +67,18 @@ def over(
     return found.toDF(*answers.names)
 
 
+def _with_schemas(frame: DataFrame, at: DataFrame | None, schema: Any) -> tuple[DataFrame, DataFrame | None]:
+    """Return rows and points whose columns are given, each by its own schema."""
+    if at is None:
+        return given.with_schema(frame, schema), None
+    if not isinstance(schema, tuple) or len(schema) != 2:
+        raise InvalidArgumentError(
+            f"schema is {schema!r}, and there are points: give a pair, schema=(of the rows, of the points)"
+        )
+    rows, points = schema
+    return given.with_schema(frame, rows), given.with_schema(at, points)
+
+
 def _answers(resolved: Resolved, asked: pa.Schema, names: list[str]) -> pa.Schema:
     kinds = [resolved.answers.field(name).type for name in resolved.query.aggregates]
     more = dict(zip(names, kinds * len(resolved.windows), strict=True))
@@ -79,6 +88,7 @@ def _answers(resolved: Resolved, asked: pa.Schema, names: list[str]) -> pa.Schem
 def _with_points(resolved: Resolved, at: DataFrame) -> DataFrame:
     """Return rows and points in one DataFrame: points have no values, and rows are no points."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
 
     schema = arrow_schema(at)
     shared = [*resolved.query.key, str(resolved.query.time)]
@@ -90,8 +100,9 @@ def _with_points(resolved: Resolved, at: DataFrame) -> DataFrame:
         (column(plain, name) if name in shared else F.lit(None)).cast(kinds[inner(name)].dataType).alias(inner(name))
         for name in resolved.rows.names
     ]
-    points = plain.select(*columns, point)
-    return resolved.frame.withColumn(_POINT, F.lit(None).cast(points.schema[_POINT].dataType)).unionByName(points)
+    kind = StructType([*plain.schema])
+    rows = resolved.frame.withColumn(_POINT, F.lit(None).cast(kind)).unionByName(plain.select(*columns, point))
+    return given.known_as(rows, StructType([*kinds]).add(_POINT, kind))
 
 
 def _long_keys(resolved: Resolved, pieces: int | None) -> list[LongKey]:

@@ -26,6 +26,7 @@ from muntin.spark.names import inner_schema, with_inner_names
 from muntin.spark.own import send_by_value
 from muntin.spark.pack import PACKED, Packer
 from muntin.spark.progress import OBSERVED
+from muntin.spark.real_time import refusing_real_time
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.unpack import LATE, Unpacker
 from muntin.types import ColumnType
@@ -107,7 +108,7 @@ def streaming(
     counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
     packed_answers = known_as(counted.select(*PACKED_ANSWERS.names), spark_schema(PACKED_ANSWERS))
     unpacked = packed_answers.mapInArrow(Shipped(Unpacker(answers, late)), spark_schema(inner_schema(answers)))
-    return unpacked.toDF(*answers.names)
+    return refusing_real_time(unpacked.toDF(*answers.names))
 
 
 def with_clock(frame: DataFrame) -> DataFrame:
@@ -130,7 +131,8 @@ def require_possible(query: Query, late: bool) -> None:
     """Refuse what Spark's watermark cannot do."""
     if query.idle_timeout is not None:
         raise InvalidArgumentError(
-            f"idle_timeout is {query.idle_timeout!r}; on Spark the watermark is Spark's own, which waits for rows"
+            f"idle_timeout is {query.idle_timeout!r}; on Spark the watermark is Spark's own, which waits for rows: "
+            "leave it out, and have the source send a row of a key of its own from time to time"
         )
     taken = (*query.key, *query.aggregates)
     if late and LATE in taken:

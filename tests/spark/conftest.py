@@ -21,6 +21,7 @@ from muntin.spark.java import require_java
 TESTS = Path(__file__).parents[1]
 SESSIONS = os.environ.get("MUNTIN_SPARK_SESSIONS", "sample")
 UNCOMPILED = "MUNTIN_UNCOMPILED"
+FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -73,6 +74,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Any]:
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.streaming.numRecentProgressUpdates": "1000",
+            # By default Spark starts a process, chmod, for each file that it writes to a checkpoint.
+            "spark.sql.streaming.checkpointFileManagerClass": FILES,
+            "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
             "spark.sql.streaming.fileSink.log.compactInterval": "1000",  # `Feed` reads the log of each batch
         }
         builder = SparkSession.builder.master("local[2]")  # a task that fails once fails the test

@@ -33,6 +33,7 @@ class Family:
             "PYTHONWARNINGS": "ignore",
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # each JVM lives for seconds
             MARK: self.mark,
             **environment,
         }

@@ -60,7 +60,7 @@ def shares(start: int, stop: int, count: int, unit: int = 1) -> list[tuple[int, 
     """Return [start, stop) in at most `count` parts of about one size, each a whole number of units long but the last.
 
     >>> shares(0, 10, 3), shares(5, 25, 3, 8), shares(4, 4, 2)
-    ([(0, 4), (4, 8), (8, 10)], [(5, 13), (13, 21), (21, 25)], [(4, 4)])
+    ([(0, 4), (4, 8), (8, 10)], [(5, 21), (21, 25)], [(4, 4)])
     """
     parts = max(1, min(count, (stop - start) // unit))
     size = -(-(stop - start) // parts)

@@ -49,8 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Let one process have all tests of the Spark session, and any of them each other test.
 
-    Spark takes a gigabyte and half a minute to start, and its tests often wait: so there is one process more than there
-    are processors.
+    Spark takes a gigabyte and half a minute to start. A process is at work half of the time, and waits for Spark, for a
+    compiler, a server or a sleep in the other: so there are twice as many as there are processors.
     """
     from xdist.scheduler import LoadScopeScheduling
 

@@ -154,7 +154,7 @@ class FibaDriver(Driver):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_fiba_plain(case: Case) -> None:
     @given(steps(case.nullable), st.sampled_from([2, 4]))
-    @settings(RELAXED, max_examples=case.examples(6))
+    @settings(RELAXED, max_examples=case.examples(4))
     def run(sequence: list[tuple[Any, ...]], arity: int) -> None:
         driver = FibaDriver(case, min_arity=arity, compiled=False)
         for step in sequence:
@@ -249,7 +249,7 @@ def test_all_compiled(cases: list[Case]) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if not case.costly], ids=str)
 def test_aggregators_agree(case: Case) -> None:
     @given(steps(case.nullable))
-    @settings(RELAXED, max_examples=case.examples(6))
+    @settings(RELAXED, max_examples=case.examples(4))
     def run(sequence: list[tuple[Any, ...]]) -> None:
         drivers = [Driver(kind, case.aggregation, False, compiled=False) for kind in IN_ORDER if works(kind, case)]
         for step in sequence:

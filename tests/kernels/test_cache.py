@@ -14,7 +14,7 @@ from waiting import PATIENCE, until
 
 import muntin
 from muntin.kernels import folder as folders
-from muntin.kernels import machine_code, tiers
+from muntin.kernels import machine_code, shipped, tiers
 
 pytestmark = [pytest.mark.compiled, pytest.mark.slow]  # starts processes
 
@@ -37,10 +37,10 @@ print(len(entry._compiled.overloads) - misses, misses)
 """
 
 
-def program(folder: Path, factor: float = 1.0) -> subprocess.Popen[str]:
+def program(folder: Path, factor: float = 1.0, before: str = "") -> subprocess.Popen[str]:
     file = folder.parent / f"program_{factor}.py"
     if not file.exists():  # a process that has started reads it, and must not find it half-written
-        file.write_text(PROGRAM.format(factor=factor))
+        file.write_text(before + PROGRAM.format(factor=factor))
     environment = {**os.environ, "MUNTIN_CACHE_DIR": str(folder)}
     return subprocess.Popen(
         [sys.executable, str(file)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -86,6 +86,26 @@ def whole(folder: Path) -> bool:
 
 def test_a_new_process_finds_the_kernel(filled: Path) -> None:
     assert finish(program(filled)) == (6.0, 1, 0)
+
+
+def test_what_the_package_ships_needs_no_compiler(tmp_path: Path, made: Path) -> None:
+    """And what was shipped before a kernel was changed is not looked at."""
+    (code,) = (made / "muntin").iterdir()
+    before = f"import pathlib\nfrom muntin.kernels import shipped\nfolder = pathlib.Path({str(code)!r})\n"
+    before += "shipped.folder_for_shipping = lambda: folder\n"
+    assert finish(program(tmp_path / "cache", before=before)) == (6.0, 1, 0)
+    assert finish(program(tmp_path / "cache", 2.0, before)) == (12.0, 0, 1)
+
+
+def test_shipped_machine_code_is_left_alone_on_lesser_processors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    able = dict.fromkeys(shipped.BASELINES["x86_64"][1], True)
+    monkeypatch.setattr(shipped, "folder_for_shipping", lambda: tmp_path)
+    monkeypatch.setattr(shipped.platform, "machine", lambda: "x86_64")
+    for missing, found in (("", (tmp_path,)), ("avx2", ())):
+        monkeypatch.setattr("llvmlite.binding.get_host_cpu_features", lambda missing=missing: {**able, missing: False})
+        assert shipped.shipped_folders.__wrapped__() == found
 
 
 def test_four_processes_warm_it_at_once(tmp_path: Path) -> None:

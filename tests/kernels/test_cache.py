@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
 from waiting import PATIENCE, until
 
 import muntin
+from muntin.kernels import cache, machine_code, shipped, tiers
 from muntin.kernels import folder as folders
-from muntin.kernels import machine_code, shipped, tiers
+from muntin.kernels.generate import Generated
 
 pytestmark = [pytest.mark.compiled, pytest.mark.slow]  # starts processes
 
@@ -106,6 +109,21 @@ def test_shipped_machine_code_is_left_alone_on_lesser_processors(
     for missing, found in (("", (tmp_path,)), ("avx2", ())):
         monkeypatch.setattr("llvmlite.binding.get_host_cpu_features", lambda missing=missing: {**able, missing: False})
         assert shipped.shipped_folders.__wrapped__() == found
+
+
+def test_modules_that_nobody_holds_are_let_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MUNTIN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_MOST_RECENT", 2)
+    monkeypatch.setattr(cache, "_recent", OrderedDict())
+    texts = [Generated(f"@entry\ndef twice(x):\n    return {i} * x\n", {}, ("twice",)) for i in range(100, 104)]
+    held = cache.load(texts[0], compiled=True)
+    names = {cache.load(each, compiled=True).__name__ for each in texts}
+    gc.collect()
+    loaded = names & sys.modules.keys()
+    assert held.__name__ in loaded
+    assert len(loaded) == 3  # the one that is held, and the two that came last
+    assert cache.load(texts[0], compiled=True) is held
+    assert cache.load(texts[1], compiled=True).__name__ in sys.modules
 
 
 def test_four_processes_warm_it_at_once(tmp_path: Path) -> None:

@@ -372,7 +372,8 @@ def _rule(rule: SlideRule, binding: Binding) -> Rule:
     return Rule(rule.function, rule.constants, tuple(members), rule.thorough)
 
 
-_MOST_BINDINGS = 1024
+_MOST_BINDINGS = 256
+"""With the kernels of each, half a megabyte or so."""
 _bindings: dict[Any, Binding] = {}
 _lock = threading.RLock()
 

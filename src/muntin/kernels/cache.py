@@ -7,8 +7,11 @@ import contextvars
 import hashlib
 import linecache
 import os
+import sys
 import threading
 import types
+import weakref
+from collections import OrderedDict
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -21,7 +24,11 @@ from muntin.kernels.shipped import shipped_folders
 from muntin.kernels.tiers import Entry
 
 _lock = threading.RLock()
-_modules: dict[tuple[str, bool], types.ModuleType] = {}
+_modules: weakref.WeakValueDictionary[tuple[str, bool], types.ModuleType] = weakref.WeakValueDictionary()
+"""All that somebody holds: a binding, a stream, an aggregator. With the last of them its machine code is let go."""
+_recent: OrderedDict[tuple[str, bool], types.ModuleType] = OrderedDict()
+"""Those asked for last, whoever holds them."""
+_MOST_RECENT = 128
 
 _plain = contextvars.ContextVar("_plain", default=os.environ.get("MUNTIN_UNCOMPILED", "") not in ("", "0"))
 
@@ -56,9 +63,15 @@ def load(generated: Generated, *, compiled: bool) -> types.ModuleType:
         if generated.injected:
             return _run(generated.plain, "muntin_plain", generated.injected)
         key = (generated.text, compiled)
-        if key not in _modules:
-            _modules[key] = _load_compiled(generated) if compiled else _run(generated.plain, "muntin_plain")
-        return _modules[key]
+        module = _modules.get(key)
+        if module is None:
+            module = _load_compiled(generated) if compiled else _run(generated.plain, "muntin_plain")
+            _modules[key] = module
+        _recent[key] = module
+        _recent.move_to_end(key)
+        if len(_recent) > _MOST_RECENT:
+            _recent.popitem(last=False)
+        return module
 
 
 def load_fresh(generated: Generated) -> types.ModuleType:
@@ -81,12 +94,21 @@ def _load_compiled(generated: Generated) -> types.ModuleType:
         module = _run(text.decode(), name)
     shown = types.ModuleType(name)
     shown.__dict__.update(module.__dict__)
+    weakref.finalize(shown, _forget, module)
     for entry in generated.entries:
         dispatcher = getattr(module, entry)
         if hasattr(dispatcher, "overloads"):  # else NUMBA_DISABLE_JIT: numba does not compile
             code = MachineCode((path.parent, *shipped_folders()), name, entry)
-            setattr(shown, entry, Entry(dispatcher, code, path, text, partial(_plain_entry, generated, entry)))
+            kernel = Entry(dispatcher, code, path, text, partial(_plain_entry, generated, entry))
+            kernel.module = shown
+            setattr(shown, entry, kernel)
     return shown
+
+
+def _forget(module: types.ModuleType) -> None:
+    """Take a module that nobody calls out of those that can be imported; a later one of the same text stays."""
+    if sys.modules.get(module.__name__) is module:
+        del sys.modules[module.__name__]
 
 
 def _plain_entry(generated: Generated, entry: str) -> Any:

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -114,6 +114,8 @@ class Entry:
         self._row = PLAIN_ROW
         self._spent = 0.0
         self.__name__ = dispatcher.__name__
+        self.module: ModuleType | None = None
+        """Held, so that it can be imported for as long as machine code may be loaded into it."""
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel."""

@@ -280,10 +280,10 @@ class Query:
         >>> query = Query(window.sliding("1 hour", every="1 minute"), {"high": agg.max("v")}, watermark="10 seconds")
         >>> plan = query.explain()
         >>> plan.windows[0].strategy, plan.stores[0].slices, plan.stores[0].bytes
-        ('slices', 62, 3112)
+        ('slices', 62, 4648)
         >>> print(plan)
         query
-          in short    window 0: each row is combined into its slice, and let go, up to 3.04 KiB a key
+          in short    window 0: each row is combined into its slice, and let go, up to 4.54 KiB a key
           aggregates  high = agg.max('v')
           key         none: all rows share their windows
           time        ts, timestamp[us]
@@ -301,8 +301,9 @@ class Query:
         kept by slices
           windows     0
           slices      0.01667 a second and key, at most
-          merged by   high by lazy (a window has up to 60 slices, and a tree pays for more than 64)
-          state       32 bytes a slice, up to 62 at a time; up to 3.04 KiB a key, 2.97 MiB for 1,000 keys
+          merged by   high by two_stacks (windows of one definition slide over up to 60 slices; each takes O(1)
+                      combines, amortised)
+          state       48 bytes a slice, up to 62 at a time; up to 4.54 KiB a key, 4.43 MiB for 1,000 keys
         run
           how         rows are sorted by time, unless they are in order already; then each window takes one pass
                       over them

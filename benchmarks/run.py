@@ -58,6 +58,7 @@ EXPERIMENTS = (
     "slicing_rivals",
     "slicing_latency",
     "slicing_keys",
+    "table_run",
     "slicing_memory",
     "small_pushes",
     "spark_batch",

@@ -21,6 +21,7 @@ from muntin import Query, agg, policies, rows, window
 from muntin.errors import AggregationOverflowError, InvalidArgumentError
 from muntin.kernels.cache import is_uncompiled, uncompiled
 from muntin.kernels.tiers import working_on
+from muntin.keys import order as ordering
 from muntin.keys.order import by_key_and_time
 from muntin.keys.table import key_numbers
 from muntin.tables import pieces
@@ -112,6 +113,20 @@ def test_rows_are_numbered_and_sorted_as_by_one_thread(
     wanted = np.lexsort((times, codes))
     assert (np.arange(len(listed)) if order is None else order).tolist() == wanted.tolist()
     assert ends.tolist() == np.cumsum(np.bincount(codes, minlength=count)).tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_many_rows_are_counted_not_sorted(monkeypatch: pytest.MonkeyPatch, threads: int, in_order: bool) -> None:
+    monkeypatch.setattr(ordering, "_MANY", 4)
+    chance = np.random.default_rng(6)
+    codes, times = chance.integers(0, 7, 300), chance.integers(0, 50, 300)
+    times = np.sort(times) if in_order else times
+    with uncompiled():
+        places, ends = by_key_and_time(codes, 7, times, threads)
+    assert places is not None
+    assert places.tolist() == np.lexsort((times, codes)).tolist()
+    assert ends.tolist() == np.cumsum(np.bincount(codes, minlength=7)).tolist()
 
 
 def test_columns_of_any_type_are_taken_in_parts() -> None:

@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
+from muntin.columns import read_only
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.generate import standalone
+from muntin.kernels.vocabulary import Ints, index, kernel
 from muntin.threads import in_threads, shares
 from muntin.types import Array
+
+_MANY = 1 << 16
+"""From so many rows on keys are counted rather than sorted: a kernel takes an eighth of the time, once it is there."""
+
+
+@kernel
+def order_by_key(keys: Ints, places: Ints, order: Ints) -> None:
+    """Write the rows in the order of their keys, those of a key as they came. There is a place for each key, all 0."""
+    for row in range(len(keys)):
+        places[index(keys[index(row)])] += 1
+    total = 0
+    for key in range(len(places)):
+        count = places[index(key)]
+        places[index(key)] = total
+        total += count
+    for row in range(len(keys)):
+        key = keys[index(row)]
+        order[index(places[index(key)])] = row
+        places[index(key)] += 1
+
+
+@cache
+def _counting(compiled: bool) -> Any:
+    return kernel_cache.load(standalone(order_by_key, counted=False), compiled=compiled)
+
+
+def _stable_order(codes: Array, keys: int) -> Array:
+    """Return the places of numbers below `keys` in their order, equal ones as they stand. O(n + keys) of many."""
+    if len(codes) >= _MANY and keys <= len(codes):
+        order = np.empty(len(codes), np.int64)
+        module = _counting(not kernel_cache.is_uncompiled())
+        module.order_by_key(read_only(codes), np.zeros(keys, np.int64), order)
+        return order
+    # Of small numbers NumPy sorts bytes, in O(n).
+    return np.argsort(codes.astype(np.uint16) if keys <= 1 << 16 else codes, kind="stable")
 
 
 def by_key_and_time(codes: Array, keys: int, times: Array, threads: int = 1) -> tuple[Array | None, Array]:
@@ -28,20 +68,17 @@ def by_key_and_time(codes: Array, keys: int, times: Array, threads: int = 1) -> 
     ends = np.cumsum(counts.sum(axis=0)).astype(np.int64)
     if _ascends(codes, parts, threads):
         return first, ends
+    if len(parts) == 1:
+        local = _stable_order(codes, keys)
+        return local if first is None else first[local], ends
     order = np.empty(len(codes), np.int64)
     before = np.cumsum(counts, axis=0) - counts + (ends - counts.sum(axis=0))  # the rows before those of each part
 
     def sort(part: int, start: int, stop: int) -> None:
-        chosen = codes[start:stop]
-        # Of small numbers NumPy sorts bytes, in O(n).
-        small = chosen.astype(np.uint16) if keys <= 1 << 16 else chosen
-        local = np.argsort(small, kind="stable")
+        local = _stable_order(codes[start:stop], keys)
         rows = local + start if first is None else first[start:stop][local]
-        if len(parts) == 1:
-            order[:] = rows
-        else:
-            mine = counts[part]
-            order[np.arange(stop - start) + np.repeat(before[part] - (np.cumsum(mine) - mine), mine)] = rows
+        mine = counts[part]
+        order[np.arange(stop - start) + np.repeat(before[part] - (np.cumsum(mine) - mine), mine)] = rows
 
     in_threads([partial(sort, i, *part) for i, part in enumerate(parts)], threads)
     return order, ends

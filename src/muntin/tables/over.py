@@ -132,7 +132,9 @@ def _sorted_points(query: Query, plan: Plan, points: pa.Table, codes: Array, key
     time = time_column(points, name)
     require_room(time, name, reach_of(plan.windows.values()))
     order, ends = by_key_and_time(codes, keys, time.values)
-    return order, Points((time.values if order is None else time.values[order]).astype(np.int64), ends)
+    return order, Points(
+        (time.values if order is None else time.values[order]).astype(np.int64, copy=order is None), ends
+    )
 
 
 def _columns(

@@ -116,7 +116,7 @@ def sorted_rows(
         time = taken(time, order, threads)
         columns = {name: taken(column, order, threads) for name, column in columns.items()}
     rows = SortedRows(
-        times=time.values.astype(np.int64, copy=order is None),
+        times=time.values.astype(np.int64, copy=order is None),  # those that moved are a copy already
         ends=ends,
         arrival=np.arange(data.num_rows) if order is None else order,
         columns=columns,

@@ -49,6 +49,19 @@ def too_many(definition: Any, windows: float, where: str) -> TooManyWindowsError
     )
 
 
+def spanned(times: Array, begins: Array, ends: Array, length: Any, every: Any) -> float:
+    """Return a bound of how many windows hold rows: those from the first row of each key to its last. O(keys).
+
+    The rows of a key are [begin, end), in the order of time; there may be none.
+
+    >>> spanned(np.array([3, 4, 30, 7]), np.array([0, 3, 4]), np.array([3, 4, 4]), 10, 5)
+    11.4
+    """
+    held = begins < ends
+    lengths = times[ends[held] - 1].astype(np.float64) - times[begins[held]]
+    return float(((lengths + length) / every + 1).sum())
+
+
 def opened(times: Array, is_first: Array, length: Any, every: Any, offset: Any) -> Array:
     """Return for each sorted row how many windows [k * every, k * every + length) hold it and no row before. O(n).
 

@@ -15,6 +15,7 @@ from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.kernels.tiers import is_waiting
+from muntin.keys.order import order_by_key
 from muntin.streams.blocks import (
     MEMORY,
     MERGES,
@@ -49,7 +50,7 @@ from muntin.streams.slices.merge import MERGE
 from muntin.streams.slices.partials import PARTIALS, Incoming, Partials, take_slices
 from muntin.streams.slices.purge import PURGE, purge
 from muntin.streams.slices.shapes import Shapes, ints
-from muntin.streams.slices.slicer import FOLDING, PLACING, ROW, SLICER, Edges, Rows, order_by_key, take_rows
+from muntin.streams.slices.slicer import FOLDING, PLACING, ROW, SLICER, Edges, Rows, take_rows
 from muntin.streams.slices.stacks import STACKS, Stacks
 from muntin.streams.strategy import Batch
 from muntin.types import Array

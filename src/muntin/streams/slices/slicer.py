@@ -72,22 +72,6 @@ class Edges(NamedTuple):
     """Where the intervals of each definition begin and end."""
 
 
-@kernel
-def order_by_key(keys: Ints, places: Ints, order: Ints) -> None:
-    """Write the rows in the order of their keys, those of a key as they came. There is a place for each key, all 0."""
-    for row in range(len(keys)):
-        places[index(keys[index(row)])] += 1
-    total = 0
-    for key in range(len(places)):
-        count = places[index(key)]
-        places[index(key)] = total
-        total += count
-    for row in range(len(keys)):
-        key = keys[index(row)]
-        order[index(places[index(key)])] = row
-        places[index(key)] += 1
-
-
 @inlined
 def position(times: Ints, begin: int, end: int, time: int) -> int:
     """Return the first slot of [begin, end) whose time is after this one; times ascend."""

@@ -11,7 +11,7 @@ from muntin.types import Array
 from muntin.windows.found import Found, SortedRows, filled, finding
 from muntin.windows.kinds.periodic import PeriodicWindow
 from muntin.windows.lengths import any_sign, positive, shown_offset, steps_fit
-from muntin.windows.limits import may_be_many, require_few
+from muntin.windows.limits import may_be_many, require_few, spanned
 from muntin.windows.shapes import CUMULATIVE
 from muntin.windows.words import word
 
@@ -45,7 +45,8 @@ class Cumulative(PeriodicWindow):
     def with_rows(self, rows: SortedRows) -> Found:
         """Return the windows that hold a row. O(n + windows)."""
         shape = (self.range, self.every, self.offset)
-        if may_be_many(len(rows.times) * (self.range // self.every)):
+        most = len(rows.times) * (self.range // self.every)
+        if may_be_many(most) and may_be_many(spanned(rows.times, rows.begins, rows.ends, self.range, self.every)):
             require_few(self, self._opened(rows), rows.times, rows.arrival)
         first, last, start, end = filled(finding().growing_windows, (rows.times, rows.ends, *shape), 4)
         return Found(first, last, start, end)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from muntin.windows.found import Found, SortedRows, filled, finding
 from muntin.windows.kinds.periodic import PeriodicWindow
 from muntin.windows.lengths import any_sign, positive, shown_offset, steps_fit
-from muntin.windows.limits import may_be_many, opened, require_few
+from muntin.windows.limits import may_be_many, opened, require_few, spanned
 from muntin.windows.shapes import SLIDING
 
 
@@ -59,7 +59,8 @@ class Sliding(PeriodicWindow):
     def with_rows(self, rows: SortedRows) -> Found:
         """Return the windows that hold a row. O(n + windows)."""
         shape = (self.range, self.every, self.offset)
-        if may_be_many(len(rows.times) * (self.range // self.every)):
+        most = len(rows.times) * (self.range // self.every)
+        if may_be_many(most) and may_be_many(spanned(rows.times, rows.begins, rows.ends, self.range, self.every)):
             require_few(self, opened(rows.times, rows.is_first, *shape), rows.times, rows.arrival)
         first, last, start = filled(finding().hopping_windows, (rows.times, rows.ends, *shape), 3)
         return Found(first, last, start, start + self.range)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from driven import bound, entrant, same_answers
-from harness import Figure, race, rounds_for, rows_for
+from harness import Figure, Timing, race, rounds_for, rows_for
 
 from muntin import agg, aggregators
+from muntin.aggregations.aggregation import Aggregation
 
 ROWS = 2_000_000
 TABLE_3 = {
@@ -58,19 +60,30 @@ def _break_even(quick: bool) -> Figure:
     lines = [f"{'':<16} {'paper, RA':>10}" + "".join(f"{kind:>11}" for kind in kinds)]
     pays = 0
     for name, (paper, dtype, aggregation) in TABLE_3.items():
-        binding = bound(aggregation, dtype)
-        found: dict[str, int] = {}
-        for length in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512):
-            names = [kind for kind in kinds if kind not in found]
-            if not names:
-                break
-            entrants = [
-                entrant(kind, getattr(aggregators, kind), binding, values.astype(dtype), length)
-                for kind in ("Recalculate", *names)
-            ]
-            times = race(entrants, 3)
-            found |= {kind: length for kind in names if times[kind].median < times["Recalculate"].median}
+        lengths = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+        found, times = least_windows(aggregation, dtype, values, lengths, kinds)
         pays += found.get("FlatFat", 513) <= 370
         lines.append(f"{name:<16} {paper:>10}" + "".join(f"{found.get(kind, 'never')!s:>11}" for kind in kinds))
     what = "aggregations for which FlatFat beats Recalculate at a window of 370 rows or fewer"
     return Figure("flat_fat", what, float(pays), 11.0, True, "", times, "\n  ".join(lines))
+
+
+def least_windows(
+    aggregation: Aggregation, dtype: str, values: Any, lengths: Sequence[int], kinds: Sequence[str], factor: float = 1.0
+) -> tuple[dict[str, int], dict[str, Timing]]:
+    """Return the least window at which each structure is `factor` times as fast as folding it, and the last times."""
+    binding, found = bound(aggregation, dtype), {}
+    times: dict[str, Timing] = {}
+    for length in lengths:
+        names = [kind for kind in kinds if kind not in found]
+        if not names:
+            break
+        column = values.astype(dtype)
+        entrants = [
+            entrant(kind, getattr(aggregators, kind), binding, column, length) for kind in ("Recalculate", *names)
+        ]
+        same_answers(entrants)
+        times = race(entrants, 3)
+        base = times["Recalculate"].median
+        found |= {kind: length for kind in names if factor * times[kind].median < base}
+    return found, times

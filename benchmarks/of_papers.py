@@ -12,7 +12,8 @@ import fiba
 import numpy as np
 import sensor
 from driven import bound, entrant, same_answers
-from harness import Entrant, Figure, Timing, race, rounds_for, rows_for
+from flat_fat import least_windows
+from harness import Entrant, Figure, Timing, check_entrants, race, rounds_for, rows_for
 from sensor import RATE, SECOND
 
 import muntin
@@ -81,13 +82,12 @@ def _batches(quick: bool) -> Figure:
         "m = n / 4": length // 4,
         "m = n": length,
     }
-    times: dict[str, Timing] = {}
+    entrants = []
     for name, step in steps.items():
-        pair = [
-            entrant(each, getattr(aggregators, each), binding, values, length, step) for each in ("FlatFat", "Daba")
-        ]
-        same_answers(pair)
-        times[name] = race(pair, rounds_for(quick))["FlatFat"]
+        ours = entrant(name, aggregators.FlatFat, binding, values, length, step)
+        same_answers([ours, entrant("Daba", aggregators.Daba, binding, values, length, step)])
+        entrants.append(ours)
+    times = race(entrants, rounds_for(quick))
     value = times["m = n / 4"].median / times["m = 1"].median
     return _figure(f"FlatFat, std, n = {length}, a row of m = n / 4 over one of m = 1", value, 1.0, times)
 
@@ -107,21 +107,22 @@ def _slides_of_time(quick: bool) -> Figure:
 
 
 def _against_two_stacks(what: str, values: Any, slides: Mapping[str, int], quick: bool, **options: Any) -> Figure:
-    times: dict[str, Timing] = {}
+    entrants = []
     for name, slide in slides.items():
-        entrants = [_slide_by(each, values, slide, options) for each in ("boundary", "two_stacks")]
-        found = race(entrants, rounds_for(quick, 5))
-        times |= {f"{each}, slide {name}": timing for each, timing in found.items()}
+        pair = [_slide_by(each, name, values, slide, options) for each in ("boundary", "two_stacks")]
+        check_entrants(pair, what)
+        entrants += pair
+    times = race(entrants, rounds_for(quick, 5))
     last = _ends(slides)[1]
     value = times[f"boundary, slide {last}"].median / times[f"two_stacks, slide {last}"].median
     return _figure(f"max by {what}, boundary over two_stacks at the longest slide", value, 1.0, times)
 
 
-def _slide_by(aggregator: str, values: Any, slide: int, options: Mapping[str, Any]) -> Entrant:
+def _slide_by(aggregator: str, name: str, values: Any, slide: int, options: Mapping[str, Any]) -> Entrant:
     def run() -> Any:
         return muntin.slide(values, agg.max("v"), slide=slide, aggregator=aggregator, **options)
 
-    return Entrant(aggregator, run, len(values))
+    return Entrant(f"{aggregator}, slide {name}", run, len(values))
 
 
 def _ends(named: Mapping[str, Any]) -> tuple[str, str]:
@@ -177,15 +178,10 @@ def _ten_times(quick: bool) -> Figure:
     lengths = (64, 256, 1024) if quick else (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
     lines, pays = [f"{'':<16} {'paper, RA':>10} {'FlatFat':>10}"], 0
     times: dict[str, Timing] = {}
+    values = np.random.default_rng(4).integers(0, 1 << 20, 8 * lengths[-1])
     for name, (paper, dtype, aggregation) in TEN_TIMES.items():
-        binding, found = bound(aggregation, dtype), "never"
-        for length in lengths:
-            values = np.random.default_rng(4).integers(0, 1 << 20, 8 * length).astype(dtype)
-            kinds = ("Recalculate", "FlatFat")
-            times = race([entrant(kind, getattr(aggregators, kind), binding, values, length) for kind in kinds], 3)
-            if times["Recalculate"].median >= 10 * times["FlatFat"].median:
-                found = str(length)
-                break
+        least, times = least_windows(aggregation, dtype, values, lengths, ("FlatFat",), factor=10.0)
+        found = str(least.get("FlatFat", "never"))
         pays += found != "never" and (paper == "never" or int(found) <= int(paper))
         lines.append(f"{name:<16} {paper:>10} {found:>10}")
     what = "aggregations for which FlatFat is ten times as fast as Recalculate at the paper's window"
@@ -195,11 +191,9 @@ def _ten_times(quick: bool) -> Figure:
 def _bulks(quick: bool) -> Figure:
     """Figure 12 of bulk FiBA: bulks in order come and go, by their size."""
     size, taken = rows_for(quick, 1 << 22), rows_for(quick, 1 << 20)
-    times: dict[str, Timing] = {}
-    for bulk in BULKS:
-        stream = fiba.Stream(size, bulk, 0)
-        called = stream.repeat(stream.in_bulk, taken)
-        times |= race([Entrant(f"m = {bulk}", called, taken)], rounds_for(quick, 5))
+    streams = {bulk: fiba.Stream(size, bulk, 0) for bulk in BULKS}
+    entrants = [Entrant(f"m = {bulk}", each.repeat(each.in_bulk, taken), taken) for bulk, each in streams.items()]
+    times = race(entrants, rounds_for(quick, 5))
     first, last = (times[f"m = {bulk}"].median for bulk in (BULKS[0], BULKS[-1]))
     what = f"Fiba, bulks in order, n = {size}, a row of m = {BULKS[-1]} over one of m = {BULKS[0]}"
     return _figure(what, last / first, 1.0, times)

@@ -1,4 +1,4 @@
-"""Frames of raw rows at every zoom: M4 by an aggregator over slices, beside all rows of the range through NumPy.
+"""Frames of raw rows at every zoom: M4 by an aggregator over slices, beside the same of all rows by NumPy.
 
 python benchmarks/watch.py [--rows 100000000] [--width 1600]
 """
@@ -48,30 +48,45 @@ def load(rows: int) -> tuple[Series, np.ndarray, np.ndarray, float]:
         begun = time.perf_counter()
         series.add(times[part][~late], values[part][~late])
         series.add(times[part][late], values[part][late])
-        _ = series.span
+        series.rows(0, 0)  # sorts what has come
         seconds += time.perf_counter() - begun
     return series, times, values, seconds
 
 
 def measure(series: Series, times: np.ndarray, values: np.ndarray, zoom: float, width: int) -> None:
-    """Pan through one zoom level, by both ways."""
+    """Pan through one zoom level, by both ways, by turns and at the same places; refuse to time two that disagree."""
     begin, end = int(times[0]), int(times[-1])
     length = max(width, int((end - begin) * zoom))
-    places = [begin + (end - begin - length) * i // FRAMES for i in range(FRAMES)]
-    ours = [timed(lambda lo=lo: series.frame(lo, lo + length, width)) for lo in places]
-    plain = [timed(lambda lo=lo: all_rows(times, values, lo, lo + length, width)) for lo in places[:3]]
-    view = int(np.diff(np.searchsorted(times, [places[0], places[0] + length]))[0])
+    ours, plain = [], []
+    for i in range(FRAMES):
+        lo = begin + (end - begin - length) * i // FRAMES
+        frame = series.frame(lo, lo + length, width)
+        shown = (frame.columns, frame.first_time, frame.first, frame.last_time, frame.last, frame.low, frame.high)
+        for mine, theirs in zip(shown, all_rows(times, values, lo, lo + length, width), strict=True):
+            if not np.array_equal(mine, theirs):
+                raise SystemExit(f"watch: two frames from {lo} on differ at zoom {zoom}")
+        both = [
+            (ours, lambda lo=lo: series.frame(lo, lo + length, width)),
+            (plain, lambda lo=lo: all_rows(times, values, lo, lo + length, width)),
+        ]
+        for taken, call in both if i % 2 else reversed(both):
+            taken.append(timed(call))
+    view = int(np.diff(np.searchsorted(times, [begin, begin + length]))[0])
     mine, theirs = statistics.median(ours), statistics.median(plain)
     line = f"{zoom:>9.0e} {view:>14,} {mine * 1e3:>7.2f} ms {max(ours) * 1e3:>7.2f} ms {theirs * 1e3:>8.2f} ms"
     print(f"{line} {theirs / mine:>7.1f}x")
 
 
-def all_rows(times: np.ndarray, values: np.ndarray, lo: int, hi: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and highest of each column of pixels, from all rows of the range."""
+def all_rows(times: np.ndarray, values: np.ndarray, lo: int, hi: int, width: int) -> tuple[np.ndarray, ...]:
+    """Return the same as a frame, for each column of pixels that holds rows, from all rows of the range."""
     places = np.searchsorted(times, pixel_edges(lo, hi, width))
-    begins = places[:-1][places[:-1] < places[1:]]
+    columns = np.flatnonzero(places[:-1] < places[1:])
+    begins, lasts = places[columns], places[columns + 1] - 1
+    if not len(columns):
+        return columns, times[:0], values[:0], times[:0], values[:0], values[:0], values[:0]
     part = values[: places[-1]]
-    return np.minimum.reduceat(part, begins), np.maximum.reduceat(part, begins)
+    low, high = np.minimum.reduceat(part, begins), np.maximum.reduceat(part, begins)
+    return columns, times[begins], values[begins], times[lasts], values[lasts], low, high
 
 
 def timed(call: Callable[[], object]) -> float:

@@ -35,7 +35,7 @@ from muntin.aggregations.binding import SlideRule
 from muntin.durations import in_unit_of
 from muntin.errors import DefinitionError, InvalidArgumentError
 from muntin.kernels.source import Function, capture, stable_text
-from muntin.types import ColumnType, numpy_type
+from muntin.types import ColumnType, is_finite_number, numpy_type
 
 newest_time: Any = order.newest_time
 time_of_max: Any = order.time_of_max
@@ -173,6 +173,8 @@ def sum_at_most(column: str, most: float) -> Policy:
     >>> window.query(), len(window)
     (4, 3)
     """
+    if not is_finite_number(most):
+        raise InvalidArgumentError(f"a sum is at most a number; got {most!r}")
 
     @define(total=agg.sum(column), newest=agg.last(column))
     def sum_at_most(whole: Any, old: Any) -> Any:
@@ -229,7 +231,7 @@ def steady_mean(column: str, delta: float = 0.002) -> Policy:
     >>> window.query() > 0.95
     True
     """
-    if not 0 < delta < 1:
+    if not is_finite_number(delta) or not 0 < delta < 1:
         raise InvalidArgumentError(f"delta is a probability between 0 and 1; got {delta!r}")
 
     @define(n=agg.count(column), mean=agg.mean(column), spread=agg.var_pop(column), thorough=True)

@@ -44,7 +44,7 @@ class Shown:
     def __init__(self, table: pa.Table, rows: int) -> None:
         self.total = table.num_rows
         names = [name for name in table.column_names if not _says_nothing(table, name)]
-        first = table.select(names).slice(0, rows)
+        first = table.select(names).slice(0, min(rows, self.total))
         self.names = names
         self.right = [is_number(first.schema.field(name).type) for name in names]
         self.cells = [[cell(row[name]) for name in names] for row in first.to_pylist()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any, TypeAlias
@@ -54,6 +55,20 @@ def _family(logical: pa.DataType | None) -> str:
         "decimal": pa.types.is_decimal,
     }
     return next((name for name, test in tests.items() if test(logical)), "other")
+
+
+def is_finite_number(value: Any) -> bool:
+    """Say whether a Python or NumPy value is a number that a float can hold.
+
+    >>> is_finite_number(2.5), is_finite_number(float("nan")), is_finite_number(10**400), is_finite_number(True)
+    (True, False, False, False)
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def is_number(kind: pa.DataType) -> bool:

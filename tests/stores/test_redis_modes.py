@@ -17,7 +17,7 @@ from muntin.errors import StoreError
 
 pytestmark = pytest.mark.slow
 TLS = Path(__file__).parent / "tls"
-"""A certificate for 127.0.0.1 that signs itself, and its key, for these tests only."""
+"""Certificates that sign themselves, for 127.0.0.1 and for elsewhere.example, and their keys, for these tests only."""
 
 
 @contextlib.contextmanager
@@ -50,22 +50,30 @@ def test_a_password(tmp_path: Path) -> None:
                 stores.Redis(url).put_many({b"a": b"1"})
 
 
+@contextlib.contextmanager
+def encrypted(folder: Path, name: str) -> Iterator[str]:
+    """Start a server with one of the certificates, for connections over TLS; yield its address."""
+    port, certificate, key = free_port(), str(TLS / f"{name}cert.pem"), str(TLS / f"{name}key.pem")
+    files = ("--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate)
+    with serving(folder, "--tls-port", str(port), *files, "--tls-auth-clients", "no"):
+        yield f"rediss://127.0.0.1:{port}/0"
+
+
 def test_tls(tmp_path: Path) -> None:
-    port = free_port()
-    files = ("--tls-cert-file", str(TLS / "cert.pem"), "--tls-key-file", str(TLS / "key.pem"))
-    with serving(
-        tmp_path,
-        "--tls-port",
-        str(port),
-        *files,
-        "--tls-ca-cert-file",
-        str(TLS / "cert.pem"),
-        "--tls-auth-clients",
-        "no",
-    ):
-        use(stores.Redis(f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={TLS / 'cert.pem'}"))
-        with pytest.raises(StoreError, match="(?i)certificate"):
-            stores.Redis(f"rediss://127.0.0.1:{port}/0").put_many({b"a": b"1"})
+    with encrypted(tmp_path, "") as url:
+        use(stores.Redis(f"{url}?ssl_ca_certs={TLS / 'cert.pem'}"))
+        for trusted in ("", f"?ssl_ca_certs={TLS / 'elsewhere-cert.pem'}"):
+            with pytest.raises(StoreError, match="(?i)certificate"):
+                stores.Redis(f"{url}{trusted}").put_many({b"a": b"1"})
+
+
+def test_a_certificate_of_another_server_is_refused(tmp_path: Path) -> None:
+    """It is trusted, and for `elsewhere.example` only."""
+    with encrypted(tmp_path, "elsewhere-") as url:
+        trusted = f"{url}?ssl_ca_certs={TLS / 'elsewhere-cert.pem'}"
+        with pytest.raises(StoreError, match="(?i)certificate.*(mismatch|not valid for)"):
+            stores.Redis(trusted).put_many({b"a": b"1"})
+        use(stores.Redis(f"{trusted}&ssl_check_hostname=False"))  # for those who say so
 
 
 def test_a_cluster(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ class bloom:
     def check(bits, hashes):
         if bits < 8 or bits % 8 != 0:
             raise ValueError(f"bits is {bits!r}; it must be a positive multiple of 8")
-        if hashes < 1:
-            raise ValueError(f"hashes is {hashes!r}; at least one is needed")
+        if not 1 <= hashes <= 64:  # more set more bits than they tell apart
+            raise ValueError(f"hashes is {hashes!r}; at least one is needed, and at most 64")
 
 
 bloom = bloom.taking(bits=int, hashes=int)

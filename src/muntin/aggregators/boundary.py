@@ -324,7 +324,7 @@ class Boundary(RingAggregator):
                 )
             return chunk_of_time(*durations_in_ns(self._range, self._slide), combine_time)
         for name, value in (("range", self._range), ("slide", self._slide)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 1 << 60:
                 raise InvalidArgumentError(f"{name} is {value!r}; it must be a positive number of rows, or a duration")
         if self._slide > self._range:
             raise InvalidArgumentError(f"the slide, {self._slide}, is longer than the range, {self._range}")

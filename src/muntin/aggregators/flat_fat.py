@@ -30,7 +30,7 @@ from muntin.aggregators.flat_fat_marked import HOLES, PENDING, MarkedWindow
 from muntin.aggregators.ring import END, FRONT, RingAggregator, RingWindow
 from muntin.aggregators.states import States
 from muntin.columns import read_only
-from muntin.errors import InvalidArgumentError
+from muntin.errors import InvalidArgumentError, MuntinError
 from muntin.kernels.runtime import lowest_bit
 from muntin.kernels.tiers import working_on
 from muntin.kernels.vocabulary import (
@@ -266,7 +266,12 @@ class FlatFat(RingAggregator):
         if capacity is not None and (not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1):
             raise InvalidArgumentError(f"capacity is {capacity!r}; it must be a positive integer, or None")
         self._most = capacity
-        super().__init__(aggregation, **options)
+        try:
+            super().__init__(aggregation, **options)
+        except (MemoryError, ValueError, OverflowError) as error:
+            if capacity is None or isinstance(error, MuntinError):
+                raise
+            raise InvalidArgumentError(f"capacity is {capacity!r}, for which there is no memory: {error}") from error
 
     def evict(self) -> None:
         """Remove the oldest row; `IndexError` if there is none. O(1), the nodes above follow at the next query."""

@@ -47,6 +47,8 @@ class Lmdb(Store):
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = False, most_bytes: int = 1 << 40) -> None:
         if not isinstance(path, str | os.PathLike):
             raise InvalidArgumentError(f"the store Lmdb is a folder, and its path is {path!r}; give a text or a Path")
+        if isinstance(most_bytes, bool) or not isinstance(most_bytes, int) or not 0 < most_bytes < 1 << 63:
+            raise InvalidArgumentError(f"most_bytes is {most_bytes!r}; give how many bytes the store may take at most")
         self._path = Path(path).resolve()
         self._traffic = 0
         self._environment = _open(self._path, durable, most_bytes)

@@ -1,7 +1,8 @@
 """A store in a Redis server or cluster: `pip install 'muntin[redis]'`.
 
 The URL says everything: `redis://user:password@host:6379/0?socket_timeout=2`, `rediss://` for TLS (with `ssl_ca_certs=`
-and the like), `unix://` for a socket. All keys of a window lie in one slot of a cluster.
+and the like), `unix://` for a socket. Over TLS the server must have a certificate for its name that is trusted, unless
+the URL says otherwise. All keys of a window lie in one slot of a cluster.
 
 How durable a value is, the server's configuration decides; with `appendonly yes` it survives a restart. `replicas=n`
 lets `flush` wait until `replicas` of them have it.
@@ -17,7 +18,10 @@ from typing import Any
 
 from muntin.errors import InvalidArgumentError, LeaseError, StoreError
 from muntin.stores.base import Lease, Store, numbered
+from muntin.types import is_finite_number
 
+MOST_SECONDS = 1_000_000
+"""Of a timeout or a lease: eleven days."""
 _RENEW = (
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end"
 )
@@ -54,9 +58,16 @@ class Redis(Store):
             ) from error
         if not isinstance(url, str):
             raise InvalidArgumentError(f"the URL of a Redis server is a text, such as redis://host:6379/0; got {url!r}")
+        for name, seconds in (("timeout", timeout), ("lease_seconds", lease_seconds)):
+            if not is_finite_number(seconds) or not 0.001 <= seconds <= MOST_SECONDS:
+                raise InvalidArgumentError(f"{name} is {seconds!r}; give a number of seconds, 0.001 to {MOST_SECONDS}")
+        if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas < 1 << 31:
+            raise InvalidArgumentError(f"replicas is {replicas!r}; give how many of them, 0 or more")
         options: dict[str, Any] = {}
         if "socket_timeout=" not in url:
             options = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+        if url.startswith("rediss:") and not re.search(r"[?&]ssl_(check_hostname|cert_reqs)=", url):
+            options["ssl_check_hostname"] = True  # which redis-py does by itself from version 6 on
         kind = redis.RedisCluster if cluster else redis.Redis
         try:
             self._client: Any = kind.from_url(url, **options)

@@ -10,6 +10,9 @@ import numpy as np
 from muntin.durations import fitting, in_any_unit, is_unitless
 from muntin.errors import InvalidArgumentError
 
+MOST_ROWS = 1 << 60
+"""So many and a few more fit into the integers in which kernels count."""
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -23,6 +26,8 @@ class Rows:
             raise InvalidArgumentError(f"rows({self.count!r}): give a positive integer")
         if self.count < 1:
             raise InvalidArgumentError(f"rows({self.count!r}): a window needs at least one row")
+        if self.count > MOST_ROWS:
+            raise InvalidArgumentError(f"rows({self.count!r}): no window has more than {MOST_ROWS} rows")
         object.__setattr__(self, "count", int(self.count))
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ A lease that is lost closes the courier. Whoever asks it for anything after it w
 from __future__ import annotations
 
 import collections
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 
 from muntin.errors import DamagedChunkError, InvalidArgumentError, LeaseError, StoreError
 from muntin.stores.base import Lease, Store
+from muntin.types import is_finite_number
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 1.0
@@ -45,9 +47,10 @@ class Clock:
 
 def require_patience(seconds: Any) -> float:
     """Return for how long the store is waited for; refuse what is no number of seconds."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+    for_ever = isinstance(seconds, float) and seconds == math.inf
+    if not (for_ever or (is_finite_number(seconds) and seconds >= 0)):
         raise InvalidArgumentError(f"patience is {seconds!r}; give a number of seconds")
-    return seconds
+    return float(seconds)
 
 
 class Courier:

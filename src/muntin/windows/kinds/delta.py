@@ -13,7 +13,7 @@ import pyarrow as pa
 from muntin.columns import Column
 from muntin.durations import END_OF_TIME
 from muntin.errors import ColumnTypeError, InvalidArgumentError
-from muntin.types import INT64, NULL, Array, ColumnType
+from muntin.types import INT64, NULL, Array, ColumnType, is_finite_number
 from muntin.windows.base import VALUE_BOUNDS, Context, Measure, Window
 from muntin.windows.buffered import BufferedWindows, Moment, Terms, Windows, keys_of, less, zeros
 from muntin.windows.found import Found, SortedRows, filled, finding
@@ -49,7 +49,7 @@ class Delta(Window):
             raise InvalidArgumentError(f"window.delta: the column is {self.column!r}; give its name")
         for name in ("range", "every", "offset"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+            if not is_finite_number(value):
                 raise InvalidArgumentError(
                     f"window.delta: {name} is {value!r}; give a number, in the unit of column {self.column!r}"
                 )

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
+from sampling import THOROUGH
 from spark.feed import Feed
 
 import muntin.spark
@@ -71,7 +72,7 @@ QUERY = Query(
 )
 
 
-@pytest.mark.compiled
+@(pytest.mark.compiled if THOROUGH > 1 else pytest.mark.slow)
 def test_equals_run(session: Any, tmp_path: Path) -> None:
     """Several windows, several keys with nulls among them, rows out of order: what has closed is what `run` says."""
     table = calls(600, seed=3)
@@ -86,8 +87,12 @@ def test_equals_run(session: Any, tmp_path: Path) -> None:
     assert sum(p["stateOperators"][0]["numRowsDroppedByWatermark"] for p in feed.query.recentProgress) == 0
 
 
+@pytest.mark.compiled
 def test_goes_on_from_the_checkpoint(session: Any, tmp_path: Path) -> None:
-    """Stopped and started between batches, the answers are those of one run; then the query may not change."""
+    """Stopped and started between batches, the answers are those of one run; then the query may not change.
+
+    The one that runs compiled: it needs few kernels, and those that restore what they keep.
+    """
     table = calls(400, seed=4)
     feed = Feed(session, tmp_path, CALLS)
     query = Query([window.tumbling("10 seconds")], {"n": agg.count()}, key="region", time="ts", watermark="5 seconds")

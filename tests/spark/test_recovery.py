@@ -11,7 +11,7 @@ from spark.place import PLANNED, Place, live_to_the_end
 
 KILLS = int(os.environ.get("MUNTIN_KILLS", "2"))
 """At so many of the moments, drawn anew in each run; MUNTIN_KILLS=20 takes about six minutes."""
-BATCHES = 6
+BATCHES = 4
 """So many there are at least."""
 MOMENTS = {
     "it has just begun": "logs/*",

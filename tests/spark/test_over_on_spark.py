@@ -88,7 +88,7 @@ def test_a_task_answers_whole_keys_in_chunks(chunk: int) -> None:
     table = events(120).sort_by([("card", "ascending"), ("ts", "ascending")]).drop_columns(["odd.`name`"])
     query = Query({"left": window.trailing("20 seconds", closed="left")}, {"n": agg.count()}, key="card")
     truth = query.over(table)
-    task = OverTask(query, table.schema, None, truth.schema, chunk)
+    task = OverTask(query, table.schema, None, truth.schema, is_cut=True, chunk=chunk)
     given = table.append_column("muntin_own", pa.array([i % 3 > 0 for i in range(120)]))
     found = pa.Table.from_batches(task(iter(given.to_batches(max_chunksize=5))), inner_schema(truth.schema))
     found = found.rename_columns(truth.column_names)

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _OWN = "muntin_own"
-"""Whether a row is the piece's own."""
+"""Whether a row is the piece's own, where keys are cut."""
 _POINT = "muntin_point"
-"""All columns of a point; null for a row."""
+"""What a point has besides the key and the time, which it shares with rows; null for a row."""
+_IS_POINT = "is_point"
+"""The first field of a point, so that one that has nothing else is not null."""
 _ROWS = 1 << 19
 
 
@@ -53,7 +55,8 @@ def over(
     asked = frame if at is None else at
     names = column_names(query, asked.columns)
     resolved = Resolved.of(query, frame)
-    rows = with_inner_names(frame, frame.columns) if at is None else _with_points(resolved, at)
+    more = [] if at is None else _not_shared(resolved, at)
+    rows = with_inner_names(frame, frame.columns) if at is None else _with_points(resolved, at, more)
     long = _long_keys(resolved, pieces)
     answers = _answers(resolved, arrow_schema(asked), names)
     from muntin.spark.shipped import Shipped
@@ -61,7 +64,7 @@ def over(
     send_by_value(query)
     columns = frame.columns if at is None else [*resolved.rows.names, _POINT]
     read = pa.schema([field.with_name(name) for field, name in zip(arrow_schema(rows), columns, strict=True)])
-    task = OverTask(query, read, None if at is None else arrow_schema(at), answers)
+    task = OverTask(query, read, None if at is None else arrow_schema(at), answers, tuple(more), is_cut=bool(long))
     together = _together(replace(resolved, frame=rows), long)
     found = together.mapInArrow(Shipped(task), spark_schema(inner_schema(answers)))
     return found.toDF(*answers.names)
@@ -85,17 +88,23 @@ def _answers(resolved: Resolved, asked: pa.Schema, names: list[str]) -> pa.Schem
     return pa.schema([*known_to_spark(asked), *(pa.field(name, kind) for name, kind in more.items())])
 
 
-def _with_points(resolved: Resolved, at: DataFrame) -> DataFrame:
+def _not_shared(resolved: Resolved, at: DataFrame) -> list[str]:
+    """Return the columns of points that are not those of the rows' key and time, or are of another type."""
+    schema = arrow_schema(at)
+    shared = {name: resolved.rows.field(name).type for name in (*resolved.query.key, str(resolved.query.time))}
+    as_rows_have_it(schema.empty_table(), shared)
+    return [field.name for field in schema if shared.get(field.name) != field.type]
+
+
+def _with_points(resolved: Resolved, at: DataFrame, more: list[str]) -> DataFrame:
     """Return rows and points in one DataFrame: points have no values, and rows are no points."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
-    schema = arrow_schema(at)
     shared = [*resolved.query.key, str(resolved.query.time)]
-    as_rows_have_it(schema.empty_table(), {name: resolved.rows.field(name).type for name in shared})
     kinds = resolved.frame.schema
     plain = with_inner_names(at, at.columns)
-    point = F.struct(*(column(plain, name) for name in at.columns)).alias(_POINT)
+    point = F.struct(F.lit(True).alias(_IS_POINT), *(column(plain, name) for name in more)).alias(_POINT)
     columns = [
         (column(plain, name) if name in shared else F.lit(None)).cast(kinds[inner(name)].dataType).alias(inner(name))
         for name in resolved.rows.names
@@ -124,17 +133,17 @@ def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
     def keys(of: DataFrame) -> list[Column]:
         return [column(of, name) + 0.0 if name in floats else column(of, name) for name in query.key]
 
-    own, held = _pieces(replace(resolved, frame=frame), long)
-    frame = frame.withColumn(_OWN, own).withColumn(PIECE, F.explode(held))
-    frame = frame.withColumn(_OWN, frame[_OWN] == frame[PIECE])
-    count = sum(len(each.pieces) for each in long)
-    if count:
-        frame = placed(frame, keys(frame), count)
+    known = StructType([*resolved.frame.schema])
+    if long:
+        own, held = _pieces(replace(resolved, frame=frame), long)
+        frame = frame.withColumn(_OWN, own).withColumn(PIECE, F.explode(held))
+        frame = frame.withColumn(_OWN, frame[_OWN] == frame[PIECE])
+        frame = placed(frame, keys(frame), sum(len(each.pieces) for each in long))
+        known.add(_OWN, BooleanType())
     else:
         frame = frame.repartition(*keys(frame)) if query.key else frame.repartition(1)
     order = [*keys(frame), column(frame, str(query.time))]
     rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if resolved.ordered else []))
-    known = StructType([*resolved.frame.schema]).add(_OWN, BooleanType())
     return given.known_as(rows.select(*known.names), known)
 
 
@@ -180,6 +189,10 @@ class OverTask:
     points: pa.Schema | None
     """The columns of the points; None where rows are asked about."""
     answers: pa.Schema
+    more: tuple[str, ...] = ()
+    """The columns of the points that are in their structs; the others are those of the rows."""
+    is_cut: bool = False
+    """Whether keys are cut, so that a row may be another piece's own."""
     chunk: int = _ROWS
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -190,7 +203,7 @@ class OverTask:
             if not batch.num_rows:
                 continue
             # Spark gives times in the session's zone.
-            schema = self.schema.append(pa.field(_OWN, pa.bool_()))
+            schema = self.schema.append(pa.field(_OWN, pa.bool_())) if self.is_cut else self.schema
             waiting.append(pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema))
             count += batch.num_rows
             if count < self.chunk or count < 2 * known:
@@ -213,14 +226,19 @@ class OverTask:
     def _answered(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         if not table.num_rows:
             return
-        own = table[_OWN]
-        table = table.drop_columns([_OWN])
         if self.points is None:
-            found = over_tables(self.query, table).filter(own)
+            found = over_tables(self.query, table.select(self.schema.names))
+            found = found.filter(table[_OWN]) if self.is_cut else found
         else:
             is_point = table[_POINT].is_valid()
-            points = table[_POINT].filter(is_point).combine_chunks()
-            asked = pa.Table.from_arrays(points.flatten(), schema=self.points)
-            found = over_tables(self.query, table.filter(pc.invert(is_point)).drop_columns([_POINT]), asked)
+            rows = table.filter(pc.invert(is_point)).select([name for name in self.schema.names if name != _POINT])
+            found = over_tables(self.query, rows, self._asked(table.filter(is_point), self.points))
         columns = [cast(found[field.name].combine_chunks(), field.type) for field in self.answers]
         yield from pa.Table.from_arrays(columns, schema=inner_schema(self.answers)).to_batches(max_chunksize=1 << 16)
+
+    def _asked(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Return the points with their own columns."""
+        _, *values = table[_POINT].combine_chunks().flatten()
+        own = dict(zip(self.more, values, strict=True))
+        columns = [own[name] if name in own else table[name] for name in schema.names]
+        return pa.Table.from_arrays(columns, schema=schema)

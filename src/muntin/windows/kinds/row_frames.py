@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from muntin.durations import END_OF_TIME
 from muntin.types import Array, ColumnType
-from muntin.windows.base import Context, Measure, Window
+from muntin.windows.base import Context, Measure
 from muntin.windows.buffered import (
     HELD,
     REFUSED,
@@ -28,39 +28,18 @@ from muntin.windows.buffered import (
     zeros,
 )
 from muntin.windows.found import Cut, Found, Points, SortedRows
-from muntin.windows.frames import half_open
 from muntin.windows.held_rows import HeldRows
+from muntin.windows.kinds.each_row import EachRow
 from muntin.windows.kinds.numbered import ROW_FIELDS, BufferedFixedNumbers, from_row
 from muntin.windows.shapes import Density, Lookback
 
 
-class RowFrame(Window):
+class RowFrame(EachRow):
     """One window for each row: from `low` to `high` rows after it, both of any sign, of what rows there are."""
 
     context: ClassVar[Context] = Context.FREE
     measure: ClassVar[Measure] = Measure.ROWS
     edges_known: ClassVar[bool] = True  # as row numbers
-    each_row: ClassVar[bool] = True
-    is_frame: ClassVar[bool] = True
-    cuttable: ClassVar[bool] = True
-
-    closed: str
-    """Which of its bounds belong to it."""
-
-    @property
-    @abstractmethod
-    def low(self) -> int:
-        """Where a frame begins, from its row on."""
-
-    @property
-    @abstractmethod
-    def high(self) -> int:
-        """Where a frame ends, from its row on."""
-
-    @property
-    def held(self) -> tuple[int, int]:
-        """The bounds such that a row is in the frame whose number, less the frame's row's, is in [since, until)."""
-        return half_open(self.low, self.high, self.closed)
 
     @property
     def ahead(self) -> int:

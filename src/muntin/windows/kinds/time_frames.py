@@ -5,14 +5,13 @@ Rows of equal time are peers, as in SQL's `RANGE`: all are in a frame, or none i
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.types import Array
-from muntin.windows.base import Context, Measure, Window
+from muntin.windows.base import Context, Measure
 from muntin.windows.buffered import (
     HELD,
     REFUSED,
@@ -28,33 +27,17 @@ from muntin.windows.buffered import (
     zeros,
 )
 from muntin.windows.found import Cut, Found, Points, SortedRows, finding
-from muntin.windows.frames import half_open
 from muntin.windows.held_rows import HeldRows
+from muntin.windows.kinds.each_row import EachRow
 from muntin.windows.shapes import Lookback, Tiling
 
 
-class TimeFrame(Window):
+class TimeFrame(EachRow):
     """One window for each row: from `low` to `high` after its time, both of any sign."""
 
     context: ClassVar[Context] = Context.FORWARD_AWARE  # the frame of a later row may begin at any time before it
     measure: ClassVar[Measure] = Measure.TIME
-    each_row: ClassVar[bool] = True
-    is_frame: ClassVar[bool] = True
     ties_matter: ClassVar[bool] = False
-    cuttable: ClassVar[bool] = True
-
-    closed: str
-    """Which of its bounds belong to it."""
-
-    @property
-    @abstractmethod
-    def low(self) -> int:
-        """Where a frame begins, from its row's time on. Resolved frames only."""
-
-    @property
-    @abstractmethod
-    def high(self) -> int:
-        """Where a frame ends, from its row's time on. Resolved frames only."""
 
     @property
     def tile(self) -> int:
@@ -64,7 +47,7 @@ class TimeFrame(Window):
     @property
     def held(self) -> tuple[int, int]:
         """The bounds such that a row is in the frame whose time, less the frame's row's, is in [since, until)."""
-        since, until = half_open(self.low, self.high, self.closed)
+        since, until = super().held
         return (self.low, until) if self.tile else (since, until)
 
     @property

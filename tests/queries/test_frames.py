@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries import strategies
-from sampling import examples
+from sampling import THOROUGH, examples
 
 from muntin import Query, agg, rows, window
 from muntin.kernels.cache import uncompiled
 from muntin.windows.lengths import Rows
 
-CASES = int(os.environ.get("MUNTIN_FRAMES", "40"))
-"""How many random frames are compared with DuckDB's."""
+CASES = int(os.environ.get("MUNTIN_FRAMES", "") or (40 if THOROUGH == 1 else -(-1000 // THOROUGH)))
+"""How many random frames are compared with DuckDB's: a thousand in a thorough run."""
 FRAMES = st.one_of(*(strategies.KINDS[name] for name in ("trailing", "trailing rows", "leading", "frame")))
 FRAMES |= strategies.KINDS["trailing, closed and delayed"] | strategies.KINDS["frame of rows"]
 

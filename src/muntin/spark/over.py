@@ -63,7 +63,7 @@ def over(
 
     send_by_value(query)
     columns = frame.columns if at is None else [*resolved.rows.names, _POINT]
-    read = pa.schema([field.with_name(name) for field, name in zip(arrow_schema(rows), columns, strict=True)])
+    read = pa.schema([_as_read(each, name) for each, name in zip(arrow_schema(rows), columns, strict=True)])
     task = OverTask(query, read, None if at is None else arrow_schema(at), answers, tuple(more), is_cut=bool(long))
     together = _together(replace(resolved, frame=rows), long)
     found = together.mapInArrow(Shipped(task), spark_schema(inner_schema(answers)))
@@ -80,6 +80,13 @@ def _with_schemas(frame: DataFrame, at: DataFrame | None, schema: Any) -> tuple[
         )
     rows, points = schema
     return given.with_schema(frame, rows), given.with_schema(at, points)
+
+
+def _as_read(field: pa.Field, name: str) -> pa.Field:
+    """Return a field as a task reads it: rows are no points, and have null where no point has it."""
+    if name != _POINT:
+        return field.with_name(name)
+    return pa.field(name, pa.struct([each.with_nullable(True) for each in field.type]))
 
 
 def _answers(resolved: Resolved, asked: pa.Schema, names: list[str]) -> pa.Schema:
@@ -99,7 +106,7 @@ def _not_shared(resolved: Resolved, at: DataFrame) -> list[str]:
 def _with_points(resolved: Resolved, at: DataFrame, more: list[str]) -> DataFrame:
     """Return rows and points in one DataFrame: points have no values, and rows are no points."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import BooleanType, StructType
 
     shared = [*resolved.query.key, str(resolved.query.time)]
     kinds = resolved.frame.schema
@@ -109,7 +116,9 @@ def _with_points(resolved: Resolved, at: DataFrame, more: list[str]) -> DataFram
         (column(plain, name) if name in shared else F.lit(None)).cast(kinds[inner(name)].dataType).alias(inner(name))
         for name in resolved.rows.names
     ]
-    kind = StructType([*plain.schema])
+    kind = StructType().add(_IS_POINT, BooleanType())
+    for name in more:
+        kind.add(inner(name), plain.schema[inner(name)].dataType)
     rows = resolved.frame.withColumn(_POINT, F.lit(None).cast(kind)).unionByName(plain.select(*columns, point))
     return given.known_as(rows, StructType([*kinds]).add(_POINT, kind))
 

@@ -1,10 +1,16 @@
-"""`Query.over(at=points)` on Spark against its own ways: >= 10 times its range join, >= 2 times its frames.
+"""`Query.over(at=points)` on Spark, beside its own ways: a range join, and one `rangeBetween` for each window.
 
 Card payments over 90 days, and points at which features are asked for; count, sum, maximum and mean of the last hour,
 six hours, day, week and 30 days, without what has the point's own time. Spark joins points with the payments of 30 days
 before them, once for all windows, and aggregates by condition; or it sorts both together and has one `rangeBetween` for
 each window, as it is by default and with its segment tree. Parquet in, noop out, `local[2]`, one session, in turns;
 ratios are of the medians. All give the same answers, which is checked first.
+
+A card has 250 payments here, of which a point sees 83 at most. The join multiplies points by these: the more a card
+has, the longer it takes, which ours does not. With so few the join is the quicker one. On a machine with eight times as
+much to do as it has cores, for 2 M events of 8,000 cards and 200,000 points, it took 7 s of processor time, ours 21 s
+and `rangeBetween` 36 s (once each; ours without its compilation). The segment tree took 3.6 times as long as ours for
+0.5 M events. Most of ours is Spark's: the shuffle, the sort, and rows as Arrow.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ TOPICS = (
         "Streams on a local Spark with two cores, beside Spark's own operators: `F.window`, and *two levels*, tumbling "
         "windows and then sliding ones over these, the best plan that Spark has. *dropped* is Python that throws its "
         "rows away: what Arrow and the way to Python cost alone.",
-        ("spark_streaming", "spark_batch"),
+        ("spark_streaming", "spark_batch", "spark_over"),
         over(
             "spark_batch",
             r"trailing max of ([\d,]+) rows, over rowsBetween",

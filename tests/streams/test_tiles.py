@@ -15,7 +15,7 @@ from sampling import examples
 
 from muntin import Query, agg, window
 from muntin.durations import parse_duration
-from muntin.errors import AggregationOverflowError
+from muntin.errors import AggregationOverflowError, InvalidArgumentError
 from muntin.kernels.cache import uncompiled
 from muntin.streams import tiles
 from muntin.streams.plan import chosen_for
@@ -74,6 +74,18 @@ def test_what_tiles_are_for() -> None:
     assert chosen(window.trailing(10, hop=2), agg.median("v")) == "tuples"
 
 
+def test_a_window_that_is_added_has_the_rows_from_then_on() -> None:
+    stream = Query(window.trailing(100, hop=10), {"n": agg.count()}, time="t").stream()
+    stream.push({"t": list(range(200))})
+    window_id = stream.add(window.trailing(30, hop=5))
+    found = stream.push({"t": [200, 201]}).to_pylist()
+    assert [row["n"] for row in found if row["window_id"] == 0] == [101, 102]
+    assert [row["n"] for row in found if row["window_id"] == window_id] == [1, 2]
+    with pytest.raises(InvalidArgumentError, match="'w1' at 226.*from 230 on"):
+        stream.ask({"t": [226]})
+    assert stream.ask({"t": [230]}).to_pydict() == {"t": [230], "n_w0": [72], "n_w1": [2]}
+
+
 def test_a_sum_that_is_too_large_changes_nothing() -> None:
     stream = Query(window.trailing(100, hop=10), {"total": agg.sum("v")}, time="t").stream()
     stream.push({"t": [1, 2], "v": [2**62, 1]})
@@ -103,6 +115,9 @@ def test_old_rows_are_few_states() -> None:
         last = stream.push({"ts": stamps, "k": ["a"] * len(stamps), "v": values[i : i + step]})
     kept = stream.metrics()
     assert kept["kept"] < 120
+    (store,) = query.explain(pa.schema({"ts": pa.timestamp("us"), "k": pa.string(), "v": pa.float64()})).stores
+    assert kept["kept"] <= store.slices + 18  # and rows of the last push, of which there may be a few
+    assert store.bytes == store.slices * store.slice_bytes < 10_000
     assert kept["bytes"] - stream._state.core.keys.nbytes < 10_000
     for window_id, (name, hop) in enumerate(frames.items()):
         answer = last.filter(pa.compute.equal(last["window_id"], window_id)).to_pylist()[-1]

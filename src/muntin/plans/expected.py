@@ -13,7 +13,7 @@ from muntin.streams.slices.shapes import fewest
 from muntin.streams.slices.slice_set import SliceSet
 from muntin.types import ColumnType
 from muntin.windows.base import Window
-from muntin.windows.shapes import EdgeSource, Gap, KnownEdges, Periodic
+from muntin.windows.shapes import EdgeSource, Gap, KnownEdges, Periodic, Tiling
 
 _MOST_EDGES = 1_000_000
 _OWN_EDGES = 1_000
@@ -87,6 +87,24 @@ def slots_of(sets: Iterable[SliceSet], plan: Plan, delay: int) -> Slots | None:
     rooms = [each.room_for(slices) for each in sets]
     total = sum(room * size + KEY_BYTES for room, size in zip(rooms, sizes, strict=True))
     return Slots(slices, sum(sizes), total)
+
+
+def tiles_of(tilings: Iterable[Tiling]) -> int:
+    """Return how many tiles a key has at most, besides rows that are not old enough to be merged. O(windows squared).
+
+    Of each age there are as many as the hops of the windows that reach back so far have multiples.
+
+    >>> tiles_of([Tiling(hop=5, back=65, delay=0), Tiling(hop=10, back=110, delay=0)])
+    19
+    """
+    known = list(tilings)
+    count, younger = 0.0, 0
+    for back in sorted({each.back for each in known}):
+        hops = {each.hop for each in known if each.back >= back}
+        often = sum(1 / hop for hop in hops if not any(hop % other == 0 for other in hops if other != hop))
+        count += (back - younger) * often
+        younger = back
+    return math.ceil(count) + 1
 
 
 KEY_BYTES = 5 * 8

@@ -26,6 +26,7 @@ from muntin.streams.decisions import NOTHING, ROWS, VALUES, Facts, decide
 from muntin.streams.plan import CHOSEN_FROM, Forced, name_of, strategies_for, why_not
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
+from muntin.streams.tiles import Tiles
 from muntin.types import ColumnType
 from muntin.windows.base import Window
 from muntin.windows.shapes import Gap
@@ -127,6 +128,8 @@ class Subject:
         store = StorePlan(name, tuple(plan.windows), tuple(strategy.merged_by()), *6 * (None,), 0, None)
         if isinstance(strategy, Slices):
             return self._of_slices(strategy, store)
+        if isinstance(strategy, Tiles):
+            return self._of_tiles(strategy, store)
         return self._of_rows(strategy, store, rows_per_second) if strategy.keeps == ROWS else store
 
     def _of_slices(self, strategy: Slices, store: StorePlan) -> StorePlan:
@@ -145,6 +148,15 @@ class Subject:
             bytes=None if slots is None or grows else slots.bytes,
             note="more while a session lasts longer" if lasts and len(plan.windows) > 1 else "",
         )
+
+    def _of_tiles(self, strategy: Tiles, store: StorePlan) -> StorePlan:
+        plan = strategy.plan
+        tilings = [each.tiling for each in plan.windows.values() if each.tiling is not None]
+        tiles, size = expected.tiles_of(tilings), strategy.state_bytes
+        waits = (plan.lateness + self._delay + max(each.delay for each in tilings)) / self._ticks
+        unit = "seconds" if plan.time_type.family == "temporal" else "units of time"
+        note = f"and {size} bytes for each row of the last {waits:g} {unit}, and of the last pushes"
+        return replace(store, slices=tiles, slice_bytes=size, bytes=tiles * size, note=note)
 
     def _of_rows(self, strategy: Strategy, store: StorePlan, rows_per_second: float | None) -> StorePlan:
         plan = strategy.plan

@@ -152,6 +152,11 @@ class Tiles(Tuples):
             return "a state has no fixed size"
         return None
 
+    @property
+    def state_bytes(self) -> int:
+        """The bytes of a tile: its key, time, number and content, and its state."""
+        return 4 * 8 + self.binding.dtype.itemsize
+
     def merged_by(self) -> Iterator[Chosen]:
         """Yield the folding of tiles, for all aggregates."""
         yield Chosen(tuple(self.plan.aggregates), "two_stacks", "the frames of a push ascend: O(1) combines a state")
@@ -207,8 +212,13 @@ class Tiles(Tuples):
         return []
 
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
-        """Refuse one more definition: tiles may be longer than it allows."""
-        raise UnsupportedOperationError(f"tiles cannot take {definition!r} on while rows come")
+        """Refuse one more definition: it may begin or end within rows that are one state now.
+
+        So it is answered by itself, from the next row on, and shares tiles with others after a restart only.
+        """
+        raise UnsupportedOperationError(
+            f"tiles cannot take {definition!r} on: rows that are merged cannot be told apart where it begins"
+        )
 
     def _first_answered(self, part: BufferedDefinition, kept_from: int) -> int:
         """Return the least time whose frame begins and ends between tiles: others may hold a part of one."""

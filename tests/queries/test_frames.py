@@ -230,3 +230,29 @@ def test_at_is_there_where_a_frame_does_not_end_with_its_row() -> None:
     assert fields(window.leading(rows(5))) == ["start", "end", "from_row", "to_row", "at"]
     both = Query([window.trailing(5), window.leading(5)], {"n": agg.count()}).run({"ts": [1]})
     assert both["window"].to_pylist() == [{"start": -4, "end": 1, "at": None}, {"start": 1, "end": 6, "at": 1}]
+
+
+def test_a_late_row_revises_a_frame_whose_row_it_moves() -> None:
+    """Of the frames with number 1, one holds the row of number 9 at time 10, the other that of number 10 at time 9."""
+    query = Query(window.frame(rows(3), rows(3)), {"n": agg.count()}, key="k", time="t", allowed_lateness=30)
+    stream = query.stream()
+    arrivals = [
+        (10, "b"),
+        (10, "a"),
+        (10, "a"),
+        (11, "a"),
+        (15, "a"),
+        (9, "b"),
+        (12, "a"),
+        (12, "b"),
+        (17, "b"),
+        (17, "b"),
+    ]
+    for time, key in arrivals:
+        stream.push({"t": [time], "k": [key]})
+    found = stream.push({"t": [6], "k": ["b"]}).to_pylist()
+    assert [(row["window"]["at"], row["window"]["to_row"], row["revision"]) for row in found] == [
+        (6, 4, 1),
+        (9, 5, 1),
+        (10, 6, 0),
+    ]

@@ -118,7 +118,9 @@ class BufferedDefinition:
         at = {}
         if self.kind.definition.tells_at and found.at is not None:
             at = {"at": found.at[which]}
-            held = held + mix(at["at"].astype(np.uint64))  # a frame by rows may hold the same ones for another row
+            # A frame by rows may hold the same ones for another row. Its time is no row's number: by a sum of hashes
+            # of both row 9 at the time 10 would be row 10 at the time 9.
+            held = mix(held) ^ at["at"].astype(np.uint64)
         return EmittedWindows.of(
             (windows.key[which], *(name[which] for name in windows.name)),
             held,

@@ -144,8 +144,7 @@ def start_cluster(where: pathlib.Path) -> str:
     """Start a master and two nodes of one core each; return the address. Whoever started this program ends them."""
     require_java()
     command = [f"{os.environ['SPARK_HOME']}/bin/spark-class", "org.apache.spark.deploy"]
-    small = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    environment = {**os.environ, "SPARK_DAEMON_MEMORY": "200m", "SPARK_DAEMON_JAVA_OPTS": small}
+    environment = {**os.environ, "SPARK_DAEMON_MEMORY": "200m"}
     address = f"spark://127.0.0.1:{free_port()}"
     host = ["--host", "127.0.0.1", "--webui-port", "0"]
     node = ["worker.Worker", address, *host, "-c", "1", "-m", "700m", "-d", str(where / "work")]
@@ -157,7 +156,6 @@ def start_cluster(where: pathlib.Path) -> str:
 def main(where: pathlib.Path, victims: dict[str, str], fatal: int) -> None:
     more = {
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": SETTINGS["spark.driver.extraJavaOptions"],
         "spark.executorEnv.MUNTIN_UNCOMPILED": "1",
         "spark.cores.max": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # both nodes are there before anything begins

@@ -168,9 +168,10 @@ def test_tasks_know_what_the_caller_knows() -> None:
     def told() -> tuple[bool, int, bool]:
         return is_uncompiled(), tiers._rows.get(), threading.current_thread() is threading.main_thread()
 
-    with working_on(77):
-        assert in_threads([told, told, told], 2) == 3 * [(True, 77, False)]
-    assert in_threads([told], 2) == [(True, 1, True)]
+    outside = tiers._rows.get()
+    with working_on(outside + 77):
+        assert in_threads([told, told, told], 2) == 3 * [(True, outside + 77, False)]
+    assert in_threads([told], 2) == [(True, outside, True)]
 
 
 def test_after_an_error_nobody_is_at_work_and_no_task_begins() -> None:

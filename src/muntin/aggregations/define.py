@@ -359,6 +359,8 @@ class Factory:
     doc: str = ""
     parameter_types: Mapping[str, type] = field(default_factory=dict)
     """What some parameters must be, where functions would only fail with a row. No state depends on it."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """The most that some parameters may be. No state depends on it."""
     __muntin_factory__ = True
 
     def __post_init__(self) -> None:
@@ -379,6 +381,10 @@ class Factory:
     def taking(self, **types: type) -> Factory:
         """Return the same aggregation, which refuses parameters of other types than these."""
         return replace(self, parameter_types=types)
+
+    def limited(self, **limits: int) -> Factory:
+        """Return the same aggregation, which refuses greater parameters than these."""
+        return replace(self, limits=limits)
 
     def lowered_by(self, name: str, lower: Callable[..., Any], doc: str = "", *, kind: Kind = "algebraic") -> Factory:
         """Return the aggregation of the same state with another answer; in one query the two share it."""
@@ -449,6 +455,9 @@ class Factory:
             if not fits or isinstance(value, bool):
                 wanted = "an integer" if kind is int else "a text"
                 raise DefinitionError(f"{self.name}: {name} is {value!r}; it must be {wanted}")
+        for name, most in self.limits.items():
+            if parameters[name] > most:
+                raise DefinitionError(f"{self.name}: {name} is {parameters[name]!r}; it must be at most {most}")
 
     def _check(self, parameters: Mapping[str, Any]) -> None:
         function = self.first.functions.get("check")

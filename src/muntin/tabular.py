@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from muntin.columns import in_one_piece, require_columns
 from muntin.errors import InvalidArgumentError
+from muntin.layouts import plain_table
 from muntin.types import Array
 
 _REFUSALS = (pa.ArrowException, OverflowError, TypeError, UnicodeError)
@@ -33,7 +34,7 @@ class TableKind(ABC):
         """Return some columns of a table as Arrow; refuse names that it has not. O(rows)."""
         require_columns(names, self.names(table))
         try:
-            return self._read(table, list(names))
+            return in_one_piece(plain_table(self._read(table, list(names))))
         except _REFUSALS as error:
             raise InvalidArgumentError(f"these columns make no table: {error}") from error
 
@@ -59,7 +60,7 @@ class _Arrow(TableKind):
 
     def _read(self, table: Any, names: list[str]) -> pa.Table:
         asked = as_table({name: table[name] for name in names} if isinstance(table, Mapping) else table)
-        return in_one_piece(asked.select(names))
+        return asked.select(names)
 
     def write(self, answer: pa.Table) -> Any:
         return answer
@@ -71,7 +72,7 @@ class _Arrow(TableKind):
         return pa.Table.from_arrays([*out.columns, *columns.values()], schema=schema)
 
     def take(self, table: Any, places: Array) -> Any:
-        return as_table(table).take(pa.array(places))
+        return plain_table(as_table(table)).take(pa.array(places))
 
 
 class _Pandas(TableKind):
@@ -79,7 +80,7 @@ class _Pandas(TableKind):
         return list(table.columns)
 
     def _read(self, table: Any, names: list[str]) -> pa.Table:
-        return in_one_piece(_from_pandas(table[names]))
+        return _from_pandas(table[names])
 
     def write(self, answer: pa.Table) -> Any:
         import pandas
@@ -100,7 +101,7 @@ class _Polars(TableKind):
         return list(table.columns)
 
     def _read(self, table: Any, names: list[str]) -> pa.Table:
-        return in_one_piece(table.select(names).to_arrow())
+        return table.select(names).to_arrow()
 
     def write(self, answer: pa.Table) -> Any:
         import polars

@@ -145,5 +145,6 @@ def test_frames_are_those_of_duckdb() -> None:
     values = np.random.default_rng(4).choice([0.0, -0.0, NAN, 1.0, 2.0, 3.0, 4.0], 300)
     data = pa.table({"t": range(300), "v": values})
     frame = "order by t rows between 6 preceding and current row"
-    theirs = duckdb.connect().from_arrow(data).query("data", f"select count(distinct v) over ({frame}) from data")
+    connection = duckdb.connect()
+    theirs = connection.from_arrow(data).query("data", f"select count(distinct v) over ({frame}) from data")
     assert muntin.slide(values, agg.count_distinct("v"), range=7).tolist() == [n for (n,) in theirs.fetchall()]

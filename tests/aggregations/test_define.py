@@ -409,3 +409,21 @@ def test_facts() -> None:
     assert agg.max("v").selective
     assert not agg.longest_increasing_run("v").commutative
     assert agg.collect("v").invertible
+
+
+def test_a_function_may_have_any_names_of_its_own() -> None:
+    @agg.define(state={"np": "f8", "n": "i8"}, commutative=True)
+    class named_mean:
+        def lift(np):
+            return (np, 1)
+
+        def combine(a, b):
+            np, n = a.np + b.np, a.n + b.n
+            both = (np, n)
+            return both if n > 2 else (np, n)
+
+        def lower(s):
+            return s.np / s.n
+
+    assert slide([1, 2, 6], named_mean("v"), range=2).tolist() == [1.0, 1.5, 4.0]
+    assert slide([1, 2, 6], named_mean("v"), range=3).tolist() == [1.0, 1.5, 3.0]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
 
-from muntin import Query, agg, slide, window
+from muntin import Query, agg, rows, slide, window
 from muntin.durations import END_OF_TIME
 from muntin.errors import InvalidArgumentError, MuntinError, TooManyWindowsError
 from muntin.windows import limits
@@ -208,3 +208,39 @@ def test_windows_are_counted_before_they_are_found(
     for until in (after, after + 7, after + 100, END_OF_TIME):
         counted = state.shapes.count_due(lead.slices.low[slots], is_first, after, until)
         assert counted[0] == len(lead.find(lead.held(), (after, after), until).keys)
+
+
+@pytest.mark.parametrize("time", [-(2**63), 2**63 - 1])
+@pytest.mark.parametrize("kind", [window.delta("v", 10.0), window.frame(0, 0), window.tumbling(rows(1))], ids=repr)
+def test_the_ends_of_int64_are_no_times(kind: Any, time: int) -> None:
+    query = Query(kind, {"n": agg.count()}, time="t")
+    stream = query.stream()
+    stream.push({"t": [1], "v": [1.0]})
+    before = stream.snapshot()
+    for call in (query.run, stream.push):
+        with pytest.raises(InvalidArgumentError, match=f"'t' goes from {time} to {time}"):
+            call({"t": [time], "v": [1.0]})
+    assert stream.snapshot() == before
+
+
+NO_COUNT = np.timedelta64(5, "s")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rows(NO_COUNT),
+        lambda: slide([1, 2], agg.sum("v"), range=NO_COUNT),
+        lambda: agg.top_k("v", NO_COUNT),
+        lambda: window.delta("v", NO_COUNT),
+    ],
+)
+def test_a_duration_of_numpy_is_no_number(call: Any) -> None:
+    with pytest.raises(MuntinError, match="5"):
+        call()
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "std"])
+def test_infinities_of_both_signs_make_nan_without_a_warning(name: str) -> None:
+    values = np.array([1.0, np.inf, -np.inf])
+    assert np.isnan(slide(values, getattr(agg, name)("v"), range=2)[-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from muntin import Query, agg, latest, slide, window
-from muntin.errors import ColumnTypeError
+from muntin import Query, agg, aggregators, latest, rows, slide, window
+from muntin.errors import AggregationOverflowError, ColumnTypeError
 
 COUNT = {"n": agg.count()}
 
@@ -89,7 +89,7 @@ def test_over_takes_chunks_whose_categories_differ() -> None:
 
 
 DIGITS = {
-    "sum": (pa.decimal128(38, 2), Decimal("0.00")),
+    "sum": (pa.decimal128(14, 2), Decimal("0.00")),
     "range": (pa.decimal128(5, 2), Decimal("199.98")),
     "mean": (pa.decimal128(8, 6), Decimal("0.000000")),
     "max": (pa.decimal128(4, 2), Decimal("99.99")),
@@ -113,6 +113,62 @@ def test_sums_of_decimals_of_more_than_38_digits() -> None:
     most, twice = Decimal("4" * 50), Decimal("8" * 50)
     rows = pa.table({"t": [1, 2], "v": pa.array([most, most], pa.decimal256(50, 0))})
     assert Query(window.tumbling(10), {"it": agg.sum("v")}, time="t").run(rows)["it"].to_pylist() == [twice]
+
+
+FULL = Decimal("9" * 36 + ".99")
+WIDE = pa.table({"t": [1, 2, 30], "v": pa.array([FULL, FULL, Decimal(1)], pa.decimal128(38, 2))})
+TOO_LARGE = r"agg.sum\('v'\): the answer 19{36}\.98 of a window does not fit decimal128\(38, 2\).* decimal256"
+
+
+def pushed(each: Any) -> pa.Table:
+    stream = Query(each, {"it": agg.sum("v")}, time="t").stream()
+    stream.push(WIDE.slice(0, 1))
+    before = stream.snapshot()
+    try:
+        return stream.push(WIDE.slice(1))
+    finally:
+        assert stream.snapshot() == before
+
+
+def inserted() -> Any:
+    held = aggregators.TwoStacks(agg.sum("v"), dtype=pa.decimal128(38, 2))
+    held.bulk_insert([1, 2], WIDE["v"].combine_chunks().slice(0, 2))
+    return held.query()
+
+
+OVERFLOWS = {
+    "run": lambda: Query(window.tumbling(10), {"it": agg.sum("v")}, time="t").run(WIDE),
+    "over": lambda: Query(window.trailing(10), {"it": agg.sum("v")}, time="t").over(WIDE),
+    "push": lambda: pushed(window.tumbling(10)),
+    "push, windows by rows": lambda: pushed(window.tumbling(rows(2))),
+    "push, frames": lambda: pushed(window.trailing(10)),
+    "push, tiles": lambda: pushed(window.trailing(10, hop=5)),
+    "slide": lambda: slide(WIDE["v"].combine_chunks(), agg.sum("v"), range=2),
+    "query": inserted,
+}
+
+
+@pytest.mark.parametrize("way", OVERFLOWS)
+def test_a_sum_of_decimals_that_does_not_fit_is_refused_by_name(way: str) -> None:
+    with pytest.raises(AggregationOverflowError, match=TOO_LARGE):
+        OVERFLOWS[way]()
+
+
+def test_a_sum_that_fits_again_is_no_overflow() -> None:
+    values = pa.array([FULL, FULL, FULL.copy_negate()], pa.decimal128(38, 2))
+    assert slide(values, agg.sum("v"), range=3, times=[1, 1, 1]).to_pylist() == [FULL] * 3
+
+
+def test_no_digit_is_lost_whatever_the_context_of_the_thread() -> None:
+    values = [Decimal("1234567890123456789012345678901.25"), Decimal("-0.75")]
+    data = pa.table({"t": [1, 2], "v": pa.array(values, pa.decimal128(34, 2))})
+    wanted = {"range": "1234567890123456789012345678902.00", "sum": "1234567890123456789012345678900.50"}
+    wanted["mean"] = "617283945061728394506172839450.250000"
+    query = Query(window.tumbling(10), {name: getattr(agg, name)("v") for name in wanted}, time="t")
+    with localcontext() as context:
+        context.prec = 3
+        found = query.run(data)
+    assert {name: str(found[name][0]) for name in wanted} == wanted
 
 
 NUMERIC = [agg.product("v"), agg.std("v"), agg.geometric_mean("v"), agg.ewm_mean("v", half_life=2), agg.sum("v")]

@@ -7,15 +7,13 @@ window of n values the result is off by at most u|S| + (nu)^2 * sum|x|, u = 2^-5
 
 from __future__ import annotations
 
-import decimal
 import math
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.define import by_type, define, numeric
+from muntin.types import DECIMALS
 
 LIMB = 0xFFFFFFFF
-DECIMALS = decimal.Context(prec=76)
-"""Wide enough that no sum of decimals of 38 digits is rounded."""
 
 
 @define(state="i8", result="i8", empty=0, commutative=True)
@@ -183,7 +181,8 @@ sum = by_type(
     "sum",
     """Sum a column: int64 for integers and booleans, float64 for floats, exact for decimals.
 
-    An integer sum that does not fit int64 is an error. O(1) combine, invertible.
+    Of decimals of `p` digits it is a decimal of `p + 10`, at most 38, as in Spark SQL. A sum that does not fit int64,
+    or that decimal, is an error. O(1) combine, invertible.
 
     >>> from muntin import slide, agg
     >>> slide([1, 2, 3], agg.sum("v"), range=2).tolist()

@@ -22,7 +22,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.define import Definition, can_say_none, loose, require_values
 from muntin.columns import Column, boxed, mask_of, read_only, trues
 from muntin.durations import in_any_unit, in_unit_of
-from muntin.errors import ColumnTypeError, DefinitionError
+from muntin.errors import AggregationOverflowError, ColumnTypeError, DefinitionError
 from muntin.kernels import cache
 from muntin.kernels.allocation import can_raise
 from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners
@@ -30,7 +30,7 @@ from muntin.kernels.infer import check_compiles, infer_result
 from muntin.kernels.source import Function, stable_text
 from muntin.kernels.sums_text import Sums
 from muntin.memory import room
-from muntin.types import ANY, INT64, NULL, OBJECT, Array, ColumnType, column_type, numpy_type
+from muntin.types import ANY, INT64, NULL, OBJECT, Array, ColumnType, column_type, fitting_decimal, numpy_type
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ _FEW = 16
 _LONGEST = 1 << 28
 """The length of an array in a state that no memory could hold twice."""
 _NULL = np.uint64(NULL_BITS)
+_NO_MASK = trues(0)
 
 
 class _Nulls(Enum):
@@ -219,6 +220,12 @@ class Binding:
         return (*values, *(mask.of(used, rows) for mask in self.masks))
 
     @cached_property
+    def no_inputs(self) -> tuple[Array, ...]:
+        """What `lift` reads of no rows, in the types of `inputs`."""
+        columns = zip(self.columns, self.types, strict=True)
+        return self.inputs({name: Column(np.zeros(0, kind.physical), None, kind) for name, kind in columns}, 0)
+
+    @cached_property
     def _input_types(self) -> tuple[tuple[np.dtype[Any], bool], ...]:
         """The physical type of each column, and whether `lift` gets its values as Python objects."""
         return tuple((kind.physical, self.boxed(c)) for c, kind in enumerate(self.types))
@@ -251,8 +258,8 @@ class Binding:
         """Return the arrays that `emit` writes, two for each aggregation: its values, and where they are not null."""
         arrays: list[Array] = []
         for dtype, nulls in self._output_types:
-            arrays.append(np.zeros(rows, dtype) if nulls is _Nulls.MASKED else room(rows, dtype))
-            arrays.append(trues(rows if nulls is _Nulls.MASKED else 0))
+            masked = nulls is _Nulls.MASKED
+            arrays += (np.zeros(rows, dtype), trues(rows)) if masked else (room(rows, dtype), _NO_MASK)
         return tuple(arrays)
 
     @cached_property
@@ -268,7 +275,11 @@ class Binding:
     def raw_results(self, outputs: tuple[Array, ...]) -> list[tuple[Array, Array | None]]:
         """Return the values of each aggregation and where they are not null, None where that is everywhere."""
         written = zip(self._output_types, outputs[::2], outputs[1::2], strict=True)
-        return [(values, _where_valid(values, mask, nulls)) for (_, nulls), values, mask in written]
+        raw = [(values, _where_valid(values, mask, nulls)) for (_, nulls), values, mask in written]
+        for aggregation, result, (values, valid) in zip(self.aggregations, self.results, raw, strict=True):
+            if result.types[0].family == "decimal" and not result.names:
+                _fit_decimals(aggregation, result.types[0], values, valid)
+        return raw
 
     @cached_property
     def summed(self) -> bool:
@@ -501,7 +512,7 @@ class _PartBuilder:
         if reference == "difference":
             return _difference(self.kinds[0])
         if reference == "decimal":
-            return _widest_decimal(self.kinds[0])
+            return _decimal_sum(self.kinds[0])
         if reference == "decimal mean":
             return _decimal_mean(self.kinds[0])
         try:
@@ -594,11 +605,12 @@ def _wide_decimals(kind: ColumnType) -> tuple[Any, int]:
     return (pa.decimal256, 76) if pa.types.is_decimal256(kind.logical) else (pa.decimal128, 38)
 
 
-def _widest_decimal(kind: ColumnType) -> ColumnType:
+def _decimal_sum(kind: ColumnType) -> ColumnType:
+    """Return the type of a sum of decimals, which is the one in Spark SQL."""
     if kind.logical is None or kind.family != "decimal":
         return kind
     wide, most = _wide_decimals(kind)
-    return column_type(wide(most, kind.logical.scale))
+    return column_type(wide(min(kind.logical.precision + 10, most), kind.logical.scale))
 
 
 def _decimal_mean(kind: ColumnType) -> ColumnType:
@@ -617,6 +629,16 @@ def _difference(kind: ColumnType) -> ColumnType:
         wide, most = _wide_decimals(kind)
         return column_type(wide(min(kind.logical.precision + 1, most), kind.logical.scale))
     return INT64 if kind.family == "temporal" else kind
+
+
+def _fit_decimals(aggregation: Aggregation, kind: ColumnType, values: Array, valid: Array | None) -> None:
+    """Round answers to the digits of their type, in place; one that does not fit is an error. O(n)."""
+    places = range(len(values)) if valid is None else np.flatnonzero(valid)
+    try:
+        for i in places:
+            values[i] = fitting_decimal(values[i], kind)
+    except OverflowError as error:
+        raise AggregationOverflowError(f"{aggregation}: {error}") from error
 
 
 # ---------------------------------------------------------------- the functions of one aggregation, as they stand

@@ -29,6 +29,7 @@ from muntin.kernels.generate import Generated
 from muntin.kernels.runtime import as_token
 from muntin.kernels.source import Emitter, Function, capture, stable_text
 from muntin.suggestions import near
+from muntin.types import is_whole
 
 Kind = Literal["distributive", "algebraic", "holistic"]
 StateSpec = Any
@@ -451,8 +452,8 @@ class Factory:
     def _require_types(self, parameters: Mapping[str, Any]) -> None:
         for name, kind in self.parameter_types.items():
             value = parameters[name]
-            fits = isinstance(value, kind) or (kind is int and isinstance(value, np.integer))
-            if not fits or isinstance(value, bool):
+            fits = is_whole(value) if kind is int else isinstance(value, kind)
+            if not fits:
                 wanted = "an integer" if kind is int else "a text"
                 raise DefinitionError(f"{self.name}: {name} is {value!r}; it must be {wanted}")
         for name, most in self.limits.items():

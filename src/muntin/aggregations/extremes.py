@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.aggregations.define import by_type, define
+from muntin.types import DECIMALS
 
 
 def above(x: Any, y: Any) -> bool:
@@ -176,6 +177,10 @@ class _integer_range:
         return difference
 
 
+def _lower_decimal_range(s):
+    return DECIMALS.subtract(s.high, s.low)  # the minus of Python rounds to 28 digits, or what the thread has set
+
+
 range = by_type(
     "range",
     """The greatest value minus the least; a duration for timestamps. O(1) combine.
@@ -188,5 +193,5 @@ range = by_type(
     integer=_integer_range,
     temporal=_integer_range.returning("difference"),
     duration=_integer_range.returning("difference"),
-    decimal=_range.returning("difference"),
+    decimal=_range.lowered_by("range", _lower_decimal_range).returning("difference"),
 )

@@ -9,6 +9,7 @@ from itertools import chain, count
 import pyarrow as pa
 
 from muntin.columns import in_one_piece, wide
+from muntin.layouts import empty_table, plain_table
 from muntin.types import Array
 
 
@@ -24,10 +25,11 @@ class LateRows:
         """Return them as one table, with null where a push had no such column. O(rows)."""
         if self.schema is None:
             return pa.table({})
-        return in_one_piece(pa.concat_tables([self.schema.empty_table(), *(_in(self.schema, t) for t in self.tables)]))
+        return in_one_piece(pa.concat_tables([empty_table(self.schema), *(_in(self.schema, t) for t in self.tables)]))
 
     def with_rows(self, data: pa.Table, late: Array) -> LateRows:
         """Return these and those of a table that are late. O(rows)."""
+        data = plain_table(data)
         if self.schema is None:
             data = _distinct(data)
             rows = data.filter(pa.array(late))

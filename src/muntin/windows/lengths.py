@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from muntin.durations import fitting, in_any_unit, is_unitless
 from muntin.errors import InvalidArgumentError
+from muntin.types import is_whole
 
 MOST_ROWS = 1 << 60
 """So many and a few more fit into the integers in which kernels count."""
@@ -22,7 +21,7 @@ class Rows:
 
     def __post_init__(self) -> None:
         """Refuse what is no number of rows."""
-        if isinstance(self.count, bool) or not isinstance(self.count, int | np.integer):
+        if not is_whole(self.count):
             raise InvalidArgumentError(f"rows({self.count!r}): give a positive integer")
         if self.count < 1:
             raise InvalidArgumentError(f"rows({self.count!r}): a window needs at least one row")

@@ -160,6 +160,23 @@ def test_a_file_is_closed_while_pages_go_back(tmp_path: Path) -> None:
     assert len(failures) == 1
 
 
+def test_a_file_is_closed_when_nobody_reads_it_any_more(tmp_path: Path) -> None:
+    """What a reader looks at would no longer be mapped, which ends the process."""
+    store = stores.Lmdb(tmp_path)
+    store.put_many({b"a": b"1"})
+    with store._attempt("read") as environment:
+        closing = threading.Thread(target=store.close)
+        closing.start()
+        closing.join(0.1)
+        assert closing.is_alive()
+        with environment.begin() as transaction:
+            assert transaction.get(b"a") == b"1"
+    closing.join(PATIENCE)
+    assert not closing.is_alive()
+    with pytest.raises(StoreError, match="is closed"):
+        store.get_many([b"a"])
+
+
 def test_redis_waits_for_replicas(redis) -> None:
     store = stores.Redis(redis.url + f"?socket_timeout={PATIENCE}", replicas=1, timeout=0.1)
     with pytest.raises(StoreError, match="fewer than 1 replicas"):

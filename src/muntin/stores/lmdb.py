@@ -51,6 +51,8 @@ class Lmdb(Store):
             raise InvalidArgumentError(f"most_bytes is {most_bytes!r}; give how many bytes the store may take at most")
         self._path = Path(path).resolve()
         self._traffic = 0
+        self._attempts = 0
+        self._attempted = threading.Condition()
         self._environment = _open(self._path, durable, most_bytes)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -95,7 +97,10 @@ class Lmdb(Store):
 
     def close(self) -> None:
         """Close the file, once every store of the folder in this process is closed."""
-        environment, self._environment = self._environment, None
+        with self._attempted:
+            environment, self._environment = self._environment, None
+            while self._attempts:  # whoever still reads would read what is no longer mapped, which ends the process
+                self._attempted.wait()
         if environment is None:
             return
         with _lock:
@@ -118,13 +123,19 @@ class Lmdb(Store):
     def _attempt(self, what: str) -> Iterator[Any]:
         import lmdb
 
-        environment = self._environment  # which another thread may close
-        if environment is None:
-            raise StoreError(f"cannot {what}: the store in {self._path} is closed")
+        with self._attempted:
+            environment = self._environment  # which another thread may close, after this attempt
+            if environment is None:
+                raise StoreError(f"cannot {what}: the store in {self._path} is closed")
+            self._attempts += 1
         try:
             yield environment
         except (lmdb.Error, OSError) as error:
             raise StoreError(f"cannot {what} in {self._path}: {error}") from error
+        finally:
+            with self._attempted:
+                self._attempts -= 1
+                self._attempted.notify_all()
 
     def __repr__(self) -> str:
         """Show the folder."""

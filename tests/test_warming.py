@@ -12,10 +12,15 @@ import pyarrow as pa
 import pytest
 
 import muntin
-from muntin import Query, agg, rows, window
+from muntin import Query, agg, rows, warming, window
 from muntin.errors import MuntinError
 from muntin.kernels import tiers
 from muntin.kernels.background import Background
+from muntin.kernels.cache import uncompiled
+from muntin.plans.assumed import types_of
+from muntin.spark.buckets import Keyed
+from muntin.spark.cutter import Cutter, from_table
+from muntin.streams.driven import DrivenStream
 
 pytestmark = [pytest.mark.compiled, pytest.mark.slow]
 
@@ -71,6 +76,27 @@ def test_nothing_is_left_to_compile(name: str, asked: list[str]) -> None:
     assert asked == []
 
 
+def test_nothing_is_left_to_compile_where_spark_cuts_rows_into_slices(asked: list[str]) -> None:
+    query = Query(window.tumbling("12 s"), {"high": agg.max("v")}, key="k")
+    muntin.warm(query, SCHEMA)
+    asked.clear()
+    times = np.arange(100).astype("M8[s]").astype("M8[us]")
+    table = pa.table({"ts": times, "k": [str(i % 3) for i in range(100)], "v": np.arange(100.0)})
+    token = tiers._patient.set(False)
+    try:
+        cutter, stream = Cutter.of(query, table.schema), DrivenStream(query, table.schema)
+        assert cutter is not None
+        assert stream.slices
+        cut = cutter.cut(table, Keyed.of([table["k"]], table.num_rows, 4))
+        assert cut is not None
+        stream.take_slices(*from_table(cut[0], stream.slices[0]))
+        stream.set_watermark(100_000_000)
+        assert stream.emit().num_rows == 24
+    finally:
+        tiers._patient.reset(token)
+    assert asked == []
+
+
 def test_types_are_assumed_where_none_are_given(asked: list[str]) -> None:
     query = QUERIES["by time"]()
     muntin.warm(query)
@@ -87,7 +113,13 @@ def test_what_cannot_be_compiled_is_refused() -> None:
 
 
 def test_every_type_of_column_has_a_sample() -> None:
+    """By which its kernels are compiled; here they only run."""
     kinds = [pa.int8(), pa.uint64(), pa.float32(), pa.bool_(), pa.date32(), pa.decimal128(10, 2), pa.timestamp("ns")]
     for kind in kinds:
         query = Query(window.tumbling("5 s"), {"last": agg.last("v")}, key="k")
-        muntin.warm(query, {**SCHEMA, "v": kind})
+        schema = {**SCHEMA, "v": kind}
+        with uncompiled():
+            muntin.warm(query, schema)
+        samples = list(warming._samples(query, types_of(query, schema)[0]))
+        assert {sample["v"].type for sample in samples} == {kind}
+        assert {sample["v"].null_count for sample in samples} == {0, 1}

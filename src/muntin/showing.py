@@ -23,7 +23,8 @@ def show(answers: Any, rows: int = 10) -> Shown:
 
     For what `run`, `push`, `close`, `over` and `latest` return: Arrow, pandas, polars or a mapping of columns. Printed,
     it is text; as the last line of a notebook's cell, a table. Left out are `window_id` where there is one window,
-    `revision` where all are 0, and `retracted` where none is. O(rows shown).
+    `revision` where all are 0, and `retracted` where none is: these three columns are looked at whole, O(rows), and of
+    all others the rows that are shown.
 
     >>> import muntin
     >>> from muntin import Query, agg, window

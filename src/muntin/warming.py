@@ -14,13 +14,16 @@ import pyarrow as pa
 from muntin import aggregators
 from muntin.aggregations.aggregation import Aggregation
 from muntin.arrays.slide import slide
+from muntin.durations import BEFORE_TIME
 from muntin.errors import InvalidArgumentError, MuntinError
 from muntin.kernels.folder import CacheInfo, cache_info
 from muntin.kernels.tiers import waiting
+from muntin.keys.encoding import hashes_of
 from muntin.notebooks import Progress
 from muntin.plans.assumed import types_of
 from muntin.query.plan import Types, resolve
 from muntin.query.query import Query
+from muntin.streams.driven import DrivenStream
 
 _ROWS = 24
 """Rows of a sample: some before, some in and some after a window."""
@@ -81,6 +84,7 @@ def _warm_query(query: Query, schema: Any) -> None:
         if query.time is not None:
             query.run(sample)
         _stream(query, sample)
+        _cut(query, sample)
 
 
 def _stream(query: Query, sample: pa.Table) -> None:
@@ -98,6 +102,16 @@ def _stream(query: Query, sample: pa.Table) -> None:
     saved = stream.snapshot()
     stream.close()
     query.stream(saved).close()
+
+
+def _cut(query: Query, sample: pa.Table) -> None:
+    """Hash keys, cut rows into slices, and put these together in another stream, as the tasks of Spark do."""
+    if query.key:
+        hashes_of([sample[name] for name in query.key], sample.num_rows)
+    here, there = (DrivenStream(query, sample.schema) for _ in range(2))
+    here.take(sample)
+    for mine, other in zip(here.slices or (), there.slices or (), strict=True):
+        other.take_partials(mine.give_partials(), BEFORE_TIME)
 
 
 def _samples(query: Query, types: Types) -> Iterator[pa.Table]:

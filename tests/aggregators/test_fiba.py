@@ -405,7 +405,7 @@ def test_millions_of_random_operations_without_a_leak() -> None:
     """Memory stays that of the largest window, whatever came and went; the answer stays right."""
     chance = np.random.default_rng(3)
     window = aggregators.Fiba(LAST_AND_SUM, dtype="i8", nullable=False)
-    operations, now, done, most, held = 3_000_000 * THOROUGH, 0, 0, 0, 0
+    operations, now, done, most, held = 1_500_000 * THOROUGH, 0, 0, 0, 0
     bytes_at_half = 0
     while done < operations:
         count = int(chance.integers(1, 100_000))

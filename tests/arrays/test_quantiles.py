@@ -65,6 +65,16 @@ def test_long_windows(shape: str) -> None:
     check(values, 2500, [0, 1, 2499, 2500, 2501, 2559, 2560, 2561, 4000, 5199])
 
 
+@pytest.mark.parametrize("holes", ["first", "second", "both", "neither"])
+def test_blocks_with_and_without_nan_are_merged(holes: str) -> None:
+    """Of two blocks of 64 rows the first, the second, both or none hold NaN; values are equal in both."""
+    values = np.random.default_rng(3).integers(0, 40, 64 * 5).astype(float)
+    for block, name in enumerate(("first", "second")):
+        if holes in (name, "both"):
+            values[64 * (2 + block) : 64 * (3 + block) : 7] = np.nan
+    check(values, 64, range(0, len(values), 5))
+
+
 @pytest.mark.compiled
 def test_compiled_code_finds_the_same() -> None:
     values = np.random.default_rng(7).integers(-50, 50, 40_000)

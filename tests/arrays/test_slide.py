@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sampling import THOROUGH, examples
 
 from muntin import agg, explain, slide
+from muntin.aggregators import two_stacks
 from muntin.aggregators.states import close
 from muntin.aggregators.table import TABLE
 from muntin.columns import read_column
@@ -293,3 +294,46 @@ def test_before_the_epoch() -> None:
     stamps = np.array(["1969-12-31T23:59:59", "1970-01-01T00:00:01"], "M8[s]")
     _, starts, _ = slide([1, 2], agg.sum("v"), range="1 minute", slide="1 minute", times=stamps, return_windows=True)
     assert starts.tolist() == np.array(["1969-12-31T23:59", "1970-01-01T00:00"], "M8[s]").tolist()
+
+
+def _times_of(pattern: str, rows: int) -> np.ndarray:
+    """Return sorted times: in steps, at random, in bursts after silence, many of them equal, or from the least on."""
+    random = np.random.default_rng(11)
+    gaps = {
+        "steps": np.full(rows, 3),
+        "random": random.exponential(30, rows),
+        "bursts": np.where(random.random(rows) < 0.01, 5_000, 1),
+        "equal": random.integers(0, 2, rows) * 7,
+        "extremes": random.exponential(2.0**63 / rows, rows),
+    }[pattern]
+    since = 0 if pattern != "extremes" else -(2**63) + 1
+    return np.int64(since) + np.cumsum(gaps.astype(np.int64))
+
+
+def _trailing_matches(pattern: str, rows: int, width: int, threads: int) -> None:
+    """Compare windows by time over more rows than are found together: the first row tells where each begins."""
+    times, values = _times_of(pattern, rows), np.arange(rows)
+    both = {"first": agg.first("v"), "sum": agg.sum("v")}
+    found = slide({"v": values}, both, range=width, times=times, threads=threads)
+    first = np.searchsorted(times, np.where(times >= -(2**63) + width, times - width, -(2**63)), "right")
+    last = np.searchsorted(times, times, "right")
+    before = np.concatenate(([0], np.cumsum(values)))
+    assert found["first"].tolist() == first.tolist()
+    assert found["sum"].tolist() == (before[last] - before[first]).tolist()
+
+
+PATTERNS = ("steps", "random", "bursts", "equal", "extremes")
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_chunks_of_trailing_windows(pattern: str) -> None:
+    with uncompiled():
+        _trailing_matches(pattern, two_stacks.CHUNK + 200, 2**55 if pattern == "extremes" else 900, 1)
+
+
+@pytest.mark.compiled
+def test_chunks_of_trailing_windows_compiled() -> None:
+    for pattern in PATTERNS:
+        for width in (1, 1_000, 100_000, 2**61):
+            for threads in (1, 2):
+                _trailing_matches(pattern, 3 * two_stacks.CHUNK + 50, width, threads)

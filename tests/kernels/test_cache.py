@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 import pytest
+from sampling import THOROUGH
 from waiting import PATIENCE, until
 
 import muntin
@@ -133,15 +135,20 @@ def test_four_processes_warm_it_at_once(tmp_path: Path) -> None:
     assert sum(misses for _, _, misses in outcomes) == 1, "it was compiled more than once"
 
 
-@pytest.mark.parametrize("written", ["muntin_kernel_*.py", "muntin_kernel_*.lock", "*.code", ".writing-*"])
-def test_killed_while_writing(tmp_path: Path, written: str) -> None:
+WRITTEN = ["muntin_kernel_*.py", "muntin_kernel_*.lock", "*.code", ".writing-*"]
+
+
+@pytest.mark.parametrize("turn", range(4 if THOROUGH > 1 else 2))
+def test_killed_while_writing(tmp_path: Path, turn: int) -> None:
+    """Of the files that are written one after the other: two are drawn in each run, all in a thorough one."""
+    written = WRITTEN[turn if THOROUGH > 1 else 2 * turn + random.randrange(2)]
     folder = tmp_path / "cache"
     victim = program(folder)
     until(lambda: any(folder.rglob(written)) or victim.poll() is not None, pause=0.001)
     victim.send_signal(signal.SIGKILL)
     victim.communicate()
-    assert finish(program(folder))[0] == 6.0
-    assert whole(folder), "the next process would compile it again"
+    assert finish(program(folder))[0] == 6.0, written
+    assert whole(folder), f"the next process would compile it again: {written}"
 
 
 def test_damaged_files_are_made_anew(filled: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from queries import oracle, strategies
 from sampling import examples
 from streams.driver import Driver
 
-from muntin import agg, rows, window
+from muntin import Query, agg, rows, window
 from muntin.aggregators.states import counting
 from muntin.columns import read_column
 from muntin.durations import BEFORE_TIME
@@ -22,6 +23,7 @@ from muntin.query.plan import Plan
 from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.plan import Forced, strategies_for
 from muntin.streams.row_slices.counted import Counted
+from muntin.streams.row_slices.due import FEW
 from muntin.streams.strategy import Batch
 from muntin.types import FLOAT64, INT64
 
@@ -88,6 +90,22 @@ def test_windows_of_one_row_are_numbered_apart() -> None:
     assert "one row" in str(Counted.can(plan))
     kept = strategies_for(plan, Forced())
     assert [type(each) for each in kept] == [Counted, Counted]
+
+
+@pytest.mark.parametrize(("length", "every", "few"), [(12, 4, True), (40, 1, False), (41, 3, False), (5, 1, True)])
+def test_windows_of_few_slices_need_no_tree_and_say_the_same(length: int, every: int, few: bool) -> None:
+    query = Query(window.sliding(rows(length), every=rows(every)), {"s": agg.sum("v"), "h": agg.max("v")}, time="t")
+    values = np.random.default_rng(7).integers(0, 100, 120)
+    stream = query.stream()
+    answers = pa.concat_tables(
+        [*(stream.push({"t": range(i, i + 30), "v": values[i : i + 30]}) for i in range(0, 120, 30)), stream.close()]
+    )
+    begins = range(0, 120 - length + 1, every)
+    assert answers["s"].to_pylist() == [int(values[i : i + length].sum()) for i in begins]
+    assert answers["h"].to_pylist() == [int(values[i : i + length].max()) for i in begins]
+    (strategy,) = stream._state.resolved.strategies
+    assert isinstance(strategy, Counted)
+    assert (strategy.shapes.most_slices <= FEW) is few
 
 
 def test_other_windows_and_sorted_values_are_left_to_others() -> None:

@@ -262,5 +262,5 @@ def test_nan_of_pandas_is_a_value_at_every_door() -> None:
         found += [slide(frame, {"n": agg.count("v"), "known": agg.count("v", skip_nan=True)}, range=10, times="t")]
         missing = query.over(frame.astype({"v": "Float64"}))  # there it is pandas' own missing value
     for each in found:
-        assert (list(map(int, each["n"])), list(map(int, each["known"]))) == ([1, 2, 3], [1, 1, 2])
+        assert [each[name].to_numpy().tolist() for name in ("n", "known")] == [[1, 2, 3], [1, 1, 2]]
     assert missing["n"].tolist() == [1, 1, 2]

@@ -99,12 +99,15 @@ def test_few_rows_take_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [pieces.worth_it(count, 4) for count in (0, 199, 200, 1000)] == [1, 1, 2, 4]
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=40), THREADS, st.booleans())
+ORDERS: dict[str, Any] = {"none": lambda row: 0, "time": lambda row: row[1], "key and time": lambda row: row}
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=40), THREADS, st.sampled_from([*ORDERS]))
 @settings(deadline=None, max_examples=examples(60))
 def test_rows_are_numbered_and_sorted_as_by_one_thread(
-    listed: list[tuple[int, int]], threads: int, in_order: bool
+    listed: list[tuple[int, int]], threads: int, order_of: str
 ) -> None:
-    listed = sorted(listed, key=lambda row: row[1]) if in_order else listed
+    listed = sorted(listed, key=ORDERS[order_of])
     times = np.array([time for _, time in listed], np.int64)
     keys = [pa.chunked_array([pa.array([f"key {key}" for key, _ in listed], pa.string())])]
     (codes, count), (others, found) = (key_numbers(keys, len(listed), n) for n in (1, threads))
@@ -112,6 +115,7 @@ def test_rows_are_numbered_and_sorted_as_by_one_thread(
     order, ends = by_key_and_time(codes, count, times, threads)
     wanted = np.lexsort((times, codes))
     assert (np.arange(len(listed)) if order is None else order).tolist() == wanted.tolist()
+    assert order is None or order_of != "key and time"
     assert ends.tolist() == np.cumsum(np.bincount(codes, minlength=count)).tolist()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,33 +14,46 @@ from muntin.types import Array, logical_value
 
 def read_answers(binding: Binding, outputs: tuple[Array, ...], held: Array) -> dict[str, list[Any]]:
     """Return the answers in all rows of the outputs, by name; `held` says which of the windows hold rows."""
-    answers: dict[str, list[Any]] = {}
-    raw = binding.raw_results(outputs)
-    for name, part, result, (values, valid) in zip(binding.names, binding.parts, binding.results, raw, strict=True):
-        known = held if valid is None else held & valid
-        if _is_number(result):
-            cells = values.tolist()  # what `_value` makes of each, in a hundredth of the time
-        else:
-            cells = [_value(values[i : i + 1], result) if ok else None for i, ok in enumerate(known)]
-        answers[name] = [
-            cell if ok else part.empty if not here else None
-            for cell, ok, here in zip(cells, known.tolist(), held.tolist(), strict=True)
-        ]
-    return answers
+    return {
+        name: [_answer(column, row, here) for row, here in enumerate(held.tolist())]
+        if not _is_number(column.result)
+        else _numbers(column, held)
+        for name, column in _columns(binding, outputs).items()
+    }
 
 
 def read_answer(binding: Binding, outputs: tuple[Array, ...], empty: bool) -> dict[str, Any]:
     """Return the answers in row 0 of the outputs, by name."""
-    answers: dict[str, Any] = {}
-    raw = binding.raw_results(outputs)
-    for name, part, result, (values, valid) in zip(binding.names, binding.parts, binding.results, raw, strict=True):
-        if empty:
-            answers[name] = part.empty
-        elif valid is not None and not valid[0]:
-            answers[name] = None
-        else:
-            answers[name] = _value(values[:1], result)
-    return answers
+    return {name: _answer(column, 0, not empty) for name, column in _columns(binding, outputs).items()}
+
+
+class _Column(NamedTuple):
+    """What kernels wrote of one aggregation."""
+
+    values: Array
+    valid: Array | None
+    result: Result
+    empty: Any
+
+
+def _columns(binding: Binding, outputs: tuple[Array, ...]) -> dict[str, _Column]:
+    raw = zip(binding.names, binding.parts, binding.results, binding.raw_results(outputs), strict=True)
+    return {name: _Column(*written, result, part.empty) for name, part, result, written in raw}
+
+
+def _answer(column: _Column, row: int, held: bool) -> Any:
+    if not held:
+        return column.empty
+    if column.valid is not None and not column.valid[row]:
+        return None
+    return _value(column.values[row : row + 1], column.result)
+
+
+def _numbers(column: _Column, held: Array) -> list[Any]:
+    """Return what `_answer` does of each row, in a hundredth of the time."""
+    known = held if column.valid is None else held & column.valid
+    cells = zip(column.values.tolist(), known.tolist(), held.tolist(), strict=True)
+    return [cell if ok else None if here else column.empty for cell, ok, here in cells]
 
 
 def _is_number(result: Result) -> bool:

@@ -21,7 +21,7 @@ from muntin.aggregations.binding import Binding, SlideRule, bind
 from muntin.aggregators import drive
 from muntin.aggregators.answers import read_answer
 from muntin.aggregators.states import States, converted, counting
-from muntin.columns import Column, mask_of, read_column, read_only, recast, select, trues
+from muntin.columns import Column, all_valid, mask_of, read_column, read_only, recast, select
 from muntin.errors import (
     AggregationOverflowError,
     ColumnTypeError,
@@ -189,7 +189,7 @@ class Aggregator(ABC):
             return None
         times = read_only(ts)
         self._accept(times)
-        return (read_only(vs), *(read_only(trues(len(ts))) for _ in self._binding.masks)), times
+        return (read_only(vs), *(all_valid(len(ts)) for _ in self._binding.masks)), times
 
     def _read_rows(self, ts: Any, vs: Any) -> tuple[tuple[Array, ...], Array]:
         """Return the columns and times of rows in the types that kernels take; the window has these types then."""

@@ -6,7 +6,21 @@ places that are known here beforehand, and what the boundary aggregator calls lc
 
 from __future__ import annotations
 
-from muntin.kernels.vocabulary import Columns, Ints, Outputs, Slots, combine, emit, inlined, kernel, lift, load, store
+from muntin.kernels.vocabulary import (
+    Columns,
+    Ints,
+    Outputs,
+    Slots,
+    State,
+    combine,
+    emit,
+    index,
+    inlined,
+    kernel,
+    lift,
+    load,
+    store,
+)
 
 
 @inlined
@@ -41,6 +55,31 @@ def merge_block(
         for k in range(1, ends):
             prefix = combine(prefix, lift(columns, times, after + k))
             emit(outputs, after + k - shift, combine(load(slots, base + k + 1), prefix))
+
+
+@inlined
+def merge_rows(
+    slots: Slots,
+    base: int,
+    columns: Columns,
+    times: Ints,
+    prefix: State,
+    row: int,
+    begins: Ints,
+    begin: int,
+    end: int,
+    shift: int,
+    outputs: Outputs,
+) -> State:
+    """Run the windows that end with the rows [row + begin, row + end); return the prefix that has grown by these.
+
+    The window of row `row + i` is the suffix from row begins[i] on, which is in the slot begins[i] - base, and the
+    prefix.
+    """
+    for at in range(begin, end):
+        prefix = combine(prefix, lift(columns, times, row + at))
+        emit(outputs, row + at - shift, combine(load(slots, begins[index(at)] - base), prefix))
+    return prefix
 
 
 @kernel

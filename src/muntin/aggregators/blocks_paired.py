@@ -1,4 +1,4 @@
-"""The two halves of `slide_blocks`, two rows at a time.
+"""The two halves of `slide_blocks`, and what windows by time share with them, two rows at a time.
 
 Combining two rows first leaves one step in two on the chain from state to state, whose latency bounds the loop where a
 combine is a single instruction, as for max. That is one combine a row more, and a third less time or half; unrolling by
@@ -8,7 +8,20 @@ the parts that are not on the chain by itself.
 
 from __future__ import annotations
 
-from muntin.kernels.vocabulary import Columns, Ints, Outputs, Slots, combine, emit, inlined, lift, load, store
+from muntin.kernels.vocabulary import (
+    Columns,
+    Ints,
+    Outputs,
+    Slots,
+    State,
+    combine,
+    emit,
+    index,
+    inlined,
+    lift,
+    load,
+    store,
+)
 
 
 @inlined
@@ -59,3 +72,36 @@ def merge_block(
         if k < ends:
             prefix = combine(prefix, lift(columns, times, after + k))
             emit(outputs, after + k - shift, combine(load(slots, base + k + 1), prefix))
+
+
+@inlined
+def merge_rows(
+    slots: Slots,
+    base: int,
+    columns: Columns,
+    times: Ints,
+    prefix: State,
+    row: int,
+    begins: Ints,
+    begin: int,
+    end: int,
+    shift: int,
+    outputs: Outputs,
+) -> State:
+    """Run the windows that end with the rows [row + begin, row + end); return the prefix that has grown by these.
+
+    The window of row `row + i` is the suffix from row begins[i] on, which is in the slot begins[i] - base, and the
+    prefix.
+    """
+    at = begin
+    while at + 1 < end:
+        one = lift(columns, times, row + at)
+        two = lift(columns, times, row + at + 1)
+        emit(outputs, row + at - shift, combine(load(slots, begins[index(at)] - base), combine(prefix, one)))
+        prefix = combine(prefix, combine(one, two))
+        emit(outputs, row + at + 1 - shift, combine(load(slots, begins[index(at + 1)] - base), prefix))
+        at += 2
+    if at < end:
+        prefix = combine(prefix, lift(columns, times, row + at))
+        emit(outputs, row + at - shift, combine(load(slots, begins[index(at)] - base), prefix))
+    return prefix

@@ -33,6 +33,9 @@ HEAD = 4
 NEAR = 64
 """How many words are passed, at most, before the tree is asked."""
 
+_AT_ONCE = 1 << 14
+"""Rows that NumPy sees in one call: few enough for the cache of the processor, and enough for a call."""
+
 
 class SortedWindow(NamedTuple):
     """A set of ranks, and the value of each rank."""
@@ -140,34 +143,34 @@ def refill(memory: Ints, ranks: Ints, begin: int, end: int) -> None:
 def merge_blocks(values: Any, order: Ints, left: int, block: int, ranks: Ints, merged: Any) -> None:
     """Rank the rows of two neighbouring blocks, whose values and places are sorted; NaN is the greatest.
 
-    Which block the next value comes from is random, so the loop chooses without a branch: twice as fast. Each choice
+    Which block the next value comes from is random, so the loop must not branch on it: it computes with the outcome of
+    the comparison, 0 or 1, since the compiler makes branches of choices between two places: twice as long. Each step
     waits for the one before: so two whole blocks are merged from both ends at once, half of the values from each, and
-    neither end can run out of one block before that.
+    neither end can run out of one block before that. A NaN on the right is less than nothing, as it must be; one on the
+    left would need more comparisons, and takes the loops below.
     """
     i = left
     j = left + block
     middle = min(j, len(values))
     stop = min(j + block, len(values))
     at = 0
-    if stop == j + block:
+    if stop == j + block and values[middle - 1] == values[middle - 1]:
         p = middle - 1
         q = stop - 1
         while at < block:
-            a = values[index(i)]
-            b = values[index(j)]
-            right = (b < a) | ((a != a) & (b == b))
-            ranks[index(order[index(j if right else i)] + (block if right else 0))] = at
-            merged[index(at)] = b if right else a
-            j += 1 if right else 0
-            i += 0 if right else 1
-            a = values[index(p)]
-            b = values[index(q)]
-            right = (b < a) | ((a != a) & (b == b))
+            right = (values[index(j)] < values[index(i)]) * 1
+            row = i + ((j - i) & -right)
+            ranks[index(order[index(row)] + (block & -right))] = at
+            merged[index(at)] = values[index(row)]
+            j += right
+            i += 1 - right
+            right = 1 - (values[index(q)] < values[index(p)]) * 1
+            row = p + ((q - p) & -right)
             last = 2 * block - 1 - at
-            ranks[index(order[index(p if right else q)] + (0 if right else block))] = last
-            merged[index(last)] = a if right else b
-            p -= 1 if right else 0
-            q -= 0 if right else 1
+            ranks[index(order[index(row)] + (block & -right))] = last
+            merged[index(last)] = values[index(row)]
+            q -= right
+            p -= 1 - right
             at += 1
         return
     while i < middle and j < stop:
@@ -240,7 +243,7 @@ def sorted_runner(
     def run(start: int, stop: int) -> None:
         lowest = int(first[start])
         rows = read_only(values[lowest : max(lowest + 1, int(last[stop - 1]))])
-        longest = int((last[start:stop] - first[start:stop]).max())
+        longest = _longest(first[start:stop], last[start:stop])
         block = max(64, min(len(rows), -(-longest // 64) * 64))
         order, ordered = _sorted_blocks(rows, block)
         groups = -(-2 * block // 4096)
@@ -248,20 +251,33 @@ def sorted_runner(
         memory[GROUPS] = groups
         view = SortedWindow(np.zeros(2 * block, values.dtype), memory)
         ranks = np.zeros(2 * block, np.int32)  # half the room in the cache
-        bounds = first - lowest, last - lowest
+        bounds = [read_only(each - lowest if lowest else each) for each in (first, last)]
         module.slide_sorted(ordered, order, block, *bounds, start, stop, outputs, view, ranks)
 
     return run
 
 
+def _longest(first: Array, last: Array) -> int:
+    """Return the rows of the longest window. O(windows), in parts that need little memory."""
+    parts = range(0, len(first), _AT_ONCE)
+    return max(int((last[at : at + _AT_ONCE] - first[at : at + _AT_ONCE]).max()) for at in parts)
+
+
 def _sorted_blocks(values: Array, block: int) -> tuple[Array, Array]:
-    """Return for each block the places of its rows in ascending order, and the values in that order."""
+    """Return for each block the places of its rows in ascending order, and the values in that order.
+
+    Some blocks at a time, whose places are in the cache of the processor when they are looked at again. Rejected: runs
+    of 32,768 rows that are merged by pairs to blocks of a million, 86 ns a row where NumPy sorts one in 46.
+    """
+    order, ordered = np.empty(len(values), np.int32), np.empty_like(values)
+    step = max(block, _AT_ONCE // block * block)
     whole = len(values) // block * block
-    order, ordered = np.empty(len(values), np.int64), np.empty_like(values)
-    places = np.argsort(values[:whole].reshape(-1, block), axis=1)
-    order[:whole] = places.ravel()
-    places += np.arange(0, whole, block)[:, None]
-    np.take(values, places.ravel(), out=ordered[:whole], mode="clip")  # the other modes copy
-    order[whole:] = np.argsort(values[whole:])
-    ordered[whole:] = values[whole:][order[whole:]]
+    for begin in (*range(0, whole, step), whole):
+        end = min(begin + step, whole) if begin < whole else len(values)
+        if begin < end:
+            length = min(block, end - begin)
+            places = np.argsort(values[begin:end].reshape(-1, length), axis=1)
+            order[begin:end] = places.ravel()
+            places += np.arange(begin, end, length)[:, None]
+            np.take(values, places.ravel(), out=ordered[begin:end], mode="clip")  # the other modes copy
     return order, ordered

@@ -186,7 +186,8 @@ class RingAggregator(Aggregator):
             raise
 
     def _accept(self, times: Array) -> None:
-        if len(self) and times[0] < self._time_at(int(self._marks[END]) - 1):
+        front, end = self._window.marks.item(FRONT), self._window.marks.item(END)
+        if front < end and times.item(0) < self._time_at(end - 1):
             raise OutOfOrderError(
                 f"the time {self._logical_time(times[0])!r} is before {self.youngest!r}, the youngest in the window; "
                 "Fiba takes times in any order"

@@ -8,6 +8,11 @@ amortised; a query and an eviction take none. For invertible ones: a running agg
 Rejected: to compare a new row with the last four of the list at once, and count those that it beats without a branch.
 It took a tenth less time, for twice as many combines: a row waits for the end of the list, which the row before has
 just written, and for the entries there, and that takes longer than the guesses that go wrong.
+
+What bounds it on random values: every second comparison ends otherwise than the processor has guessed. A loop over an
+array that does nothing else, with the ends of its list in registers, takes 2.2 times what `TwoStacks` takes row by row;
+1.8 times with four comparisons at once, and 2 with the last four entries in registers as well. Row by row the ends are
+in memory, where each row waits for what the one before has written: 3 times.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -15,6 +14,7 @@ import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
+from muntin.aggregations.failing import in_words
 from muntin.aggregations.together import run_together
 from muntin.aggregators import (
     blocks,
@@ -33,7 +33,7 @@ from muntin.aggregators.distinct_counts import distinct_counts, write_answers
 from muntin.aggregators.table import TABLE, Entry, Facts, Loop
 from muntin.arrays.spans import Span, spans_of_rows
 from muntin.columns import Column
-from muntin.errors import AggregationOverflowError, UnsupportedOperationError
+from muntin.errors import UnsupportedOperationError
 from muntin.kernels.sums_text import Sums, term_counts
 from muntin.threads import in_threads, shares
 from muntin.types import INT64, OBJECT, Array, ColumnType
@@ -83,18 +83,9 @@ def folded_windows(
     uses_time = any(part.uses_time for part in binding.parts)
     module = binding.kernels((recalculate.slide_windows,), "slide_windows")
     inputs = binding.inputs(columns, len(times)), times if uses_time else _NO_TIMES
-    with in_words(binding):
+    with in_words(binding.aggregations, binding.types):
         module.slide_windows(binding.slots(0), *inputs, first, last, 0, len(first), outputs)
     return results_by_name(binding, outputs)
-
-
-@contextmanager
-def in_words(binding: Binding) -> Iterator[None]:
-    """Turn an integer that has become too large into an error that names the aggregations."""
-    try:
-        yield
-    except OverflowError as error:
-        raise AggregationOverflowError(f"{', '.join(map(str, binding.aggregations))}: {error}") from error
 
 
 def results_by_name(binding: Binding, outputs: tuple[Array, ...]) -> dict[str, Any]:
@@ -206,7 +197,7 @@ class ArrayRun:
     def _answers(self, binding: Binding) -> dict[str, Any]:
         outputs = binding.outputs(self.span.count)
         if self.span.count:
-            with in_words(binding):
+            with in_words(binding.aggregations, binding.types):
                 self._run(binding, outputs)
         return results_by_name(binding, outputs)
 
@@ -404,8 +395,8 @@ class ArrayRun:
         duration = _known(self.span.duration)
         inputs, _ = self._inputs(binding)
         times = self.span.times(self.rows)
-        kernels = two_stacks.TRAILING
-        module = binding.kernels(kernels, "slide_trailing")
+        source = _block_source(binding)
+        module = binding.kernels((source.turn_block, source.merge_rows, *two_stacks.TRAILING), "slide_trailing")
         shift = self.rows - self.span.count  # the windows before were not full, and not asked for
         # As many slots as a window may have rows. Of small states, the pages that no window reaches are never touched.
         longest = self.rows
@@ -415,7 +406,9 @@ class ArrayRun:
 
         def piece(start: int, stop: int) -> None:
             slots = binding.slots(longest)
-            module.slide_trailing(slots, inputs, times, duration, self.span.floor, start, stop, shift, outputs)
+            begins = np.empty(two_stacks.CHUNK, np.int64)
+            windows = (duration, self.span.floor, start, stop, shift)
+            module.slide_trailing(slots, inputs, times, *windows, begins, outputs)
 
         _in_pieces(piece, shift, self.rows, 1, self.threads)
         if self.span.ties:
@@ -476,8 +469,13 @@ def _known(number: int | None) -> int:
     return number
 
 
+def _block_source(binding: Binding) -> Any:
+    """Return the file whose loops over blocks suit such states."""
+    return blocks_paired if binding.narrow else blocks
+
+
 def _block_kernels(binding: Binding) -> tuple[Any, Any]:
-    source: Any = blocks_paired if binding.narrow else blocks
+    source = _block_source(binding)
     return source.turn_block, source.merge_block
 
 

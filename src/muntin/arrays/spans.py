@@ -14,7 +14,7 @@ from muntin.durations import END_OF_TIME, in_unit_of, parse_duration
 from muntin.errors import InvalidArgumentError, OutOfOrderError, TooManyWindowsError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
-from muntin.types import Array, ColumnType, logical_array
+from muntin.types import Array, ColumnType, is_whole, logical_array
 from muntin.windows import limits
 from muntin.windows.kernels import count_disorder, framed_windows
 
@@ -268,7 +268,7 @@ def positive_count(value: Any, name: str, shown: Any = None) -> int:
     if isinstance(value, str):
         parse_duration(value)  # which says what is wrong with one that is misspelt
         raise InvalidArgumentError(f"{name} is {value!r}, a duration; give times= too, or a number of rows")
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+    if not is_whole(value):
         raise InvalidArgumentError(f"{name} is {shown!r}; it must be a positive integer")
     if value <= 0:
         raise InvalidArgumentError(f"{name} is {shown!r}; it must be positive")

@@ -18,6 +18,7 @@ from muntin.kernels.numba_imports import import_array_functions
 
 import_array_functions()
 _mix = njit(nogil=True)(mixing.mix)
+_FOUR = llvmlite.ir.VectorType(llvmlite.ir.IntType(64), 4)
 
 
 @overload(runtime.hash64)
@@ -111,16 +112,20 @@ def _count_bits(bits: Any) -> Any:
     return population
 
 
+def _four_of(builder: Any, number: Any) -> Any:
+    """Return a number four times."""
+    first = llvmlite.ir.Constant(_FOUR, llvmlite.ir.Undefined)
+    places = llvmlite.ir.Constant(llvmlite.ir.VectorType(llvmlite.ir.IntType(32), 4), [0] * 4)
+    return builder.shuffle_vector(builder.insert_element(first, number, llvmlite.ir.IntType(32)(0)), first, places)
+
+
 @intrinsic
 def _four_below(typing: Any, numbers: Any, at: Any, limit: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        four = llvmlite.ir.VectorType(llvmlite.ir.IntType(64), 4)
-        begin = builder.bitcast(_counter(context, builder, signature, arguments), four.as_pointer())
+        begin = builder.bitcast(_counter(context, builder, signature, arguments), _FOUR.as_pointer())
         held = builder.load(begin)
         held.align = 8  # of one number: nodes need not begin where a vector may
-        limits = llvmlite.ir.Constant(four, llvmlite.ir.Undefined)
-        for i in range(4):
-            limits = builder.insert_element(limits, arguments[2], llvmlite.ir.IntType(32)(i))
+        limits = _four_of(builder, arguments[2])
         bits = builder.bitcast(builder.icmp_signed("<", held, limits), llvmlite.ir.IntType(4))
         return builder.zext(bits, llvmlite.ir.IntType(64))
 
@@ -131,6 +136,39 @@ def _four_below(typing: Any, numbers: Any, at: Any, limit: Any) -> Any:
 def _below(numbers: Any, at: Any, limit: Any) -> Any:
     def compared(numbers: Any, at: Any, limit: Any) -> Any:
         return _four_below(numbers, at, limit)
+
+    return compared
+
+
+@intrinsic
+def _left_with_four(typing: Any, times: Any, begin: Any, row: Any, back: Any, begins: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def place(array: int, number: int) -> Any:
+            kind = signature.args[array]
+            held = context.make_array(kind)(context, builder, arguments[array])
+            return cgutils.get_item_pointer(context, builder, kind, held, [arguments[number]], wraparound=False)
+
+        coming = builder.load(builder.bitcast(place(0, 2), _FOUR.as_pointer()))
+        coming.align = 8  # of one number: rows need not begin where a vector may
+        limits = builder.sub(coming, _four_of(builder, arguments[3]))
+        oldest = place(0, 1)
+        left = 2 * [llvmlite.ir.Constant(_FOUR, [0] * 4)]  # two sums, which need not wait for each other
+        for i in range(12):
+            old = _four_of(builder, builder.load(builder.gep(oldest, [llvmlite.ir.IntType(64)(i)])))
+            below = builder.sext(builder.icmp_signed("<", old, limits), _FOUR)  # -1 where it is
+            left[i % 2] = builder.sub(left[i % 2], below)
+        counts = builder.add(*left)
+        first = builder.add(counts, _four_of(builder, arguments[1]))
+        builder.store(first, builder.bitcast(place(4, 5), _FOUR.as_pointer())).align = 8
+        return builder.extract_element(counts, llvmlite.ir.IntType(32)(3))
+
+    return types.int64(times, types.intp, types.intp, types.int64, begins, types.intp), generate
+
+
+@overload(runtime.left_with_four)
+def _left(times: Any, begin: Any, row: Any, back: Any, begins: Any, at: Any) -> Any:
+    def compared(times: Any, begin: Any, row: Any, back: Any, begins: Any, at: Any) -> Any:
+        return _left_with_four(times, begin, row, back, begins, at)
 
     return compared
 

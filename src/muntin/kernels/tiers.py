@@ -97,6 +97,33 @@ def code_of(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any] | Non
     return kernel.code_for(arguments) if isinstance(kernel, Entry) else None
 
 
+class SameTypes:
+    """The kernels of a module, for a caller whose arguments have the same types in every call.
+
+    Arrays have the same type where their items do, and are contiguous. Once a kernel is machine code, that is called by
+    itself: see `code_of`.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return a kernel; asked for once."""
+        kernel = getattr(self._module, name)
+        code: Callable[..., Any] | None = None
+
+        def call(*arguments: Any) -> Any:
+            nonlocal code
+            if code is not None:
+                return code(*arguments)
+            answer = kernel(*arguments)
+            code = code_of(kernel, arguments)
+            return answer
+
+        setattr(self, name, call)
+        return call
+
+
 class Entry:
     """A kernel that is called from Python: plain or compiled, whichever answers first."""
 

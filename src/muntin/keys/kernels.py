@@ -91,6 +91,17 @@ def slot_of_word(words: Any, valid: Any, row: int, slots: Any, shift: Any) -> tu
 
 
 @inlined
+def is_key(data: Any, offsets: Ints, row: int, number: Any, places: Ints, arena: Any) -> bool:
+    """Say whether a row's key has this number, which may be -1."""
+    if number < 0:
+        return False
+    start = offsets[index(row)]
+    length = offsets[index(row + 1)] - start
+    known = index(number)
+    return places[known, LENGTH] == length and same_bytes(data, start, arena, places[known, START], length)
+
+
+@inlined
 def slot_of_bytes(
     data: Any, offsets: Ints, valid: Any, row: int, slots: Any, shift: Any, places: Ints, arena: Any
 ) -> tuple[int, int, Any, int]:
@@ -103,12 +114,8 @@ def slot_of_bytes(
     fingerprint = hash_bytes(data, start, start + length)
     at = home(fingerprint, shift)
     while slots[at, 1] != np.uint64(0):
-        known = index(slots[at, 1]) - index(1)
-        if (
-            slots[at, 0] == fingerprint
-            and places[known, LENGTH] == length
-            and same_bytes(data, start, arena, places[known, START], length)
-        ):
+        held = np.int64(slots[at, 1]) - 1
+        if slots[at, 0] == fingerprint and is_key(data, offsets, row, held, places, arena):
             break
         at = (at + index(1)) & (null - index(1))
     return start, length, fingerprint, at
@@ -134,17 +141,6 @@ def guess_numbers(
         if len(valid) > 0 and not valid[index(row)]:
             held = np.uint64(0)
         numbers[index(row)] = np.int64(held) - 1
-
-
-@inlined
-def is_key(data: Any, offsets: Ints, row: int, number: int, places: Ints, arena: Any) -> bool:
-    """Say whether a row's key has this number, which may be -1."""
-    if number < 0:
-        return False
-    start = offsets[index(row)]
-    length = offsets[index(row + 1)] - start
-    known = index(number)
-    return places[known, LENGTH] == length and same_bytes(data, start, arena, places[known, START], length)
 
 
 @inlined
@@ -331,6 +327,6 @@ def hash_runs(data: Any, ends: Ints, into: Any) -> None:
         into[row] = mixed ^ (mixed >> np.uint64(33))
 
 
-WITHIN = (home, word_at, hash_bytes, same_bytes, slot_of_word, slot_of_bytes, guess_numbers, is_key, give)
+WITHIN = (home, word_at, hash_bytes, same_bytes, slot_of_word, is_key, slot_of_bytes, guess_numbers, give)
 KEYING = (number_words, number_bytes, forget, give_back, fill_slots, copy_runs, hash_runs)
 FINDING = (find_words, find_bytes)

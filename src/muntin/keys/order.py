@@ -60,8 +60,8 @@ def by_key_and_time(codes: Array, keys: int, times: Array, threads: int = 1) -> 
     (array([1, 2, 0]), array([1, 3]))
     """
     parts = shares(0, len(codes), threads)
-    ascends = _ascends(times, parts, threads)
-    first = None if ascends else _by_time(times, parts, threads)
+    stays = _ascends(times, parts, threads) or _ascends_by_key(codes, times, parts, threads)
+    first = None if stays else _by_time(times, parts, threads)
     if first is not None:
         codes = codes[first]
     counts = np.array(in_threads([partial(_counts, codes[a:b], keys) for a, b in parts], threads))
@@ -86,6 +86,17 @@ def by_key_and_time(codes: Array, keys: int, times: Array, threads: int = 1) -> 
 
 def _counts(codes: Array, keys: int) -> Array:
     return np.bincount(codes, minlength=keys)
+
+
+def _ascends_by_key(codes: Array, times: Array, parts: list[tuple[int, int]], threads: int) -> bool:
+    """Say whether rows are sorted by key, and those of a key by time, as Spark and many files have them."""
+
+    def within(start: int, stop: int) -> bool:
+        start = max(1, start)
+        later = times[start:stop] >= times[start - 1 : stop - 1]
+        return bool((later | (codes[start:stop] != codes[start - 1 : stop - 1])).all())
+
+    return _ascends(codes, parts, threads) and all(in_threads([partial(within, *part) for part in parts], threads))
 
 
 def _ascends(values: Array, parts: list[tuple[int, int]], threads: int) -> bool:

@@ -46,7 +46,7 @@ class KeyTable:
         self.types = tuple(types)
         self._is_word = len(types) == 1 and encoding.is_word(types[0])
         self._is_text = len(types) == 1 and encoding.is_text(types[0])
-        self._few = _FEW if all(map(encoding.python_types, types)) else 0
+        self.few = _FEW if types and all(map(encoding.python_types, types)) else 0
         """Up to how many keys are looked up in a dict first: in less time than a kernel takes to be called."""
         self._recent: dict[tuple[Any, ...], int] = {}
         self._taken: dict[bytes, list[pa.Array]] = {}
@@ -91,7 +91,7 @@ class KeyTable:
             if rows > len(self._same) or not len(self):
                 self._same = np.full(rows, self._looked_up((), 1)[0])
             return self._same[:rows]
-        cells = list(zip(*(column.to_pylist() for column in columns), strict=True)) if rows <= self._few else []
+        cells = list(zip(*(column.to_pylist() for column in columns), strict=True)) if rows <= self.few else []
         numbers = self.remembered(cells) if cells else None
         if numbers is None:
             numbers = self._looked_up(columns, rows)

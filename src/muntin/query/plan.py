@@ -19,6 +19,7 @@ from muntin.columns import missing, pick, type_of_values, wide
 from muntin.durations import fitting, in_unit_of
 from muntin.errors import ColumnTypeError
 from muntin.keys.encoding import require_key_type
+from muntin.layouts import plain_type
 from muntin.query.query import Query
 from muntin.types import INT64, ColumnType, column_type
 from muntin.windows.base import AT, ROW_BOUNDS, TIME_BOUNDS, VALUE_BOUNDS, Window
@@ -51,7 +52,7 @@ class Types:
         require_time_column(query, schema.names)
         kinds = dict(zip(schema.names, schema.types, strict=True))
         columns = {name: type_of_values(pick(kinds, name, schema.names)) for name in query.columns}
-        keys = {name: wide(pick(kinds, name, schema.names)) for name in query.key}
+        keys = {name: wide(plain_type(pick(kinds, name, schema.names))) for name in query.key}
         for kind in keys.values():
             require_key_type(kind)
         if query.time is None:

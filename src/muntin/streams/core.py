@@ -212,7 +212,8 @@ class StreamCore:
         may_fail = any(each.may_fail for each in self.strategies)
         parts = [each.restore_point() for each in self.strategies] if may_fail else []
         parts += [self.keys.restore_point(), self.progress.restore_point()]
-        parts += [] if self.silence is None else [self.silence.restore_point()]
+        if self.silence is not None:
+            parts.append(self.silence.restore_point())
         self._undo = None if may_fail else parts
         mine = vars(self).copy()
 

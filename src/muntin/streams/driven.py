@@ -59,7 +59,22 @@ class DrivenStream:
         """Move the watermark, which is the greatest time of any row less its delay. O(1)."""
         progress = self._core.progress
         progress.look_at_clock()
-        progress.see(watermark + progress.delay)
+        progress.reach(watermark + progress.delay)
+
+    def note_rows(self) -> None:
+        """Note that rows came, of this stream or of others that share its watermark: it is not idle. O(1)."""
+        self._core.progress.look_at_clock()
+        self._core.progress.note_rows()
+
+    def follow_clock(self) -> None:
+        """Move the watermark with the clock, where no rows have come for the query's `idle_timeout`. O(1)."""
+        self._core.progress.look_at_clock()
+        self._core.progress.follow_clock()
+
+    @property
+    def idle_at(self) -> int | None:
+        """When the stream is idle, by the clock in nanoseconds; None for a query without `idle_timeout`."""
+        return self._core.progress.idle_at
 
     # ------------------------------------------------------------ rows in, windows out
 

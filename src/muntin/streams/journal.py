@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, Protocol
 
-from muntin.errors import AggregationOverflowError
+from muntin.aggregations.failing import in_words
 from muntin.restoring import RestorePoint
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
@@ -78,19 +79,15 @@ class Replayed(Strategy):
 
     def take(self, batch: Batch, watermark: int) -> Array:
         """Take rows, judged by the watermark before them; return which of them some window took."""
-        try:
+        with self._in_words():
             taken = self._take(batch, watermark)
-        except OverflowError as error:
-            raise self._in_words(error) from error
         self._journal.note(len(batch.times), lambda: self._take(batch, watermark))
         return taken
 
     def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
         """Return the windows that are due at this watermark, or have changed since they were emitted."""
-        try:
+        with self._in_words():
             answers = self._emit(watermark, horizon, early)
-        except OverflowError as error:
-            raise self._in_words(error) from error
         self._journal.note(1, lambda: self._emit(watermark, horizon, early))
         return answers
 
@@ -99,6 +96,5 @@ class Replayed(Strategy):
         metrics = self.metrics()
         return self._journal.restore_point(metrics["slices"] + metrics["kept"])
 
-    def _in_words(self, error: OverflowError) -> AggregationOverflowError:
-        """Say which aggregations overflowed."""
-        return AggregationOverflowError(f"{', '.join(map(str, self.plan.aggregates.values()))}: {error}")
+    def _in_words(self) -> AbstractContextManager[None]:
+        return in_words(self.plan.aggregates.values(), self.plan.types.values())

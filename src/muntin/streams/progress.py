@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
 from muntin.durations import BEFORE_TIME
 from muntin.errors import InvalidArgumentError
 from muntin.query.timing import Timing
 from muntin.restoring import RestorePoint
+from muntin.types import is_whole
 
 
 class Progress:
@@ -41,7 +40,7 @@ class Progress:
         A call on a stream looks at the clock once, before it changes anything: see `look_at_clock`.
         """
         given = self._clock()
-        if isinstance(given, bool) or not isinstance(given, int | np.integer) or not -(2**62) < given < 2**62:
+        if not is_whole(given) or not -(2**62) < given < 2**62:
             raise InvalidArgumentError(
                 f"the clock returned {given!r}; it must return the time as an integer, such as time.time_ns does"
             )
@@ -65,11 +64,19 @@ class Progress:
 
     def see(self, latest: int) -> None:
         """Move on to the latest time of rows that have come."""
+        self.reach(latest)
+        self.note_rows()
+
+    def note_rows(self) -> None:
+        """Note that rows have come by now: the wait of an idle stream begins again."""
+        if self._timing.idle_after is not None:
+            self._last_row = self._now
+
+    def reach(self, latest: int) -> None:
+        """Move on to the latest time of rows that came at some time before."""
         if latest > self.seen:
             self.seen = latest
         self.set_watermark(self.seen - self._timing.delay, self.seen)
-        if self._timing.idle_after is not None:
-            self._last_row = self._now
         if self._timing.early_by_time is not None and not self._early_is_set:
             self._early, self._early_is_set = self.seen, True
 
@@ -79,6 +86,11 @@ class Progress:
             self.watermark = watermark
         if horizon > self.horizon:
             self.horizon = horizon
+
+    @property
+    def idle_at(self) -> int | None:
+        """When the stream is idle, by the clock, if no row comes; None where that changes nothing."""
+        return None if self._timing.idle_after is None else self._last_row + self._timing.idle_after
 
     def follow_clock(self) -> bool:
         """Move the watermark of an idle stream with the clock; return whether it moved."""

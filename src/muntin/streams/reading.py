@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.columns import Column, arrow_reader, one_chunk, place_of, read_column
+from muntin.columns import Column, arrow_reader, extent, one_chunk, place_of, read_column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import ColumnTypeError, InvalidArgumentError
 from muntin.keys.table import KeyTable
+from muntin.layouts import plain_column
 from muntin.query.plan import Types
 from muntin.tables.run import as_times, require_room
 from muntin.types import INT64, Array, ColumnType, assignable, column_type
@@ -59,8 +60,12 @@ class TableReader:
 
     def key_numbers(self, data: pa.Table, table: KeyTable) -> Array:
         """Return the number of each row's key."""
-        columns = [(data.column(place), cast) for place, cast in self._keys]
-        return table.numbers([column if cast is None else cast(column) for column, cast in columns], data.num_rows)
+        columns = [data.column(place) if cast is None else cast(data.column(place)) for place, cast in self._keys]
+        if 0 < data.num_rows <= table.few:
+            numbers = table.remembered(list(zip(*[column.to_pylist() for column in columns], strict=True)))
+            if numbers is not None:
+                return numbers
+        return table.numbers(columns, data.num_rows)
 
 
 _Read = Callable[[Any], Column]
@@ -88,6 +93,11 @@ def _caster(schema: pa.Schema, name: str, kind: pa.DataType) -> tuple[int, Calla
 
 def read_times(column: Column, name: str, kind: ColumnType, reach: int) -> Array:
     """Return the times of a column as integers; refuse those of another type, or too far out for windows."""
+    values = column.values
+    if column.valid is None and column.type is kind and len(values):
+        low, high = extent(values)
+        if low - reach > BEFORE_TIME and high + reach < END_OF_TIME:
+            return values.astype(np.int64)  # nearly always; else it is said what is wrong
     times = as_times(column, name)
     if times.type is not kind and times.type != kind and len(times.values):
         raise ColumnTypeError(f"the time column {name!r} holds {times.type}; it held {kind} before, and must stay so")
@@ -97,6 +107,7 @@ def read_times(column: Column, name: str, kind: ColumnType, reach: int) -> Array
 
 def cast_safely(column: Any, kind: Any, name: str) -> Any:
     """Return an Arrow column cast to a type; refuse one that does not fit it without loss."""
+    column = plain_column(column)
     if column.type == kind:
         return column
     plain = column.type.value_type if pa.types.is_dictionary(column.type) else column.type

@@ -27,6 +27,7 @@ import numpy as np
 from muntin.kernels.vocabulary import Ints, Slots, combine, index, inlined, kernel, load, store
 
 FOLD, OPEN, PREPEND, JOIN, MOVE, REFOLD, EXCHANGE = range(7)
+"""The actions. REFOLD and those after it change slices of rows that came before; `CountSet` asks by that order."""
 ACTION, SLOT, FIRST, LAST = range(4)
 """The columns of a step."""
 SHIFT, BEGIN, BEFORE, AFTER, STOP, LEAVING = range(4, 10)
@@ -78,25 +79,20 @@ def is_full(script: Script) -> bool:
 
 
 @kernel
+def move_states(states: Slots, to: int, at: int, count: int) -> None:
+    """Move states to other slots, which may overlap with theirs."""
+    for i in range(count):
+        from_end = i if to < at else count - 1 - i
+        store(states, to + from_end, load(states, at + from_end))
+
+
+@kernel
 def change_states(states: Slots, action: int, slot: int, first: int, last: int) -> None:
     """Carry out a step for which no row is read."""
     if action == JOIN:
         store(states, slot, combine(load(states, first), load(states, last)))
-    elif slot < first:
-        for i in range(last):
-            store(states, slot + i, load(states, first + i))
     else:
-        for i in range(last - 1, -1, -1):
-            store(states, slot + i, load(states, first + i))
-
-
-@kernel
-def merge_states(script: Script, states: Slots) -> None:
-    """Carry out a script that only joins and moves states; leave it empty."""
-    steps = script.steps
-    for at in range(script.length[0]):
-        change_states(states, steps[at, ACTION], steps[at, SLOT], steps[at, FIRST], steps[at, LAST])
-    script.length[0] = 0
+        move_states(states, slot, first, last)
 
 
 SCRIPT = (write_step, add_step, is_full)

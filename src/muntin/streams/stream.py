@@ -14,6 +14,7 @@ from muntin import _html
 from muntin.durations import END_OF_TIME
 from muntin.errors import InvalidArgumentError, TooManyWindowsError, UnsupportedOperationError
 from muntin.kernels.tiers import working_on
+from muntin.layouts import empty_table
 from muntin.plans.explain import Subject, explain, explain_running
 from muntin.plans.query_plan import QueryPlan
 from muntin.query.query import Query
@@ -31,6 +32,7 @@ from muntin.streams.steps import Step
 from muntin.tables.answers import Answers
 from muntin.tabular import as_table
 from muntin.turns import changing, exclusive
+from muntin.types import is_whole
 from muntin.windows.base import Window
 
 
@@ -351,13 +353,32 @@ class Stream:
         """The watermark, in the unit of the time column; None before the first row."""
         return self._state.watermark
 
+    @property
+    def watermark_time(self) -> np.datetime64 | int | None:
+        """The watermark as a time: a `datetime64`, in UTC, where times are timestamps or dates. O(1).
+
+        >>> import numpy as np
+        >>> from muntin import Query, agg, window
+        >>> stream = Query(window.tumbling("1h"), {"n": agg.count()}, time="ts", watermark="10s").stream()
+        >>> _ = stream.push({"ts": np.array(["2024-03-01T09:30:15"], "M8[s]")})
+        >>> stream.watermark_time
+        np.datetime64('2024-03-01T09:30:05')
+        """
+        watermark, core = self._state.watermark, self._state.core
+        if watermark is None or core is None or core.plan.time_type.logical is None:
+            return watermark
+        kind = core.plan.time_type.logical
+        unit: Any = "D" if pa.types.is_date32(kind) else getattr(kind, "unit", "ms")
+        return np.datetime64(watermark, unit) if pa.types.is_temporal(kind) else watermark
+
     def metrics(self) -> dict[str, int | None]:
         """Return counts: rows, those behind the watermark (late), those that no window took (dropped), and of state.
 
         `late_let_go` are rows that are in `late` no more since nobody took them, `forgotten` are keys that were silent
         for longer than the query's `forget_after`.
         `slices`, `splits` and `merges` are what has happened to slices, `kept` how many rows are held as they are,
-        `keys` and `bytes` what is known now. O(1) but for object columns.
+        `keys` and `bytes` what is known now. `watermark` is in the unit of the time column; `watermark_time` is the
+        same as a time. O(1) but for object columns.
         """
         return self._state.metrics()
 
@@ -381,12 +402,13 @@ class Stream:
         """Say what it answers, and how far it has come."""
         counts = self.metrics()
         closed = ", closed" if self._state.closed else ""
-        progress = f"{counts['rows']} rows, {counts['late']} late, watermark {counts['watermark']}{closed}"
+        progress = f"{counts['rows']} rows, {counts['late']} late, watermark {self.watermark_time}{closed}"
         return f"<Stream of {self.query!r}: {progress}>"
 
     def _repr_html_(self) -> str:
         """Return a table, for notebooks."""
-        return _html.table(f"Stream of {self.query!r}", self.metrics().items())
+        counts = {**self.metrics(), "watermark": self.watermark_time}
+        return _html.table(f"Stream of {self.query!r}", counts.items())
 
     @exclusive
     def snapshot(self) -> bytes:
@@ -424,7 +446,7 @@ class Stream:
     def _nothing(self) -> pa.Table:
         """Return an empty table; before the first row, of what is known of the types."""
         if self._state.core is not None:
-            return self._state.core.tables.schema.empty_table()
+            return empty_table(self._state.core.tables.schema)
         kinds = dict.fromkeys(self.query.key, pa.null())
         bounds = pa.struct([("start", pa.null()), ("end", pa.null())])
         kinds |= {"window": bounds, "window_id": pa.int64(), **dict.fromkeys(self.query.aggregates, pa.null())}
@@ -435,7 +457,7 @@ def _checked_most(rows: Any) -> int | None:
     """Return how many late rows are kept; refuse what is no number."""
     if rows is None:
         return None
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
+    if not is_whole(rows) or rows < 0:
         raise InvalidArgumentError(f"most_late is {rows!r}; give a number of rows, or None to keep all late ones")
     return int(rows)
 

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregations.binding import Binding
+from muntin.aggregations.failing import in_words
 from muntin.aggregators.choose import Chosen
 from muntin.arrays.results import Raw
-from muntin.arrays.runner import in_words, results_by_name
+from muntin.arrays.runner import results_by_name
 from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import UnsupportedOperationError
@@ -166,7 +167,7 @@ class Tiles(Tuples):
         count = len(batch.times)
         states = self.binding.slots(count)
         times = np.ascontiguousarray(batch.times)
-        with in_words(self.binding):
+        with in_words(self.binding.aggregations, self.binding.types):
             _kernels(self.binding).lift_rows(self.binding.inputs(batch.columns, count), times, states)
         content = mix((batch.arrived + np.arange(count)).astype(np.uint64))
         columns = {_STATE: Column(states, None, ANY), _CONTENT: Column(content, None, ANY)}
@@ -196,7 +197,7 @@ class Tiles(Tuples):
         if len(first) == len(rows):
             return rows
         tiles = self.binding.slots(len(first))
-        with in_words(self.binding):
+        with in_words(self.binding.aggregations, self.binding.types):
             _kernels(self.binding).fold_tiles(_states(rows.columns), first, np.append(first[1:], len(rows)), tiles)
         self._merged_at = watermark
         content = np.add.reduceat(rows.columns[_CONTENT].values, first)
@@ -247,14 +248,14 @@ class TiledDefinition(BufferedDefinition):
         """Return the aggregates of the states [first, last), both bounds ascending."""
         outputs = self.binding.outputs(len(first))
         states = _states(columns) if len(columns[_STATE].values) else self.binding.slots(1)
-        with in_words(self.binding):
+        with in_words(self.binding.aggregations, self.binding.types):
             _kernels(self.binding).answer_frames(states, self.binding.slots(len(states)), first, last, outputs)
         return results_by_name(self.binding, outputs)
 
     def fold(self, columns: Mapping[str, Column], times: Array, first: Array, last: Array) -> Mapping[str, Raw]:
         """Return the aggregates of the states [first, last), in any order. A combine for each state of a window."""
         outputs = self.binding.outputs(len(first))
-        with in_words(self.binding):
+        with in_words(self.binding.aggregations, self.binding.types):
             _kernels(self.binding).fold_frames(_states(columns), first, last, outputs)
         return results_by_name(self.binding, outputs)
 

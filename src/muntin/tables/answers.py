@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.layouts import empty_table
 from muntin.query.plan import Plan
 from muntin.threads import in_threads
 from muntin.types import Array, logical_array
@@ -59,11 +60,12 @@ class AnswerTables:
         self._window_type = self.schema.field("window").type
         self._bounds = [(field.name, field.type) for field in self._window_type]
         self._repeated: dict[bytes, pa.Array] = {}
-        self._empty = self.schema.empty_table()
+        self._empty = empty_table(self.schema)
         self._aggregates = list(plan.aggregates)
         self._types = [None if pa.types.is_null(kind) else kind for kind in self.schema.types]
         """None where only the results tell the type of a column."""
         self._all_known = all(kind is not None for kind in self._types)
+        self._times_alone = tuple(name for name, _ in self._bounds) == TIME_BOUNDS
 
     def table(self, answers: Sequence[Answers], take_keys: TakeKeys, threads: int = 1) -> pa.Table:
         """Return the answers as a table, a chunk for each of them; `take_keys` gives the columns of key numbers.
@@ -78,15 +80,15 @@ class AnswerTables:
         return pa.concat_tables(tables, promote_options="none" if self._all_known else "permissive")
 
     def _table(self, answers: Answers, take_keys: TakeKeys) -> pa.Table:
-        arrays = [
-            *take_keys(answers.keys),
+        keys, aggregates = take_keys(answers.keys), [answers.aggregates[name] for name in self._aggregates]
+        typed = [
+            *[cast(array, kind) for array, kind in zip(keys, self._types, strict=False)],
             self._windows(answers),
             self._array(answers.window_ids),
-            *[answers.aggregates[name] for name in self._aggregates],
+            *[cast(array, kind) for array, kind in zip(aggregates, self._types[len(keys) + 2 :], strict=False)],
             self._array(answers.revision),
             self._array(answers.retracted),
         ]
-        typed = [array if kind is None else cast(array, kind) for array, kind in zip(arrays, self._types, strict=True)]
         if self._all_known:
             return pa.Table.from_arrays(typed, schema=self.schema)
         return pa.Table.from_arrays(typed, names=self.schema.names)
@@ -103,6 +105,9 @@ class AnswerTables:
         return self._repeated[content]
 
     def _windows(self, answers: Answers) -> pa.StructArray:
+        if self._times_alone:
+            ends = [self._times(answers.start, None), self._times(answers.end, None)]
+            return pa.Array.from_buffers(self._window_type, len(answers.keys), [None], children=ends)
         bounds = {"start": answers.start, "end": answers.end}
         held = None
         if answers.rows is not None:
@@ -120,15 +125,18 @@ class AnswerTables:
         if values is None:
             return pa.nulls(count, kind)
         if name in TIME_BOUNDS:
-            return logical_array(values.astype(self.time_type.physical), held, self.time_type)
+            return self._times(values, held)
         if name == AT:
-            return logical_array(values.astype(self.time_type.physical), None, self.time_type)
+            return self._times(values, None)
         return pa.array(values).cast(kind)
 
+    def _times(self, values: Array, held: Array | None) -> pa.Array:
+        return logical_array(values.astype(self.time_type.physical), held, self.time_type)
 
-def cast(array: Any, kind: pa.DataType) -> Any:
-    """Return an array in a type; one of nulls alone fits any."""
-    if array.type == kind:
+
+def cast(array: Any, kind: pa.DataType | None) -> Any:
+    """Return an array in a type, or as it is where that is None; one of nulls alone fits any."""
+    if kind is None or array.type == kind:
         return array
     if array.null_count == len(array):
         return pa.nulls(len(array), kind)

@@ -132,8 +132,9 @@ def _with_one_zero(data: pa.Table, names: Sequence[str]) -> pa.Table:
     for name in names:
         column = column_of(data, name)
         if pa.types.is_floating(column.type):
-            zero = pa.scalar(0.0).cast(column.type)
-            data = data.set_column(data.column_names.index(name), name, pc.add(column, zero))
+            wide = column.cast(pa.float32()) if pa.types.is_float16(column.type) else column  # Arrow adds no halves
+            one = pc.add(wide, pa.scalar(0.0).cast(wide.type)).cast(column.type)
+            data = data.set_column(data.column_names.index(name), name, one)
     return data
 
 
@@ -146,6 +147,7 @@ def require_room(time: Column, name: str, reach: int) -> None:
     """Refuse times so far out that a window of theirs would reach beyond what int64 can hold."""
     if len(time.values):
         low, high = extent(time.values)
+        reach = max(reach, 1)  # the least integer and the greatest are before and after all times
         if low - reach < -(2**63) or high + reach >= 2**63:
             raise InvalidArgumentError(
                 f"the time column {name!r} goes from {low} to {high}; windows there reach beyond what int64 can hold"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from muntin.keys.table import key_numbers
 from muntin.types import Array
 
 NO_KEY = "all rows"
@@ -25,18 +25,15 @@ class Keys:
         self._numbers: dict[str, int] = {}
 
     def numbers(self, table: pa.Table) -> Array:
-        """Return the number of the key of each row. O(rows), and a look-up for each key among them."""
-        codes = np.zeros(table.num_rows, np.int64)
-        for name in self.names:
-            column = pc.dictionary_encode(table[name].combine_chunks(), null_encoding="encode")
-            column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-            codes = codes * max(1, len(column.dictionary)) + column.indices.to_numpy()
-            codes = np.unique(codes, return_inverse=True)[1]  # small again, whatever the number of columns
-        _, rows, places = np.unique(codes, return_index=True, return_inverse=True)
-        found = np.empty(len(rows), np.int64)
-        for i in np.argsort(rows).tolist():  # in the order of arrival
-            found[i] = self._number([table[name][int(rows[i])].as_py() for name in self.names])
-        return found[places]
+        """Return the number of the key of each row. O(rows), and a look-up for each key among them.
+
+        Not one `KeyTable` for all tables: a column may be of another type in the next file of a folder.
+        """
+        numbers, _ = key_numbers([table[name] for name in self.names], table.num_rows)
+        rows = np.unique(numbers, return_index=True)[1]  # in the order of arrival, as keys are numbered
+        cells = [table[name].take(pa.array(rows)).to_pylist() for name in self.names]
+        found = [self._number(list(key)) for key in (zip(*cells, strict=True) if cells else [()])]
+        return np.array(found, np.int64)[numbers]
 
     def _number(self, values: Sequence[Any]) -> int:
         identity = repr(values)

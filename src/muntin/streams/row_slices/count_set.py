@@ -16,17 +16,18 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
+from muntin.kernels.tiers import SameTypes
 from muntin.query.plan import Plan
 from muntin.streams.blocks import MEMORY, SLOTS, USED, Blocks, Slices, lay_out, longer
 from muntin.streams.blocks import SLICES as SLICE_COUNT
 from muntin.streams.found import Found
-from muntin.streams.row_slices.due import ANSWER, FIND, Asked, Windows, finalize, find_windows
+from muntin.streams.row_slices.due import ANSWER, FEW, FIND, Asked, Windows, finalize, find_windows
 from muntin.streams.row_slices.folding import FOLDING
 from muntin.streams.row_slices.late import APART, HOLES, JUDGE, NUMBERS, ROW, Numbers, RowWindows, judge
 from muntin.streams.row_slices.removal import REMOVAL
 from muntin.streams.row_slices.rows import NOWHERE, ROWS, Arriving, Keyed
 from muntin.streams.row_slices.slices import SLICES, extend, merge_rows
-from muntin.streams.script import DONE, LEAVING, NO_ROOM, SCRIPT, SHORT, Script
+from muntin.streams.script import ACTION, DONE, LEAVING, NO_ROOM, OPEN, REFOLD, SCRIPT, SHORT, Script
 from muntin.streams.slices.shapes import fewest, ints
 from muntin.streams.slices.slice_set import more_states
 from muntin.streams.slices.slicer import position
@@ -37,7 +38,7 @@ from muntin.windows.base import Window
 SLICING = (judge, merge_rows, extend, find_windows, finalize)
 """The kernels that see no state."""
 _INNER = (*SCRIPT, *MEMORY, *SLOTS, position, *ROWS, *NUMBERS, *JUDGE, *SLICES, *FIND)
-ENTRIES = ("lift_rows", "fold_rows", "answer_slices", "answer_rows")
+ENTRIES = ("lift_newest", "lift_rows", "fold_rows", "answer_few", "answer_slices", "answer_rows")
 _NOTHING = np.zeros(0, np.int64)
 _KEPT = ("low", "high", "first", "last")
 """What is kept of a slice."""
@@ -49,7 +50,7 @@ _TABLES = ("shifts", "fresh", "odd", "least")
 def slicing(compiled: bool) -> Any:
     """Return the kernels that see no state: compiled once, whatever the aggregations."""
     within = [each for each in _INNER if each not in SLICING]
-    return kernel_cache.load(standalone(*SLICING, within=within, counted=False), compiled=compiled)
+    return SameTypes(kernel_cache.load(standalone(*SLICING, within=within, counted=False), compiled=compiled))
 
 
 def leaving(binding: Binding) -> str:
@@ -87,6 +88,11 @@ class RowShapes:
         begins = [(every, 0) for _, every in pairs]
         steps, phases = fewest([*begins, *((every, length % every) for length, every in pairs)])
         return cls(ints(windows), ints(n for n, _ in pairs), ints(n for _, n in pairs), steps, phases)
+
+    @cached_property
+    def most_slices(self) -> int:
+        """How many slices the longest window can have: each definition begins and ends windows in it."""
+        return int((2 * (int(self.lengths.max(initial=0)) // self.everys + 1)).sum())
 
     @property
     def arrays(self) -> RowWindows:
@@ -137,7 +143,7 @@ class CountSet:
     @cached_property
     def folding(self) -> Any:
         """The kernels that fold rows into states, and merge states."""
-        return self.binding.kernels(self.kernels, *ENTRIES)
+        return SameTypes(self.binding.kernels(self.kernels, *ENTRIES))
 
     @property
     def kernels(self) -> tuple[Any, ...]:
@@ -218,8 +224,11 @@ class CountSet:
         stopped = -1
         while stopped != DONE:
             stopped = self.slicing.merge_rows(batch, *self._rows, *self._slices, self.script, *fixed)
-            states = (self.row_states, self.states, self.peaks)
-            self.folding.lift_rows(self.script, batch, inputs, *states, spots, self.cursor)
+            if int(self.script.steps[: self.script.length[0], ACTION].max(initial=OPEN)) < REFOLD:
+                self.folding.lift_newest(self.script, batch, inputs, self.row_states)
+            else:
+                states = (self.row_states, self.states, self.peaks)
+                self.folding.lift_rows(self.script, batch, inputs, *states, spots, self.cursor)
             if stopped == NO_ROOM:
                 self._make_room_for_rows(4 * len(self.times))
             elif stopped == SHORT:
@@ -270,8 +279,11 @@ class CountSet:
     def answer(self, found: Found) -> dict[str, Any]:
         """Return the raw results of windows by name."""
         outputs = self.binding.outputs(len(found.keys))
-        windows = (found.keys, found.first, found.last)
-        self.folding.answer_slices(self.states, self.tree, self.blocks, *windows, outputs)
+        if self.shapes.most_slices <= FEW:
+            self.folding.answer_few(self.states, found.first, found.last, outputs)
+        else:
+            windows = (found.keys, found.first, found.last)
+            self.folding.answer_slices(self.states, self.tree, self.blocks, *windows, outputs)
         for at in np.flatnonzero(found.first < 0):
             self.folding.answer_rows(self.row_states, self._odd_rows(found, int(at)), outputs, at)
         triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)

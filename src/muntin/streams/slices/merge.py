@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, combine, emit, hold, kernel, load
 from muntin.streams.blocks import Blocks
-from muntin.streams.slices.due import Windows
 from muntin.streams.tree import TREE, query_slices
 
 
 @kernel
-def fold_windows(states: Slots, skip: Ints, found: Windows, shift: int, outputs: Outputs) -> None:
+def fold_windows(
+    states: Slots, skip: Ints, definitions: Ints, firsts: Ints, lasts: Ints, shift: int, outputs: Outputs
+) -> None:
     """Answer windows from all their slices. Definitions from `shift` on are sessions, which may skip slices."""
-    definitions, firsts, lasts = found.definitions, found.firsts, found.lasts
     for i in range(len(firsts)):
         state = hold(load(states, firsts[i]))
         bit = 1 << (definitions[i] - shift) if definitions[i] >= shift and len(skip) > 0 else 0
@@ -25,10 +25,12 @@ def fold_windows(states: Slots, skip: Ints, found: Windows, shift: int, outputs:
 
 
 @kernel
-def query_windows(states: Slots, tree: Slots, blocks: Blocks, found: Windows, outputs: Outputs) -> None:
+def query_windows(
+    states: Slots, tree: Slots, blocks: Blocks, keys: Ints, firsts: Ints, lasts: Ints, outputs: Outputs
+) -> None:
     """Answer windows from the trees of their keys."""
-    for i in range(len(found.keys)):
-        emit(outputs, i, query_slices(states, tree, blocks, found.keys[i], found.firsts[i], found.lasts[i]))
+    for i in range(len(keys)):
+        emit(outputs, i, query_slices(states, tree, blocks, keys[i], firsts[i], lasts[i]))
 
 
 MERGE = (*TREE, fold_windows, query_windows)

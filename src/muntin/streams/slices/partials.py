@@ -26,6 +26,7 @@ from muntin.streams.script import (
     add_step,
     change_states,
     is_full,
+    move_states,
 )
 from muntin.streams.slices.slicer import ROW, position
 from muntin.types import Array
@@ -106,5 +107,5 @@ def fold_slices(script: Script, incoming: Slots, states: Slots) -> None:
     script.length[0] = 0
 
 
-PARTIALS = (change_states, fold_slices)
+PARTIALS = (move_states, change_states, fold_slices)
 """What is made for each set of aggregations."""

@@ -165,14 +165,19 @@ class Shapes:
         if watermark == END_OF_TIME:
             return END_OF_TIME, END_OF_TIME
         final_until = watermark - lateness
-        needed = min((each.first_needed(final_until) for each in self.own.each), default=END_OF_TIME)
-        change = watermark + 1 if len(self.gaps) or self.own.each or final_until < _OVERFLOWS else END_OF_TIME
+        needed = change = END_OF_TIME
+        if self.own.each:
+            needed = min(each.first_needed(final_until) for each in self.own.each)
+        if len(self.gaps) or self.own.each or final_until < _OVERFLOWS:
+            change = watermark + 1
         for length, every, an_end, cumulative in self._rules:
             final = final_until + every - (final_until - an_end) % every  # the first end of a window after that
             due = watermark + every - (watermark - an_end) % every if lateness else final
-            begin = final - length + cumulative * (length - 1 - (final - 1 - an_end) % length)
+            begin = final - length
+            if cumulative is not False:
+                begin = begin + cumulative * (length - 1 - (final - 1 - an_end) % length)
             needed = min(needed, _least(begin))
-            change = min(change, _least(due), _least(final) + lateness)
+            change = min(change, _least(due), _least(final) + lateness if lateness else END_OF_TIME)
         return needed, change
 
 

@@ -14,7 +14,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
-from muntin.kernels.tiers import is_waiting
+from muntin.kernels.tiers import SameTypes, is_waiting
 from muntin.keys.order import order_by_key
 from muntin.streams.blocks import (
     MEMORY,
@@ -56,6 +56,7 @@ from muntin.streams.strategy import Batch
 from muntin.types import Array
 
 _FEW_WINDOWS = 64
+_NO_TIMES = _NO_ROWS = np.zeros(0, np.int64)
 STACKED = "two_stacks"
 """The merger whose folds are kept while rows come, where windows are of one definition."""
 SLICING = (order_by_key, take_rows, take_late_rows, take_slices, due_windows, count_rows, purge)
@@ -67,7 +68,7 @@ _INNER = (*SCRIPT, *MEMORY, *SLOTS, *PLACING, *SLICER, *MEMBERS, *DUE, *LATE, *P
 def slicing(compiled: bool) -> Any:
     """Return the kernels that see no state: compiled once, whatever the aggregations."""
     inner = [each for each in _INNER if each not in SLICING]
-    return kernel_cache.load(standalone(*SLICING, within=inner, counted=False), compiled=compiled)
+    return SameTypes(kernel_cache.load(standalone(*SLICING, within=inner, counted=False), compiled=compiled))
 
 
 class SliceSet:
@@ -120,8 +121,8 @@ class SliceSet:
     @cached_property
     def folding(self) -> Any:
         """The kernels that fold rows into states, and merge states; one module, for what they call is compiled once."""
-        entries = ("fold_rows", "merge_states", "fold_windows", "query_windows", "slide_windows")
-        return self.binding.kernels((*FOLDING, *MERGE, *STACKS), *entries)
+        entries = ("fold_rows", "fold_windows", "query_windows", "slide_windows")
+        return SameTypes(self.binding.kernels((*FOLDING, *MERGE, *STACKS), *entries))
 
     def _make_room(self, slots: int) -> None:
         """Make the arrays `slots` long, keeping what they hold."""
@@ -245,17 +246,18 @@ class SliceSet:
         self._after[BY_TIME], self._after[SESSIONS] = after
         soonest = np.empty(len(self.shapes.kinds), np.int64)
         fixed = (self.slices, self.blocks, chosen, self._shapes, self.shapes.gaps, self._after, until, soonest)
-        count = self.slicing.due_windows(*fixed, self._room)
+        due_windows = self.slicing.due_windows
+        count = due_windows(*fixed, self._room)
         if count > len(self._room.keys):
             self._make_room_to_find(count + count // 4)  # as many as now, and some more, will be found the next time
-            self.slicing.due_windows(*fixed, self._room)
+            due_windows(*fixed, self._room)
         keys, definitions, start, end, first, last = self._found[:, :count].copy()
         if 8 * count < len(self._room.keys) > _FEW_WINDOWS:
             self._make_room_to_find(_FEW_WINDOWS)  # there were many once
-        rows = np.zeros(count if self.watched else 0, np.int64)
-        found = Found(keys, definitions, start, end, first, last, rows)
-        if self.watched:
-            self.slicing.count_rows(self.slices, Windows(*found.arrays), len(self.shapes.kinds), rows)
+        if not self.watched:
+            return Found(keys, definitions, start, end, first, last, _NO_ROWS)
+        found = Found(keys, definitions, start, end, first, last, np.zeros(count, np.int64))
+        self.slicing.count_rows(self.slices, Windows(*found.arrays), len(self.shapes.kinds), found.rows)
         return found
 
     @property
@@ -290,14 +292,14 @@ class SliceSet:
     def _write(self, found: Found, outputs: tuple[Array, ...]) -> None:
         """Write the answers of windows."""
         if self.merger == "lazy" or self.has_gaps:
-            shift = len(self.shapes.kinds)
-            self.folding.fold_windows(self.states, self.slices.skip, Windows(*found.arrays), shift, outputs)
+            slots = (found.definitions, found.first, found.last)
+            self.folding.fold_windows(self.states, self.slices.skip, *slots, len(self.shapes.kinds), outputs)
         elif self.has_stacks:
-            windows = Windows(*found.arrays)
-            folds = (self.states, self.tree, self.back, self.stacks)
-            self.folding.slide_windows(*folds, self.blocks, windows, outputs)
+            folds = (self.states, self.tree, self.back, self.stacks, self.blocks.base, self.blocks.stale)
+            self.folding.slide_windows(*folds, found.keys, found.first, found.last, outputs)
         elif self.has_tree:
-            self.folding.query_windows(self.states, self.tree, self.blocks, Windows(*found.arrays), outputs)
+            slots = (found.keys, found.first, found.last)
+            self.folding.query_windows(self.states, self.tree, self.blocks, *slots, outputs)
         else:
             merge_slices(self.merger, self.binding, self.states, found, outputs)
 
@@ -308,6 +310,8 @@ class SliceSet:
 
     def purge(self, chosen: Array, needed: int, watermark: int, lateness: int) -> None:
         """Let slices go that no window needs any more."""
+        # What joins states is compiled already, to fold rows: a kernel of its own would be a fifth more to compile.
+        fold, nothing = self.folding.fold_rows, self.binding.no_inputs
         self._carry_out(
             lambda: self.slicing.purge(
                 self.slices,
@@ -320,7 +324,7 @@ class SliceSet:
                 self.shapes.gaps,
                 Deadline(lateness, watermark),
             ),
-            lambda: self.folding.merge_states(self.script, self.states),
+            lambda: fold(self.script, nothing, _NO_TIMES, self.states),
         )
 
     def held(self) -> Array:

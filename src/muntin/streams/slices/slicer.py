@@ -32,7 +32,7 @@ from muntin.streams.script import (
     Script,
     add_step,
     change_states,
-    merge_states,
+    move_states,
     write_step,
 )
 
@@ -313,7 +313,7 @@ def fold_rows(script: Script, columns: Columns, times: Ints, states: Slots) -> N
     steps = script.steps
     length = script.length[0]
     for at in range(length):
-        prefetch(states, steps[index(min(at + AHEAD, length - 1)), SLOT])
+        prefetch(states, steps[index(at + AHEAD if at + AHEAD < length else length - 1), SLOT])
         action = steps[index(at), ACTION]
         slot = steps[index(at), SLOT]
         first = steps[index(at), FIRST]
@@ -334,5 +334,5 @@ def fold_rows(script: Script, columns: Columns, times: Ints, states: Slots) -> N
     script.length[0] = 0
 
 
-FOLDING = (change_states, merge_states, fold_rows)
+FOLDING = (move_states, change_states, fold_rows)
 """What is made for each set of aggregations."""

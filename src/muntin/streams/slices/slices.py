@@ -335,7 +335,7 @@ class Slices(Replayed):
 
         return restore
 
-    @property
+    @cached_property
     def may_fail(self) -> bool:
         """Whether an aggregation can raise an error."""
         return any(each.may_fail for each in self.sets)

@@ -37,8 +37,7 @@ from muntin.kernels.vocabulary import (
     load,
     store,
 )
-from muntin.streams.blocks import Blocks, longer
-from muntin.streams.slices.due import Windows
+from muntin.streams.blocks import longer
 from muntin.streams.slices.slicer import AHEAD
 
 
@@ -81,47 +80,58 @@ def fold_slots(states: Slots, first: int, last: int) -> State:
 @inlined
 def fold_on(states: Slots, back: Slots, key: int, begin: int, first: int, last: int) -> None:
     """Fold the slots [first, last) into what there is of those from the turn, `begin`, on."""
-    if first == begin:
-        store(back, key, fold_slots(states, begin, last))
-    else:
-        state = hold(load(back, key))
-        for slot in range(first, last):
-            state = combine(state, load(states, slot))
-        store(back, key, state)
+    state = hold(load(states, begin) if first == begin else load(back, key))
+    for slot in range(first + 1 if first == begin else first, last):
+        state = combine(state, load(states, slot))
+    store(back, key, state)
 
 
 @kernel
 def slide_windows(
-    states: Slots, folds: Slots, back: Slots, stacks: Stacks, blocks: Blocks, found: Windows, outputs: Outputs
+    states: Slots,
+    folds: Slots,
+    back: Slots,
+    stacks: Stacks,
+    bases: Ints,
+    stales: Ints,
+    keys: Ints,
+    firsts: Ints,
+    lasts: Ints,
+    outputs: Outputs,
 ) -> None:
-    """Answer windows of one definition, those of a key ascending. `folds` are by slots, and `back` by keys."""
-    count = len(found.keys)
+    """Answer windows of one definition, those of a key ascending. `folds` are by slots, and `back` by keys.
+
+    It takes the arrays that it reads, and no other of blocks and windows: to read a hundred from Python takes as long
+    as to answer some windows, and to compile that as long as the rest.
+    """
+    count = len(keys)
     for i in range(count):
-        ahead = min(i + AHEAD, count - 1)
-        prefetch(folds, found.firsts[index(ahead)])
-        prefetch(states, found.lasts[index(ahead)] - 1)
-        key = found.keys[index(i)]
-        first = found.firsts[index(i)]
-        last = found.lasts[index(i)]
-        base = blocks.base[index(key)]
+        ahead = i + AHEAD if i + AHEAD < count else count - 1
+        prefetch(folds, firsts[index(ahead)])
+        prefetch(states, lasts[index(ahead)] - 1)
+        key = keys[index(i)]
+        first = firsts[index(i)]
+        last = lasts[index(i)]
+        base = bases[index(key)]
         turn = base + stacks.turn[index(key)]
         until = base + stacks.until[index(key)]
-        stale = base + blocks.stale[index(key)]
+        stale = base + stales[index(key)]
         if stale < turn or first >= turn:
             fold_from_end(states, folds, first, last)
             stacks.since[index(key)] = first - base
             stacks.turn[index(key)] = stacks.until[index(key)] = last - base
-            blocks.stale[index(key)] = last - base
-            emit(outputs, i, load(folds, first))
+            stales[index(key)] = last - base
+            state = load(folds, first)
         elif last < until or first < base + stacks.since[index(key)]:
-            emit(outputs, i, fold_slots(states, first, last))
+            state = fold_slots(states, first, last)
         elif last == turn:
-            emit(outputs, i, load(folds, first))
+            state = load(folds, first)
         else:
             if stale < last:
                 fold_on(states, back, key, turn, until if stale >= until else turn, last)
-                stacks.until[index(key)] = blocks.stale[index(key)] = last - base
-            emit(outputs, i, combine(load(folds, first), load(back, key)))
+                stacks.until[index(key)] = stales[index(key)] = last - base
+            state = combine(load(folds, first), load(back, key))
+        emit(outputs, i, state)
 
 
 STACKS = (fold_from_end, fold_slots, fold_on, slide_windows)

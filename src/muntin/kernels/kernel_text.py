@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from muntin.kernels.allocation import kernel_allocates
+from muntin.kernels.parsing import syntax_tree
 from muntin.kernels.vocabulary import replaced_by, written_name
 
 Kernel = Callable[..., Any]
@@ -95,7 +96,7 @@ class _Source(NamedTuple):
 @cache
 def _source(kernel: Kernel, entry: bool) -> _Source:
     """Return it as it is in every module: to read and write a kernel takes milliseconds, and a query has a hundred."""
-    node = ast.parse(textwrap.dedent(inspect.getsource(kernel))).body[0]
+    node = syntax_tree(textwrap.dedent(inspect.getsource(kernel))).body[0]
     assert isinstance(node, ast.FunctionDef)
     node.name = written_name(kernel)
     _strip(node, "entry" if entry else _mark(node))
@@ -104,7 +105,7 @@ def _source(kernel: Kernel, entry: bool) -> _Source:
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:
-    return ast.unparse(_Rename(names).visit(ast.parse(text))) + "\n"
+    return ast.unparse(_Rename(names).visit(syntax_tree(text))) + "\n"
 
 
 def _mark(node: ast.FunctionDef) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from muntin.errors import DefinitionError
+from muntin.kernels.parsing import syntax_tree
 
 RUNTIME = "muntin.kernels.runtime"
 _MISSING = object()
@@ -56,7 +57,7 @@ class Function:
 
     def parse(self) -> ast.FunctionDef:
         """Return a syntax tree of the function that the caller may change."""
-        node = ast.parse(self.text).body[0]
+        node = syntax_tree(self.text).body[0]
         assert isinstance(node, ast.FunctionDef)
         return node
 
@@ -92,7 +93,7 @@ def stable_text(value: Any) -> str:
     if isinstance(value, Function):
         return value.identity
     if isinstance(value, decimal.Context):  # its repr shows flags, which change with use
-        return f"Context({value.prec}, {value.rounding})"
+        return getattr(value, "stable_text", f"Context({value.prec}, {value.rounding})")
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{stable_text(k)}: {stable_text(v)}" for k, v in value.items()) + "}"
     if isinstance(value, tuple | list):
@@ -133,7 +134,7 @@ def capture(function: Callable[..., Any], where: str) -> Function:
         raise DefinitionError(
             f"the source of {where} cannot be read; define it in a file or a notebook cell, not by exec"
         ) from error
-    node = ast.parse(source).body[0]
+    node = syntax_tree(source).body[0]
     if not isinstance(node, ast.FunctionDef):
         raise DefinitionError(f"{where} must be a plain function, written with def")
     _normalise(node)

@@ -20,7 +20,7 @@ class Feed:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         self.session, self.where, self.schema = session, where, schema
-        self.spark_schema = from_arrow_schema(schema)
+        self.spark_schema = from_arrow_schema(schema, prefer_timestamp_ntz=True)
         self.files = 0
         (where / "in").mkdir(parents=True)
 

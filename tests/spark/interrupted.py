@@ -1,9 +1,9 @@
 """A program that may be killed at any moment and started again: two streaming queries, each from its checkpoint.
 
 One writes to Spark's parquet sink, the other by `foreachBatch`, which overwrites by batch id. The first argument says
-whether to wait `forever` for more files in the folder `in` of a folder, which is the second one, or to go on `to the
-end` in each of the folders that follow: when all files are answered, what a reader finds is written to `files.parquet`
-and `batches.parquet`.
+whether to wait `forever` for more files in the folders `in` of all folders that follow, or to go on `to the end` in one
+after the other: when all files are answered, what a reader finds is written to `files.parquet` and `batches.parquet`.
+Where a folder has a `history.parquet`, its queries begin on that.
 """
 
 from __future__ import annotations
@@ -48,7 +48,12 @@ class in_order:
 
 
 QUERY = Query(
-    [window.sliding("20 seconds", every="5 seconds"), window.session("2 seconds"), window.tumbling(rows(7))],
+    [
+        window.sliding("20 seconds", every="5 seconds"),
+        window.session("2 seconds"),
+        window.tumbling(rows(7)),
+        window.trailing("90 days"),
+    ],
     {"n": agg.count(), "total": agg.sum("v"), "order": in_order("v"), "all": agg.collect("v")},
     key=["region", "line"],
     time="ts",
@@ -60,13 +65,15 @@ QUERY = Query(
 def start(session: Any, where: Path, trigger: dict[str, Any]) -> list[Any]:
     """Start both queries on the rows of a folder, a file a batch."""
     frame = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(where / "in"))
+    past = where / "history.parquet"
+    history = session.read.parquet(str(past)) if past.exists() else None
 
     def overwrite(batch: Any, number: int) -> None:
         batch.write.mode("overwrite").parquet(str(where / "batches" / f"number={number}"))
 
     started = []
     for name in ("files", "batches"):
-        writer = QUERY.spark(frame, buckets=4).writeStream.trigger(**trigger)
+        writer = QUERY.spark(frame, history=history, buckets=4).writeStream.trigger(**trigger)
         writer = writer.option("checkpointLocation", str(where / f"checkpoint of {name}"))
         writer = writer.foreachBatch(overwrite) if name == "batches" else writer.option("path", str(where / name))
         started.append(writer.start())
@@ -82,11 +89,13 @@ def main(folders: list[Path], *, forever: bool) -> None:
         (where / "up" / session.sparkContext.applicationId).touch()
         queries = start(session, where, {"processingTime": "0 seconds"} if forever else {"availableNow": True})
         if forever:
-            session.streams.awaitAnyTermination()
+            continue
         for query in queries:
             query.awaitTermination()
         for name in ("files", "batches"):
             pq.write_table(session.read.parquet(str(where / name)).toArrow(), where / f"{name}.parquet")
+    if forever:
+        session.streams.awaitAnyTermination()
     session.stop()
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import pyarrow as pa
 from queries import oracle, streams
 
-from muntin import ProcessingTime
 from muntin.spark.bucket import COUNTS, Job
 from muntin.spark.buckets import CLERK, labels
 from muntin.spark.clock import Clock
@@ -44,21 +43,27 @@ def as_spark_has_it(query: oracle.Query, batches: list[list[dict[str, Any]]]) ->
 
 
 class Expected:
-    """The oracle, with a watermark that it is told."""
+    """The oracle, with a watermark that it is told; `idle` is the query's `idle_timeout` in the unit of its times."""
 
-    def __init__(self, query: oracle.Query) -> None:
-        self.query = query
+    def __init__(self, query: oracle.Query, idle: int | None = None) -> None:
+        self.query, self.idle = query, idle
+        self.came = 0
         self.stream = oracle.Stream(replace(query, watermark=1 << 60))  # so that rows never move it
-        self.stream.query = replace(self.stream.query, time_type=query.time_type, emit_early=None)
+        self.stream.query = replace(self.stream.query, time_type=query.time_type, emit_early=None, idle_timeout=None)
         self.last_early: int | None = None
 
-    def batch(self, rows: list[dict[str, Any]], watermark: int | None) -> list[oracle.Result]:
+    def batch(self, rows: list[dict[str, Any]], watermark: int | None, now: int = 0) -> list[oracle.Result]:
         emitted = []
+        self.came = now if rows else self.came
         early = False
         if watermark is not None:
             self.stream.horizon = max(self.stream.horizon, watermark + self.query.delay)
             emitted += self.stream._emit(max(self.stream.watermark, watermark))
             early = self.is_early(watermark + self.query.delay)
+            waited = now - self.came
+            if self.idle is not None and waited >= self.idle:  # never in a batch that has rows
+                self.stream.horizon = max(self.stream.horizon, watermark + waited)
+                emitted += self.stream._emit(max(self.stream.watermark, watermark + waited))
         horizon = self.stream.horizon
         self.stream.seen = -oracle.NEVER
         if rows:
@@ -139,10 +144,9 @@ class Machine(streams.Stream):
         asked = streams.asked(query)
         self.clock = Clock.of(query.time_type, query.time)
         self.job = pickle.loads(pickle.dumps(Job(asked, schema, self.clock, buckets, late=not sliced)))
-        wakes = isinstance(query.emit_early, ProcessingTime)
         cut = asked if sliced else None
         self.packer = Packer(
-            schema, tuple(query.key), query.time, self.clock, labels(buckets), cut, rows=2, wakes=wakes
+            schema, tuple(query.key), query.time, self.clock, labels(buckets), cut, rows=2, wakes=self.job.wakes
         )
         answers = known_to_spark(DrivenStream(asked, schema).schema)
         rows = pa.struct(list(known_to_spark(schema)))
@@ -198,7 +202,8 @@ class Machine(streams.Stream):
             yield from self.unpacked(processor.rows(bucket, iter(rows[::-1]), now))
         for bucket, timers in list(self.store.timers.items()):
             self.store.bucket = bucket
-            for at in sorted(timer for timer in timers if timer <= self.watermark):
+            reached = {"EventTime": self.watermark, "ProcessingTime": self.now}[self.job.timers]
+            for at in sorted(timer for timer in timers if timer <= reached):
                 yield from self.unpacked(processor.expired(now))
                 self.store.timers[bucket].discard(at)
 

@@ -1,7 +1,7 @@
 """A program on a standalone cluster, parts of which die in the middle of a query: the aggregation itself kills them.
 
 Arguments: a folder, what is to be killed in the stream and what in the batch (a Python "worker", an "executor", or a
-"node", which is Spark's worker with its executor), and the value of the row that does it, once. Each query is asked
+"node", which is Spark's worker with its executor), and the value of the row that does it, once. The stream is asked
 twice, first without harm; what it answers is written to the folder, and beside it what Spark counted.
 """
 
@@ -94,10 +94,9 @@ def collected(answers: Any, checkpoint: pathlib.Path) -> tuple[Any, pa.Table]:
     return running, pa.concat_tables(found.values())
 
 
-def batch(session: Any, where: pathlib.Path, name: str, asked: Query) -> dict[str, int]:
+def batch(session: Any, where: pathlib.Path, asked: Query) -> None:
     answers = asked.spark(session.read.schema(SCHEMA).parquet(str(where / "in")), path="python")
-    pq.write_table(answers.toArrow(), where / f"{name}.parquet")
-    return {}
+    pq.write_table(answers.toArrow(), where / "struck batch.parquet")
 
 
 def compile_at_once(session: Any) -> list[dict[str, int]]:
@@ -167,12 +166,10 @@ def main(where: pathlib.Path, victims: dict[str, str], fatal: int) -> None:
     for number, each in enumerate(sample(where)):
         pq.write_table(collected(each.answers(session), where / f"checkpoint {number}")[1], where / f"{number}.parquet")
     counts = {}
-    for kind, ask in (("stream", stream), ("batch", batch)):
-        for name in (f"calm {kind}", f"struck {kind}"):
-            place = where / f"{name}.strike"
-            if name.startswith("calm"):
-                place.touch()
-            counts[name] = ask(session, where, name, query(place, victims[kind], fatal))
+    (where / "calm stream.strike").touch()
+    for name in ("calm stream", "struck stream"):
+        counts[name] = stream(session, where, name, query(where / f"{name}.strike", victims["stream"], fatal))
+    batch(session, where, query(where / "struck batch.strike", victims["batch"], fatal))
     (where / "report.json").write_text(json.dumps({"counts": counts, "compiled": compiled}))
     session.stop()
 

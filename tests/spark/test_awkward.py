@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from spark.feed import Feed
 
@@ -94,20 +95,36 @@ def test_times_without_a_zone_are_the_default(session: Any, tmp_path: Path) -> N
         session.conf.unset("spark.sql.timestampType")
 
 
-def test_the_mean_of_decimals_is_sparks(session: Any, tmp_path: Path) -> None:
+DECIMALS = {"v": pa.decimal128(10, 2), "wide": pa.decimal128(36, 20)}
+
+
+def test_decimals_are_sparks(session: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as F
 
     numbers = [decimal.Decimal(text) for text in ("0.01", "0.02", "-7.15", "99999999.99", "0.05", "0.05", "0.01")]
-    kind = pa.decimal128(10, 2)
-    table = pa.table({"t": [0, 1, 2, 10, 20, 21, 22], "v": pa.array(numbers, kind)})
-    query = Query(window.tumbling(10), {"m": agg.mean("v")}, time="t")
-    frame = session.createDataFrame(table).groupBy(F.expr("t div 10")).agg(F.avg("v").alias("m"))
-    truth = frame.toArrow()["m"]
-    assert truth.type == pa.decimal128(14, 6)
-    run = query.run(table)["m"]
-    for found in (run, *(each["m"] for each in answered(query, session, tmp_path, table))):
-        assert found.type == truth.type
-        assert sorted(found.to_pylist()) == sorted(truth.to_pylist())
+    columns = {name: pa.array(numbers, kind) for name, kind in DECIMALS.items()}
+    table = pa.table({"t": [0, 1, 2, 10, 20, 21, 22], **columns})
+    how = {f"{name} {each}": (name, each) for each in DECIMALS for name in ("sum", "mean")}
+    query = Query(window.tumbling(10), {out: getattr(agg, name)(each) for out, (name, each) in how.items()}, time="t")
+    grouped = session.createDataFrame(table).groupBy(F.expr("t div 10").alias("w"))
+    truth = (
+        grouped.agg(*(getattr(F, name)(each).alias(out) for out, (name, each) in how.items())).orderBy("w").toArrow()
+    )
+    assert truth.schema.field("sum v").type == pa.decimal128(20, 2)
+    assert truth.schema.field("mean v").type == pa.decimal128(14, 6)
+    assert truth.schema.field("sum wide").type == pa.decimal128(38, 20)
+    for found in (query.run(table), *answered(query, session, tmp_path, table)):
+        in_order = found.take(pc.sort_indices(pc.struct_field(found["window"].combine_chunks(), "start")))
+        assert in_order.select(list(how)).cast(truth.select(list(how)).schema).equals(truth.select(list(how)))
+        assert [found.schema.field(out).type for out in how] == [truth.schema.field(out).type for out in how]
+
+
+def test_a_decimal_that_does_not_fit_is_named_by_spark_too(session: Any) -> None:
+    full = decimal.Decimal("9" * 36 + ".99")
+    table = pa.table({"t": [0, 1], "v": pa.array([full, full], pa.decimal128(38, 2))})
+    query = Query(window.tumbling(10), {"s": agg.sum("v")}, time="t")
+    with pytest.raises(Exception, match=r"agg.sum\('v'\): the answer 19{36}\.98 .* does not fit decimal128\(38, 2\)"):
+        query.spark(session.createDataFrame(table)).toArrow()
 
 
 NESTED = {

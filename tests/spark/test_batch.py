@@ -146,7 +146,7 @@ def test_one_long_key_among_others(session: Any) -> None:
 
 
 def test_a_long_key_that_a_sample_shows(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where windows by time may be cut anywhere, one look at some of the rows tells where."""
+    """Where windows by time may be cut anywhere, a look at some of the rows tells where."""
     for name, value in {"_SMALL": 0, "_FEW": 500, "_SAMPLE": 0.3}.items():
         monkeypatch.setattr(survey, name, value)
     chance = np.random.default_rng(6)

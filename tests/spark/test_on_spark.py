@@ -87,12 +87,9 @@ def test_equals_run(session: Any, tmp_path: Path) -> None:
     assert sum(p["stateOperators"][0]["numRowsDroppedByWatermark"] for p in feed.query.recentProgress) == 0
 
 
-@pytest.mark.compiled
+@(pytest.mark.compiled if THOROUGH > 1 else pytest.mark.slow)
 def test_goes_on_from_the_checkpoint(session: Any, tmp_path: Path) -> None:
-    """Stopped and started between batches, the answers are those of one run; then the query may not change.
-
-    The one that runs compiled: it needs few kernels, and those that restore what they keep.
-    """
+    """Stopped and started between batches, the answers are those of one run; then the query may not change."""
     table = calls(400, seed=4)
     feed = Feed(session, tmp_path, CALLS)
     query = Query([window.tumbling("10 seconds")], {"n": agg.count()}, key="region", time="ts", watermark="5 seconds")
@@ -129,7 +126,7 @@ def test_nothing_is_lost(session: Any, tmp_path: Path) -> None:
     found = []
     for late in (True, False):
         feed = Feed(session, tmp_path / str(late), CALLS)
-        for part in [*parts(table, 8), end.append_column("line", pa.array([0])).append_column("len", pa.array([0.0]))]:
+        for part in [*parts(table, 4), end.append_column("line", pa.array([0])).append_column("len", pa.array([0.0]))]:
             feed.add(part.cast(CALLS))
         answers = feed.run(query, late=late)
         counts = muntin.spark.progress(feed.query)
@@ -357,8 +354,12 @@ def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
     counting = Query(window.tumbling("1 minute"), {"n": agg.count()})
     with pytest.raises(InvalidArgumentError, match="buckets is 0"):
         counting.spark(frame, buckets=0)
-    with pytest.raises(InvalidArgumentError, match="the watermark is Spark's own"):
-        Query(window.tumbling("1 minute"), {"n": agg.count()}, idle_timeout="1 minute").spark(frame)
+    idle = Query(window.tumbling("1 minute"), {"n": agg.count()}, idle_timeout="1 minute").spark(frame)
+    with pytest.raises(UnsupportedOperationError, match="the trigger is availableNow, and the query has an idle_time"):
+        idle.writeStream.trigger(availableNow=True)
+    by_number = Query(window.tumbling(10), {"n": agg.count()}, time="line", idle_timeout=5)
+    with pytest.raises(InvalidArgumentError, match="idle_timeout is 5, but the times in 'line' are integers"):
+        by_number.spark(frame)
     with pytest.raises(
         UnsupportedOperationError, match="the trigger is realTime='5 minutes', and Spark's Real-Time Mode"
     ):

@@ -6,11 +6,18 @@ import os
 import random
 from pathlib import Path
 
-import pyarrow.parquet as pq
-from spark.place import PLANNED, Place, live_to_the_end
+import pytest
+from sampling import THOROUGH
+from spark.place import PLANNED, Place, history, last_words, listed, live_to_the_end, live_until, unnumbered
 
-KILLS = int(os.environ.get("MUNTIN_KILLS", "2"))
-"""At so many of the moments, drawn anew in each run; MUNTIN_KILLS=20 takes about six minutes."""
+KILLS = int(os.environ.get("MUNTIN_KILLS", "2" if THOROUGH > 1 else "1"))
+"""At so many of the moments, drawn anew in each run, the last one late; MUNTIN_KILLS=20 takes about six minutes."""
+CUTS = 20 if THOROUGH > 1 else 1
+"""So many streams begin on a history, each on another one."""
+TOGETHER = 2
+"""So many of them share a driver."""
+SEED, MOST = 8, 150
+"""Of rows among which some sessions become one; and the rows of a history, at most."""
 BATCHES = 4
 """So many there are at least."""
 MOMENTS = {
@@ -23,39 +30,63 @@ MOMENTS = {
     "a batch is committed": "checkpoint of */commits/[0-9]*",
 }
 """What the driver has done, and the files that show it."""
+ONCE = ["it has just begun", "the session is up"]
+"""These it does once; the others, for each batch."""
 SNAPSHOTS = "checkpoint of */state/0/*/*.zip"
 """Spark writes them in the background, each second, of state that has changed often enough."""
 
 
-def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Whatever it was doing: the answers are those of an undisturbed run, none twice and none missing."""
+@pytest.mark.parametrize("turn", range(-(-CUTS // TOGETHER)))
+def test_the_driver_is_killed_again_and_again(tmp_path: Path, turn: int) -> None:
+    """Whatever it was doing: the answers are those of an undisturbed run, none twice and none missing.
+
+    It begins on a history, cut off at random, and the undisturbed run reads those rows like all others.
+    """
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
-    moments = [*MOMENTS] * (KILLS // len(MOMENTS)) + chance.sample([*MOMENTS], KILLS % len(MOMENTS))
+    early, late = KILLS - 1, chance.choice([moment for moment in MOMENTS if moment not in ONCE])
+    moments = [*MOMENTS] * (early // len(MOMENTS)) + chance.sample([*MOMENTS], early % len(MOMENTS))
     chance.shuffle(moments)
-    killed, calm = (Place(tmp_path / name, 8) for name in ("killed", "calm"))  # rows of which some sessions become one
-    for moment in moments[1:]:
-        once = moment in ("it has just begun", "the session is up")
-        wanted = killed.count(MOMENTS[moment]) + (1 if once else chance.randint(1, 3))
-        killed.live_until({MOMENTS[moment]: wanted}, chance.uniform(0, 3 if moment == "it has just begun" else 0.3))
-    killed.live_until({PLANNED: 2 * BATCHES, SNAPSHOTS: 1}, chance.uniform(0, 0.3))
-    calm.feed(killed.files)
-    live_to_the_end([killed, calm])
+    seeds = [SEED, *(chance.randrange(1 << 30) for _ in range(min(TOGETHER, CUTS) - 1))]
+    killed, calm = ([Place(tmp_path / f"{name} {i}", s) for i, s in enumerate(seeds)] for name in ("killed", "calm"))
+    for begun, whole in zip(killed, calm, strict=True):
+        past = history(chance.randint(1, MOST), begun.seed)
+        begun.begin_on(past)
+        begin = whole.begin_with(past)
+    for moment in moments:
+        place = chance.choice(killed)
+        wanted = {MOMENTS[moment]: place.count(MOMENTS[moment]) + (1 if moment in ONCE else chance.randint(1, 3))}
+        live_until(killed, wanted, chance.uniform(0, 3 if moment == "it has just begun" else 0.3), [place])
+    wanted = {SNAPSHOTS: 1, MOMENTS[late]: BATCHES, PLANNED: 2 * BATCHES}
+    live_until(killed, wanted, chance.uniform(0, 0.3), killed)
+    for begun, whole in zip(killed, calm, strict=True):
+        whole.feed(begun.files)
+    live_to_the_end(killed + calm)
+    for begun, whole in zip(killed, calm, strict=True):
+        require_same(begun, whole, begin, f"seed {seed}")
+    require_worth(killed[0], calm[0], begin)
 
+
+def require_same(begun: Place, whole: Place, begin: int, seed: str) -> None:
+    """Require that all answers of one are those that the other has from batch `begin` on."""
+    wanted = whole.answers("batches", begin)
+    assert listed(begun.answers("batches")) == listed(wanted), seed
+    assert listed(unnumbered(whole.answers("batches"))) == listed(whole.answers("files")), seed
     # A batch of which Spark's file sink has all answers is not run again, and then its watermark is lost until the next
     # one: windows have fewer revisions, and the same in the end. Nothing else may become of a watermark.
-    moved, wanted = killed.watermarks("files"), calm.watermarks("files")
-    for before, found, undisturbed in zip(["", *moved], moved, wanted, strict=False):
-        assert found in (undisturbed, before), f"seed {seed}"
-    assert killed.last_words("files") == calm.last_words("files"), f"seed {seed}"
-    if moved == wanted:
-        assert killed.answers("files") == calm.answers("files"), f"seed {seed}"
-    assert killed.answers("batches") == calm.answers("batches"), f"seed {seed}"
-    batches, found = (pq.read_table(calm.where / f"{name}.parquet") for name in ("batches", "files"))
-    assert sorted(map(repr, batches.drop_columns("number").to_pylist())) == calm.answers("files")
-    # What was recovered was worth it: changes upon a snapshot, of windows of all kinds.
-    assert killed.count("checkpoint of */state/0/*/*.changelog")
-    assert killed.count(SNAPSHOTS)
-    assert set(found["window_id"].to_pylist()) == {0, 1, 2}
-    assert max(found["revision"].to_pylist()) > 0
-    assert True in found["retracted"].to_pylist()
+    moved, undisturbed = begun.watermarks("files"), whole.watermarks("files")[begin:]
+    for before, found, expected in zip(["", *moved], moved, undisturbed, strict=False):
+        assert found in (expected, before), seed
+    assert last_words(begun.answers("files")) == last_words(unnumbered(wanted)), seed
+    if moved == undisturbed:
+        assert listed(begun.answers("files")) == listed(unnumbered(wanted)), seed
+
+
+def require_worth(begun: Place, whole: Place, begin: int) -> None:
+    """Require that what was recovered was worth it: changes upon a snapshot, of windows of all kinds."""
+    assert begun.count("checkpoint of */state/0/*/*.changelog")
+    assert begun.count(SNAPSHOTS)
+    found = whole.answers("batches", begin)
+    assert {row["window_id"] for row in found} == {0, 1, 2, 3}
+    assert max(row["revision"] for row in found) > 0
+    assert any(row["retracted"] for row in found)

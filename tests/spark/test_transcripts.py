@@ -23,7 +23,7 @@ CASES = [
     for case in transcript.load()
     if not isinstance(case.query.emit_early, ProcessingTime) and case.query.idle_timeout is None
 ]
-"""All but those by the clock: `Query.spark` refuses idle_timeout, and has a clock of its own."""
+"""All but those by the clock, which is Spark's own there: test_idle has streams that are idle."""
 
 
 def in_any_order(results: list[Any]) -> list[str]:

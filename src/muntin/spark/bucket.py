@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.errors import SnapshotError
-from muntin.query.query import Query
+from muntin.query.query import ProcessingTime, Query
 from muntin.spark.bucket_state import BucketState, Header, facts_of
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import from_table
@@ -42,6 +42,21 @@ class Job:
     """Whether the stream begins on a history."""
 
     @property
+    def follows_clock(self) -> bool:
+        """Whether the watermark goes on with the clock: all buckets then know of it, those without rows, too."""
+        return self.query.idle_timeout is not None
+
+    @property
+    def wakes(self) -> bool:
+        """Whether a batch that has rows calls all buckets."""
+        return self.follows_clock or isinstance(self.query.emit_early, ProcessingTime)
+
+    @property
+    def timers(self) -> str:
+        """By which time Spark calls buckets that have no rows; an operator has timers of one sort."""
+        return "ProcessingTime" if self.follows_clock else "EventTime"
+
+    @property
     def facts(self) -> dict[str, str]:
         """What a checkpoint must agree with, as text."""
         types = {f"type of {field.name}": str(field.type) for field in self.schema}
@@ -56,19 +71,27 @@ class Bucket:
         self.handle = handle
         self.state = state
 
-    def run(self, packed: Sequence[tuple[bytes, bool]], watermark: int, clock: int) -> Iterator[dict[str, Any]]:
+    def run(
+        self, packed: Sequence[tuple[bytes, bool]], watermark: int, clock: int, *, came: bool
+    ) -> Iterator[dict[str, Any]]:
         """Take rows, and slices of rows, or none; yield what comes of it.
 
-        `watermark` and `clock`, when the batch began, are Spark's, in milliseconds.
+        `watermark` and `clock`, when the batch began, are Spark's, in milliseconds. `came` says whether the batch has
+        rows of this bucket or of any other.
         """
         header = self.state.header()
-        if header is None and not packed:
+        if header is None and not packed and not self.job.follows_clock:
             return  # it was only woken
         stream = self._stream(header, clock * 1_000_000)
         now = self.job.clock.ticks(watermark)
         tables = []
         if now is not None:
             stream.set_watermark(now)
+        if came:
+            stream.note_rows()
+        else:
+            stream.follow_clock()
+        if stream.watermark is not None:
             tables.append(stream.emit())  # what was due before these rows came
         early = stream.begin_early()
         before = stream.metrics()
@@ -76,7 +99,7 @@ class Bucket:
         if early:
             tables.append(stream.emit(early=True))
         late = stream.take_late()
-        written = self._keep(stream, header, watermark)
+        written = self._keep(stream, header, watermark, _next_call(stream, clock, came))
         answers = pa.concat_tables(tables) if tables else stream.schema.empty_table()
         yield {**self._packed(answers, late), **self._counts(stream, before, answers), "written": written}
 
@@ -91,10 +114,11 @@ class Bucket:
         now = self.job.clock.ticks(reached)
         if now is not None:
             stream.set_watermark(now)
+        stream.note_rows()
         early = stream.begin_early()
         stream.emit(early=early)
         stream.take_late()
-        self._keep(stream, None, watermark)
+        self._keep(stream, None, watermark, _next_call(stream, clock, came=True))
 
     def _take(self, stream: DrivenStream, packed: Iterable[tuple[bytes, bool]]) -> Iterator[None]:
         """Take what has come, slices together and rows together; stop after each."""
@@ -127,18 +151,21 @@ class Bucket:
             stream.add(window)
         return stream
 
-    def _keep(self, stream: DrivenStream, old: Header | None, watermark: int) -> int:
-        """Write the state, and be called again as soon as the watermark has moved; return the bytes written."""
+    def _keep(self, stream: DrivenStream, old: Header | None, watermark: int, at: int | None) -> int:
+        """Write the state, and be called again at a time of the clock, or as soon as the watermark has moved.
+
+        Return the bytes written.
+        """
         if old is not None and old.timer >= 0:
             self.handle.deleteTimer(old.timer)
         known = stream.watermark
         # After a history it may be ahead of Spark's, and must not be forgotten before that has come as far.
         reached = max(watermark, 0 if known is None else self.job.clock.millis(known))
-        if stream.is_empty and reached <= max(watermark, 0):
+        if stream.is_empty and reached <= max(watermark, 0) and at is None:
             if old is not None:
                 self.state.clear()
             return 0
-        timer = reached + 1
+        timer = reached + 1 if at is None else at
         self.handle.registerTimer(timer)
         header, written = self.state.write(stream.save(), timer, old)
         MEMORY.keep(header.stamp, stream, int(stream.metrics()["bytes"] or 0))
@@ -158,6 +185,17 @@ class Bucket:
         counts["revisions"] = (answers["revision"].to_numpy() > 0).sum()
         counts["retractions"] = pc.sum(answers["retracted"]).as_py() or 0
         return {name: int(count) for name, count in counts.items()}
+
+
+def _next_call(stream: DrivenStream, clock: int, came: bool) -> int | None:
+    """Return when a bucket whose watermark follows the clock must be called again, in milliseconds; None for others.
+
+    After rows that is the next batch, to which Spark tells their watermark; then the first in which the stream is idle.
+    """
+    if stream.idle_at is None:
+        return None
+    idle = -(-stream.idle_at // 1_000_000)
+    return clock + 1 if came or idle <= clock else idle
 
 
 def require_compatible(saved: dict[str, str], asked: dict[str, str]) -> int:

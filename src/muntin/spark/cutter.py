@@ -51,7 +51,7 @@ class Cutter:
         if self._waits > 0:
             self._waits -= 1
             return None
-        times = time_column(table, str(self.query.time)).values.astype(np.int64, copy=False)
+        times = time_column(table, str(self.query.time)).values.astype(np.int64)  # as in streams: one machine code
         batch = Batch(keyed.numbers, times, select(table, self.query.columns))
         with working_on(table.num_rows):
             self.slices.take(batch, BEFORE_TIME)
@@ -75,7 +75,7 @@ def as_table(keys: list[Any], partials: Partials) -> pa.Table:
 def from_table(table: pa.Table, slices: Slices) -> tuple[list[Any], Partials]:
     """Return the key columns and slices that `as_table` was given."""
     keys = [table[name] for name in table.column_names if name.startswith("key ")]
-    low, high, count = (table[name].to_numpy() for name in ("low", "high", "count"))
+    low, high, count = (table[name].to_numpy().copy() for name in ("low", "high", "count"))
     states = [_states(table[f"state {i}"], each.binding.dtype) for i, each in enumerate(slices.sets)]
     return keys, Partials(low, low, high, count, states)
 

@@ -43,15 +43,16 @@ class Processor:
         if bucket == CLERK:
             self._check()
             return
-        yield from self._run([each[2:] for each in packed if each[2] is not None], now)
+        yield from self._run([each[2:] for each in packed if each[2] is not None], now, came=True)
 
     def expired(self, now: Any) -> Iterator[Row]:
-        """Answer a bucket that has none, once the watermark has moved on."""
-        yield from self._run([], now)
+        """Answer a bucket that has none, once the watermark has moved on, or the clock where it follows that."""
+        yield from self._run([], now, came=False)
 
-    def _run(self, packed: list[tuple[bytes, bool]], now: Any) -> Iterator[Row]:
+    def _run(self, packed: list[tuple[bytes, bool]], now: Any, *, came: bool) -> Iterator[Row]:
         bucket = Bucket(self.job, self.handle, self.state)
-        for result in bucket.run(packed, now.getCurrentWatermarkInMs(), now.getCurrentProcessingTimeInMs()):
+        watermark, clock = now.getCurrentWatermarkInMs(), now.getCurrentProcessingTimeInMs()
+        for result in bucket.run(packed, watermark, clock, came=came):
             yield _row(result)
 
     def close(self) -> None:

@@ -70,6 +70,11 @@ def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session
         raise SnapshotError(f"{old.uri!r} holds nothing: no batch has been committed there yet")
     if not facts["key"]:
         raise UnsupportedOperationError(f"the query of {old.uri!r} has no key, and so one bucket: leave it as it is")
+    if facts.get("idle_timeout", "None") != "None":
+        raise UnsupportedOperationError(
+            f"the query of {old.uri!r} has an idle_timeout, {facts['idle_timeout']}, and so timers by the clock, which "
+            "cannot be moved: leave it as it is, or begin with a new checkpoint"
+        )
     last = _require_layout(old)
     try:
         _divide(session, old, new, facts, buckets, _watermark(old, last))

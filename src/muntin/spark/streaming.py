@@ -26,8 +26,8 @@ from muntin.spark.names import inner_schema, with_inner_names
 from muntin.spark.own import send_by_value
 from muntin.spark.pack import PACKED, Packer
 from muntin.spark.progress import OBSERVED
-from muntin.spark.real_time import refusing_real_time
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
+from muntin.spark.triggers import refusing_triggers
 from muntin.spark.unpack import LATE, Unpacker
 from muntin.types import ColumnType
 
@@ -55,7 +55,7 @@ def streaming(
 
     session = frame.sparkSession
     needs.apply_settings(session)
-    require_possible(query, late)
+    require_names(query, late)
     require_no_watermark(frame)
     if history is not None:
         past.require_history(history, frame)
@@ -88,7 +88,7 @@ def streaming(
         clock,
         spread.labels(count),
         None if late else query,
-        wakes=isinstance(query.emit_early, ProcessingTime),
+        wakes=job.wakes,
     )
     rows = with_inner_names(frame, schema.names)
     packed = rows.mapInArrow(Shipped(packer, FOR_STREAMS), spark_schema(PACKED))
@@ -103,12 +103,12 @@ def streaming(
         initial = past.grouped(history, replace(packer, schema=used), clock.delay_in_millis(query.watermark, time))
     mode = "Update"
     results = grouped.transformWithState(
-        Stateful(partial(Processor, job)), spark_schema(RESULT), mode, "EventTime", initial
+        Stateful(partial(Processor, job)), spark_schema(RESULT), mode, job.timers, initial
     )
     counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
     packed_answers = known_as(counted.select(*PACKED_ANSWERS.names), spark_schema(PACKED_ANSWERS))
     unpacked = packed_answers.mapInArrow(Shipped(Unpacker(answers, late)), spark_schema(inner_schema(answers)))
-    return refusing_real_time(unpacked.toDF(*answers.names))
+    return refusing_triggers(unpacked.toDF(*answers.names), follows_clock=job.follows_clock)
 
 
 def with_clock(frame: DataFrame) -> DataFrame:
@@ -127,13 +127,8 @@ def require_stream_options(path: str, pieces: int | None) -> None:
         raise UnsupportedOperationError(f"{given}: path and pieces are for finite DataFrames; this one is streaming")
 
 
-def require_possible(query: Query, late: bool) -> None:
-    """Refuse what Spark's watermark cannot do."""
-    if query.idle_timeout is not None:
-        raise InvalidArgumentError(
-            f"idle_timeout is {query.idle_timeout!r}; on Spark the watermark is Spark's own, which waits for rows: "
-            "leave it out, and have the source send a row of a key of its own from time to time"
-        )
+def require_names(query: Query, late: bool) -> None:
+    """Refuse a name that a column of the answers has already."""
     taken = (*query.key, *query.aggregates)
     if late and LATE in taken:
         raise InvalidArgumentError(f"{LATE!r} is the column of late rows; give the key or aggregate another name")
@@ -149,12 +144,16 @@ def require_no_watermark(frame: DataFrame) -> None:
 
 
 def require_clock(query: Query, time: ColumnType) -> None:
-    """Refuse early results by a clock whose unit is not known."""
-    if isinstance(query.emit_early, ProcessingTime) and time.family == "integer":
-        raise InvalidArgumentError(
-            f"emit_early is {query.emit_early!r}, but the times in {query.time!r} are integers, and Spark's "
-            "clock does not know their unit: cast the column to a timestamp, or give emit_early as an integer"
-        )
+    """Refuse what goes by a clock whose unit is not known."""
+    early = query.emit_early
+    asked = {"emit_early": early if isinstance(early, ProcessingTime) else None, "idle_timeout": query.idle_timeout}
+    advice = {"emit_early": "give emit_early as an integer", "idle_timeout": "leave idle_timeout out"}
+    for name, value in asked.items():
+        if value is not None and time.family == "integer":
+            raise InvalidArgumentError(
+                f"{name} is {value!r}, but the times in {query.time!r} are integers, and Spark's clock does not know "
+                f"their unit: cast the column to a timestamp, or {advice[name]}"
+            )
 
 
 def require_columns(query: Query, schema: pa.Schema, of: str = "") -> None:

@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help kernels wheel run watch test quick soak thorough redis chromium lint bench docs clean
+.PHONY: help kernels wheel run watch test quick soak thorough redis chromium lint bench docs lowest highest clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -28,8 +28,19 @@ quick: $(VENV)/.installed-test ## Run what takes a minute: plain kernels, few ra
 soak: $(VENV)/.installed-test ## Run pipelines that fail at any moment, for MINUTES=10 or RUNS=10000, from SEED=1 on or any other
 	$(BIN)/python tools/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
-thorough: $(VENV)/.installed-test redis chromium ## Run all tests with ten times as many random examples
+thorough: $(VENV)/.installed-test redis chromium ## Run all tests with fifteen times as many random examples
 	MUNTIN_THOROUGH=5 $(BIN)/python -m pytest
+
+lowest: .venv-lowest/.installed redis ## Run a sample of the tests with the lowest versions that pyproject.toml allows
+	$(call SAMPLE,$(<D))
+
+highest: .venv-highest/.installed redis ## Run the same sample with the highest versions
+	$(call SAMPLE,$(<D))
+
+# What is quick, and what meets the packages that the quick tests leave out: numba, Redis, Spark as batch and as stream.
+SAMPLE = MUNTIN_QUICK=1 $(1)/bin/python -m pytest -m 'not slow' tests \
+	  && $(1)/bin/python -m pytest -n 2 -k 'not connect' tests/stores/test_stores.py tests/arrays/test_warm.py \
+	    tests/spark/test_awkward.py tests/spark/test_batch.py tests/test_imports.py
 
 # The store Redis is tested with a real server, and the live page in a real browser: found, or installed where that is
 # allowed. Without them those tests fail.
@@ -67,7 +78,7 @@ docs: $(VENV)/.installed-docs ## Run the code of the documentation, and build it
 	@echo "The documentation is in site/index.html"
 
 clean: ## Delete the virtual environment and everything built
-	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-highest site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -79,4 +90,18 @@ $(VENV)/bin/python:
 .NOTPARALLEL:
 $(VENV)/.installed-%: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+# Environments of their own, beside .venv.
+.venv-lowest/.installed: pyproject.toml tools/lowest.py
+	rm -rf $(@D) && $(PYTHON) -m venv $(@D)
+	$(PYTHON) tools/lowest.py test > $(@D)/lowest.txt
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/lowest.txt --editable '.[test]'
+	@touch $@
+
+# The extra spark holds pandas back; whoever has no Spark has its next major version.
+.venv-highest/.installed: pyproject.toml
+	rm -rf $(@D) && $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --editable '.[test]'
+	$(@D)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[pandas]'
 	@touch $@

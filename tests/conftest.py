@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -21,6 +22,9 @@ OUTSIDE = {"redis", "session", "spark"}
 """Fixtures that start a server or Spark."""
 LONG = {HERE / "spark" / name for name in ("test_recovery.py", "test_cluster.py")}
 """Tests that take a minute: begun first, so that at the end no process waits for another."""
+
+SESSION = re.compile(r"def test_\w+\([^)]*\b(session|spark|remote)\b")
+"""A test of the Spark session."""
 
 os.environ["MUNTIN_COMPILE"] = "wait"  # read when muntin is imported: tests of compiled kernels run compiled ones
 if QUICK:
@@ -54,7 +58,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    shared = {f"tests/spark/{file.name}" for file in (HERE / "spark").glob("test_*.py") if file not in LONG}
+    files = [file for file in (HERE / "spark").glob("test_*.py") if file not in LONG]
+    shared = {f"tests/spark/{file.name}" for file in files if SESSION.search(file.read_text())}
 
     class OneSpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:

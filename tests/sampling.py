@@ -1,4 +1,4 @@
-"""How much a run tries: half of what the tests name, a few examples of it in a quick run, more in a thorough one."""
+"""How much a run tries: a third of what the tests name, a few examples of it in a quick run, more in a thorough one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FEW = 5
 
 
 def examples(count: int) -> int:
-    """Return how many random examples to try of `count`: half of them, which differ from run to run, or more."""
+    """Return how many random examples to try of `count`: a third of them, which differ from run to run, or more."""
     few = min(count, FEW)
-    return few if QUICK else count * THOROUGH if THOROUGH > 1 else max(few, count // 2)
+    return few if QUICK else count * THOROUGH if THOROUGH > 1 else max(few, count // 3)
 
 
 def some(cases: Sequence[Any], step: int) -> Sequence[Any]:

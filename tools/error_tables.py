@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pages import rewritten
 
 from muntin import agg, slide
 
@@ -119,11 +120,7 @@ def table() -> str:
 
 def main() -> None:
     """Put the table into the page."""
-    before, begin, rest = PAGE.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE} has no line {BEGIN} followed by {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}")
+    PAGE.write_text(rewritten(PAGE, BEGIN, END, f"\n{table()}\n"))
 
 
 if __name__ == "__main__":

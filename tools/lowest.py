@@ -1,4 +1,4 @@
-"""Writes the lowest versions that `pyproject.toml` allows as constraints for pip: what `make test-lowest` installs.
+"""Writes the lowest versions that `pyproject.toml` allows as constraints for pip: what `make lowest` installs.
 
 python tools/lowest.py test > constraints.txt     # of the package itself and its extra `test`, with the extras of that
 """

@@ -21,6 +21,7 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tools")]
 from charts import Chart  # noqa: E402  # now that its folder is known
 from draw_charts import draw  # noqa: E402
 from harness import OURS, Figure, Timing, duration, remembered  # noqa: E402
+from pages import rewritten  # noqa: E402  # its folder, too, is known only now
 from run import EXPERIMENTS  # noqa: E402
 from svg import FIGURES  # noqa: E402
 
@@ -288,7 +289,7 @@ def value_of(figure: Figure) -> str:
 # ---------------------------------------------------------------- where others are faster
 
 LIBRARIES = ("bottleneck", "polars", "pandas", "numbagg", "duckdb", "two levels", "F.window", "dictionary_encode")
-NATIVE = ("rowsBetween", "rangeBetween")
+NATIVE = ("rowsBetween", "rangeBetween", "range join")
 
 
 def slower(figures: Iterable[Figure]) -> str:
@@ -411,22 +412,13 @@ def page(figures: Sequence[Figure], facts: Mapping[str, str]) -> str:
     )
 
 
-def replaced(text: str, part: str, path: Path) -> str:
-    """Return a text with a part between its marks."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{path} has no line {BEGIN} followed by {END}")
-    return f"{before}{BEGIN}\n{part}\n{END}{after}"
-
-
 def contents() -> dict[Path, str]:
     """Return all files with what should be in them."""
     figures, facts = remembered(EXPERIMENTS)
     parts = {PAGE: page(figures, facts), README: four_numbers(figures, facts)}
     made = [topic.chart(figures) for topic in TOPICS if topic.chart is not None]
     charts = {FIGURES / f"{chart.name}.svg": draw(chart).svg() for chart in made if chart is not None}
-    return {path: replaced(path.read_text(), part, path) for path, part in parts.items()} | charts
+    return {path: rewritten(path, BEGIN, END, part) for path, part in parts.items()} | charts
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -60,7 +60,7 @@ def test_input(suffix: str, tmp_path: Path, muntin, query_file) -> None:
     write(readings(60), tmp_path / f"in{suffix}")
     whole = (tmp_path / f"in{suffix}").read_bytes()
     codes = set()
-    for seed in range(examples(25)):
+    for seed in range(max(12, examples(25))):
         (tmp_path / f"in{suffix}").write_bytes(damaged(whole, random.Random(seed)))
         result = muntin("run", query_file, "--input", tmp_path / f"in{suffix}", "--engine", "local")
         ends_well(result)
@@ -75,9 +75,9 @@ def test_query(tmp_path: Path, muntin) -> None:
     write(readings(20), tmp_path / "in.parquet")
     file = tmp_path / "query.toml"
     codes = set()
-    for seed in range(examples(120)):
+    for seed in range(max(40, examples(120))):  # one of which can still be read
         file.write_bytes(damaged(QUERY.encode(), random.Random(seed)))
         result = muntin("run", file, "--input", tmp_path / "in.parquet", "--engine", "local")
         ends_well(result)
         codes.add(result.exit_code)
-    assert len(codes) > 1
+    assert len(codes) > 1, "some can still be read"

@@ -14,8 +14,13 @@ from unittest.mock import patch
 
 import numpy as np
 
+from muntin.arrays import spans
 from muntin.kernels import cache, tiers
 from muntin.kernels.background import Background
+from muntin.keys import encoding, order
+from muntin.streams.row_slices import count_set
+from muntin.streams.slices import slice_set
+from muntin.windows import found
 
 
 class CrashError(Exception):
@@ -61,6 +66,20 @@ class DyingCompiler(Background):
         return ["sh", "-c", f"head -c {self._chance.randrange(8_000)} > /dev/null; kill -KILL $$"]
 
 
+def _forget_shared() -> None:
+    """Let the kernels that all queries share be loaded anew: they know their folder, which does not last."""
+    for loaded in (
+        encoding._loaded,
+        encoding._loaded_finding,
+        order._counting,
+        slice_set.slicing,
+        count_set.slicing,
+        found.finding,
+        spans._bounds_kernels,
+    ):
+        loaded.cache_clear()
+
+
 @contextmanager
 def dying_compiler(seed: int) -> Iterator[DyingCompiler]:
     """Run kernels as users do who have compiled nothing yet, while whoever compiles them dies again and again."""
@@ -72,10 +91,12 @@ def dying_compiler(seed: int) -> Iterator[DyingCompiler]:
         patch.object(tiers, "background", compiler),
         patch.object(cache, "_modules", {}),  # kernels for which nobody has asked yet
     ):
+        _forget_shared()
         try:
             yield compiler
         finally:
             compiler.close()
+            _forget_shared()
             cache._plain.reset(compiled)
             tiers._patient.reset(impatient)
 

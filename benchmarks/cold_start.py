@@ -4,7 +4,8 @@ Each program runs in a new process. "Empty": nothing was ever compiled on this m
 (`make kernels`). "Warm": another process has compiled it. "Waiting": the same as empty, but the call waits until all is
 compiled, so that its processor seconds are what the compiler costs. Beside them the first answers of polars, pandas and
 bytewax. Imports are included everywhere; the bytecode of all packages is there, as after an installation. On Spark: the
-first two micro-batches of a stream, by the clock, beside those of Spark's own window; the session has started by then.
+first two micro-batches of a stream, by the clock, beside those of Spark's own window, and of the least that a stateful
+call in Python can do, a count of each key's rows by `transformWithState`; the session has started by then.
 """
 
 from __future__ import annotations
@@ -85,6 +86,20 @@ spark.range(10).count()
 frame = spark.readStream.schema("k long, ts timestamp, v double").option("maxFilesPerTrigger", 1).parquet(folder)
 if sys.argv[1] == "muntin":
     answers = {{asked}}.spark(frame)
+elif sys.argv[1] == "state":
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+    class Counted(StatefulProcessor):
+        def init(self, handle):
+            self.held = handle.getValueState("held", "n long")
+        def handleInputRows(self, key, rows, timers):
+            n = (self.held.get()[0] if self.held.exists() else 0) + sum(1 for _ in rows)
+            self.held.update((n,))
+            yield Row(k=key[0], n=n)
+        def close(self):
+            pass
+    rows = frame.withWatermark("ts", "5 seconds").groupBy("k")
+    answers = rows.transformWithState(Counted(), "k long, n long", "Update", "EventTime")
 else:
     rows = frame.withWatermark("ts", "5 seconds")
     answers = rows.groupBy("k", F.window("ts", "60 seconds", "1 second")).agg(F.max("v"), F.mean("v"))
@@ -169,7 +184,7 @@ def _first_batches() -> Iterator[Figure]:
     """Yield how long the first two micro-batches take on Spark, over those of its own window."""
     program = SPARK.replace("{asked}", query(SLIDING, more=', time="ts"'))
     with tempfile.TemporaryDirectory() as folder:
-        ways = {f"{OURS}, empty": OURS, f"{OURS}, warm": OURS, "F.window": "native"}
+        ways = {f"{OURS}, empty": OURS, f"{OURS}, warm": OURS, "transformWithState": "state", "F.window": "native"}
         found = {name: _batches(program, Path(folder), way) for name, way in ways.items()}
     for nth, which in enumerate(("first", "second")):
         times = {name: Timing(seconds[nth] * 1e9, seconds[nth] * 1e9) for name, seconds in found.items()}

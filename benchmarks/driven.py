@@ -79,5 +79,5 @@ def same_answers(entrants: list[Entrant]) -> None:
     """Refuse to time structures that disagree."""
     expected = entrants[0].run().copy()
     for each in entrants[1:]:
-        if not np.allclose(each.run().astype(float), expected.astype(float), rtol=1e-9):
+        if not np.allclose(each.run().astype(float), expected.astype(float), rtol=1e-9, equal_nan=True):
             raise SystemExit(f"{each.name} and {entrants[0].name} disagree")

@@ -1,7 +1,7 @@
 """Runs the benchmarks: `python benchmarks/run.py [NAME ...] [OPTION ...]`; `--help` names the options.
 
 A name stands for all that begin with it and `_`, too: `slicing` for `slicing_rows` and its kin. Without a name all run,
-in the order of the list, about fifteen minutes and half an hour for Spark. Exits with 0 whether or not targets are
+in the order of the list, about fifteen minutes and twenty for Spark. Exits with 0 whether or not targets are
 reached.
 """
 

@@ -5,6 +5,12 @@ rows go out as come in, and each of them is the sum of up to 60 slices. A stream
 until then it takes memory, which this machine's host may have to find first. The same rows go through a stream that
 merges all slices of each window, by turns, and through one of 10 keys. Parts of a push are timed apart, to see what it
 is spent on.
+
+What bounds it: what is kept of a key is in no cache when its next row comes. A row and its answer touch about eleven
+lines of memory: a slot of the table of keys; the edges of the newest slice, in two arrays, and its state; the edges of
+the oldest and the newest one again, for the window, and of the oldest once more, to let it go; two folds, the newest
+state again, and one that is turned over. A loop that only touches one line of each key, in the order of keys and
+fetched ahead, takes 7 to 9 ns a line on two busy cores, where all of this takes 290: a third of it.
 """
 
 from __future__ import annotations

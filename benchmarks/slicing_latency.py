@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from sensor import SECOND
 
 from muntin import window
 from muntin.kernels import intrinsics  # noqa: F401  # teaches numba the functions of runtime
-from muntin.streams.slices.due import Windows
+from muntin.kernels.compiler import import_file
 
 KEYS, RATE, DAY = 250, 1000, 1440
 MINUTE = 60 * SECOND
@@ -69,12 +70,13 @@ class Minutes:
 def merging(merge: str, length: int, minutes: int) -> list[float]:
     """Return the nanoseconds of the kernel that answers a window of one key."""
     of = Minutes(merge, length, 1)
-    loop = repeating(of.slices.folding, tree=of.slices.has_tree)
+    loop = repeating(of.slices, tree=of.slices.has_tree)
     taken = []
     for _ in range(minutes + 1):
-        found = Windows(*of.due().arrays)
+        found = of.due()
         outputs = of.slices.binding.outputs(1)
-        state = (of.slices.states, of.slices.slices.skip, of.slices.tree, of.slices.blocks, found, outputs)
+        windows = (found.keys, found.definitions, found.first, found.last)
+        state = (of.slices.states, of.slices.slices.skip, of.slices.tree, of.slices.blocks, *windows, outputs)
         loop(*state, 1)
         begun = now()
         loop(*state, TIMES)
@@ -83,18 +85,30 @@ def merging(merge: str, length: int, minutes: int) -> list[float]:
     return taken[1:]
 
 
-def repeating(module: Any, *, tree: bool) -> Any:
+def repeating(slices: Any, *, tree: bool) -> Any:
     """Compile a loop that answers the same windows again and again, as if their newest slice had just come."""
+    module = import_file(Path(slices.folding._module.__file__))  # what is loaded from disk cannot be called by others
     query, fold = module.query_windows, module.fold_windows
 
     @njit(nogil=True, error_model="numpy")
-    def loop(states: Any, skip: Any, nodes: Any, blocks: Any, found: Any, outputs: Any, times: int) -> None:
+    def loop(
+        states: Any,
+        skip: Any,
+        nodes: Any,
+        blocks: Any,
+        keys: Any,
+        definitions: Any,
+        firsts: Any,
+        lasts: Any,
+        outputs: Any,
+        times: int,
+    ) -> None:
         for _ in range(times):
             if tree:
                 blocks.stale[0] = blocks.head[0] + blocks.size[0] - 1
-                query(states, nodes, blocks, found, outputs)
+                query(states, nodes, blocks, keys, firsts, lasts, outputs)
             else:
-                fold(states, skip, found, 1, outputs)
+                fold(states, skip, definitions, firsts, lasts, 1, outputs)
 
     return loop
 

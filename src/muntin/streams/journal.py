@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -96,5 +95,5 @@ class Replayed(Strategy):
         metrics = self.metrics()
         return self._journal.restore_point(metrics["slices"] + metrics["kept"])
 
-    def _in_words(self) -> AbstractContextManager[None]:
+    def _in_words(self) -> in_words:
         return in_words(self.plan.aggregates.values(), self.plan.types.values())

@@ -16,9 +16,11 @@ from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.types import Array, ColumnType, is_whole, logical_array
 from muntin.windows import limits
-from muntin.windows.kernels import count_disorder, framed_windows
+from muntin.windows.kernels import count_disorder, framed_windows, span_facts
 
 _LEAST = -(2**63)
+_MANY = 1 << 15
+"""From this many windows on a kernel looks at their bounds: in a tenth of the time of NumPy, once it is compiled."""
 
 
 @dataclass(frozen=True)
@@ -186,13 +188,13 @@ def spans_of_rows(
     ends: Array | None = None,
 ) -> Span:
     """Return the windows [first, last) of rows, both bounds ascending; `ends` are where they end, in time."""
-    sizes = last - first
+    shortest, longest, overlap = _span_facts(first, last)
     return Span(
         count=len(first),
-        longest=int(sizes.max()) if len(first) else 0,
-        overlap=_overlap(first, last) if len(first) else 0,
+        longest=longest,
+        overlap=overlap,
         trailing=trailing,
-        gaps=bool((sizes == 0).any()),
+        gaps=bool(len(first)) and shortest == 0,
         time_type=time_type,
         ends=ends,
         _rows=lambda: (first, last),
@@ -200,15 +202,21 @@ def spans_of_rows(
     )
 
 
-def _overlap(first: Array, last: Array) -> int:
-    """Return how many windows a row is in, at most: those that begin before a window ends, from that one on."""
-    rows = int(last[-1] - first[0])
-    if rows > 4 * len(first):
-        begun = np.searchsorted(first, last)
-    else:  # counted row by row, which takes a third of the time
-        begin = np.bincount(first - first[0], minlength=rows + 1)
-        begun = (np.cumsum(begin) - begin)[last - first[0]]
-    return int((begun - np.arange(len(first))).max())
+def _span_facts(first: Array, last: Array) -> tuple[int, int, int]:
+    """Return what `span_facts` does; of few windows by NumPy, since they are found before a kernel is compiled."""
+    if not len(first):
+        return 0, 0, 0
+    if len(first) >= _MANY:
+        shortest, longest, overlap = _facts_kernel().span_facts(first, last)
+        return int(shortest), int(longest), int(overlap)
+    sizes = last - first
+    overlap = (np.searchsorted(first, last) - np.arange(len(first))).max(initial=0)
+    return int(sizes.min()), int(sizes.max()), int(overlap)
+
+
+@cache
+def _facts_kernel() -> Any:
+    return kernel_cache.load(standalone(span_facts, counted=False), compiled=True)
 
 
 def _sorted_times(times: Column) -> tuple[Array, bool]:

@@ -60,6 +60,8 @@ def by_key_and_time(codes: Array, keys: int, times: Array, threads: int = 1) -> 
     (array([1, 2, 0]), array([1, 3]))
     """
     parts = shares(0, len(codes), threads)
+    if keys == 1:
+        return None if _ascends(times, parts, threads) else _by_time(times, parts, threads), np.array([len(times)])
     stays = _ascends(times, parts, threads) or _ascends_by_key(codes, times, parts, threads)
     first = None if stays else _by_time(times, parts, threads)
     if first is not None:

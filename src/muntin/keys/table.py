@@ -394,7 +394,9 @@ def key_numbers(columns: list[Any], rows: int, threads: int = 1) -> tuple[Array,
     (array([0, 1, 2]), 3)
     """
     types = [column.type for column in columns]
-    parts = shares(0, rows, threads) if types else [(0, rows)]
+    if not types:
+        return np.zeros(rows, np.int64), min(rows, 1)  # pages that nobody looks at are never made
+    parts = shares(0, rows, threads)
     whole = KeyTable(types)
     if len(parts) == 1:
         return whole.numbers(columns, rows), len(whole)

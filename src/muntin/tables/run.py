@@ -17,13 +17,14 @@ from muntin.errors import InvalidArgumentError, OutOfOrderError, UnsupportedOper
 from muntin.kernels.tiers import working_on
 from muntin.keys.order import by_key_and_time
 from muntin.keys.table import key_numbers
+from muntin.memory import room
 from muntin.notebooks import Progress
 from muntin.query.plan import Plan, require_time_column, resolve, time_type
 from muntin.query.query import Query
 from muntin.tables.answers import Answers, AnswerTables, TakeKeys
 from muntin.tables.pieces import Piece, pieces_of, worth_it
 from muntin.tabular import kind_of
-from muntin.threads import in_threads, require_threads
+from muntin.threads import in_threads, require_threads, shares
 from muntin.types import Array
 from muntin.windows.base import Window
 from muntin.windows.found import Found, SortedRows
@@ -116,15 +117,22 @@ def sorted_rows(
         time = taken(time, order, threads)
         columns = {name: taken(column, order, threads) for name, column in columns.items()}
     rows = SortedRows(
-        times=time.values.astype(np.int64, copy=order is None),  # those that moved are a copy already
+        times=_own_times(time.values, threads) if order is None else time.values.astype(np.int64, copy=False),
         ends=ends,
-        arrival=np.arange(data.num_rows) if order is None else order,
+        arrival=range(data.num_rows) if order is None else order,
         columns=columns,
         time_type=time.type,
         partial=query.partial,
         emit_empty=query.emit_empty,
     )
     return order, rows
+
+
+def _own_times(times: Array, threads: int) -> Array:
+    """Return a copy of times, for kernels that take arrays which may be written to. O(n)."""
+    copy = room(len(times), np.dtype(np.int64))
+    in_threads([partial(np.copyto, copy[a:b], times[a:b]) for a, b in shares(0, len(times), threads)], threads)
+    return copy
 
 
 def _with_one_zero(data: pa.Table, names: Sequence[str]) -> pa.Table:

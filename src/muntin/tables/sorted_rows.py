@@ -114,7 +114,7 @@ class SortedStream:
         table = pa.concat_tables(self._waiting).combine_chunks()
         query = self.query
         time = time_column(table, str(query.time))
-        arrival = np.arange(table.num_rows) if self.arrival is None else table[self.arrival].to_numpy()
+        arrival = range(table.num_rows) if self.arrival is None else table[self.arrival].to_numpy()
         rows = SortedRows(
             times=time.values.astype(np.int64),
             ends=key_ends([table[name] for name in query.key], table.num_rows),

@@ -14,7 +14,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.types import Array, ColumnType
-from muntin.windows.kernels import FINDING
+from muntin.windows.kernels import FINDING, row_from
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class SortedRows:
     times: Array
     ends: Array
     """The row after the last one of each key."""
-    arrival: Array
-    """The number of each row in the order of arrival."""
+    arrival: Array | range
+    """The number of each row in the order of arrival; a range where they came as they stand."""
     columns: Mapping[str, Column]
     time_type: ColumnType
     partial: bool = False
@@ -162,7 +162,7 @@ class Cut:
 @cache
 def finding() -> Any:
     """Return the kernels that find windows, compiled once for all queries."""
-    return kernel_cache.load(standalone(*FINDING), compiled=True)
+    return kernel_cache.load(standalone(*FINDING, within=(row_from,), counted=False), compiled=True)
 
 
 def filled(kernel: Callable[..., int], arguments: tuple[Any, ...], arrays: int, start: Any = np.int64) -> list[Array]:

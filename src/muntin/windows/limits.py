@@ -30,7 +30,7 @@ def may_be_many(windows: float) -> bool:
     return windows > MOST_WINDOWS
 
 
-def require_few(definition: Any, counts: Array, times: Array, numbers: Array) -> None:
+def require_few(definition: Any, counts: Array, times: Array, numbers: Array | range) -> None:
     """Refuse a definition with more windows than are allowed. `counts` are those that begin with each row. O(rows)."""
     total = float(counts.sum(dtype=np.float64))
     if total > MOST_WINDOWS + len(counts):

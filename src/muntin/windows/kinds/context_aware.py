@@ -106,7 +106,7 @@ class ContextAware(Window):
         values = python_values(rows.columns, self.columns, len(rows.times))
         for key, (begin, end) in enumerate(zip(rows.begins, rows.ends, strict=True)):
             edges = Edges()
-            for row in begin + np.argsort(rows.arrival[begin:end]):
+            for row in begin + np.argsort(np.asarray(rows.arrival[begin:end])):
                 named = dict(zip(self.columns, values[row], strict=True))
                 self.on_tuple(int(rows.times[row]), named, edges)
             oldest, youngest = int(rows.times[begin]), int(rows.times[end - 1])

@@ -133,7 +133,7 @@ class Delta(Window):
         if may_be_many(len(order) * (self.range / self.every)):
             is_first = np.append(True, np.diff(key) != 0)[: len(order)]
             counts = opened(values[order], is_first, *self.steps)
-            require_few(self, counts, rows.times[order], rows.arrival[order])
+            require_few(self, counts, rows.times[order], np.asarray(rows.arrival)[order])
         first, last, low = filled(finding().hopping_windows, (values[order].astype(kind), ends, *scalars), 3, kind)
         bounds = (low, low + scalars[0])
         if np.array_equal(order, np.arange(len(rows.times))):

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.memory import room
 from muntin.types import Array
 from muntin.windows.base import Context, Measure
 from muntin.windows.buffered import (
@@ -93,7 +94,7 @@ class TimeFrame(EachRow):
     def find_at(self, rows: SortedRows, points: Points) -> tuple[Array, Array]:
         """Return for each point the first row of its frame, and the row after its last. O(rows and points)."""
         since, until = self.held
-        first, last = np.zeros(len(points.times), np.int64), np.zeros(len(points.times), np.int64)
+        first, last = (room(len(points.times), np.dtype(np.int64)) for _ in range(2))
         floor = BEFORE_TIME + max(0, -since) + self.tile
         ceiling = END_OF_TIME - max(0, until)
         bounds = (since, until, self.tile, floor, ceiling)

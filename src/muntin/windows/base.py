@@ -30,7 +30,7 @@ AT = "at"
 
 
 class Context(Enum):
-    """What must be known of the rows to tell where windows begin and end."""
+    """Which rows must be known to find where windows begin and end."""
 
     FREE = "context free"
     """Nothing: the edges follow from the parameters."""
@@ -41,7 +41,7 @@ class Context(Enum):
 
 
 class Measure(Enum):
-    """What the edges of a window are measured in."""
+    """The unit of a window's edges."""
 
     TIME = "time"
     ROWS = "rows"
@@ -52,14 +52,13 @@ class Measure(Enum):
 
 
 class Window(ABC):
-    """A window definition: where windows begin and end, whatever is computed of them.
+    """A window definition: where windows begin and end, independent of what is computed over them.
 
-    Those built in are immutable, and equal when they were made with the same words. Durations stay as they were
-    written until `resolve`; all geometry below is of resolved windows, whose times are integers in the unit of the time
-    column.
+    Built-in ones are immutable, and equal if created with the same arguments. Durations stay as written until
+    `resolve`; all geometry below is for resolved windows, whose times are integers in the unit of the time column.
 
-    A kind tells at least `find` and `buffered`. The rest has defaults that are right for any window, and slow: a kind
-    that tells more is answered from less.
+    A kind defines at least `find` and `buffered`. The rest has defaults that are correct for any window, but slow: a
+    kind that defines more needs less state.
     """
 
     context: ClassVar[Context]

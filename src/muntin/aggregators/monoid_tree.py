@@ -218,10 +218,10 @@ class MonoidTree(LevelAggregator):
     Memory is two states and a time per row, in rings that double.
 
     `store` keeps the middle in a key-value store (see `muntin.stores`), under the name `window_id`, and memory is
-    O(log n). `chunk_pairs` is the number of pairs stored together: by default 512 to 4096, by the size of their states. If
-    the store fails an operation waits up to `patience` seconds, then raises `StoreError` and leaves the window usable.
-    `allow_pickle` reads states of Python objects that only pickle can write. Such a window has `flush`, `close` and
-    `window_id`, and is a context manager.
+    O(log n). `chunk_pairs` is the number of pairs stored together: by default 512 to 4096, by the size of their states.
+    If the store fails an operation waits up to `patience` seconds, then raises `StoreError` and leaves the window
+    usable. `allow_pickle` reads states of Python objects that only pickle can write. Such a window has `flush`, `close`
+    and `window_id`, and is a context manager.
 
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.MonoidTree({"highest": agg.max("v")}, policy=policies.sum_at_most("v", 10))

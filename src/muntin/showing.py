@@ -40,7 +40,7 @@ def show(answers: Any, rows: int = 10) -> Shown:
 
 
 class Shown:
-    """The first rows of a table as text, and as HTML for notebooks. Made by `show`."""
+    """The first rows of a table as text, and as HTML for notebooks. Created by `show`."""
 
     def __init__(self, table: pa.Table, rows: int) -> None:
         self.total = table.num_rows
@@ -143,7 +143,7 @@ def _span(window: dict[str, Any]) -> str:
 
 
 class Explanation(str):  # noqa: SLOT000  # as a string it has no room for slots
-    """What `explain` says, line by line. A notebook shows it as a table, a terminal as it is printed.
+    """The output of `explain`, line by line. A notebook shows it as a table, a terminal as printed text.
 
     >>> Explanation("a  by two_stacks")._repr_html_()
     '<table><tr><td style="text-align:left">a</td><td style="text-align:left">by two_stacks</td></tr></table>'

@@ -28,11 +28,11 @@ class InvalidArgumentError(MuntinError, ValueError):
 
 
 class TooManyWindowsError(InvalidArgumentError):
-    """One call would find more windows than are allowed: a row is far off, or a step very short. Nothing changed."""
+    """One call would find more windows than allowed: a row is far off, or a step very short. Nothing changed."""
 
 
 class OutOfOrderError(MuntinError, ValueError):
-    """A time came that is before one already seen, where order was promised."""
+    """A time is before one already seen, although order was promised."""
 
 
 class NotInvertibleError(MuntinError, TypeError):
@@ -44,18 +44,18 @@ class UnsupportedOperationError(MuntinError):
 
 
 class ConcurrentUseError(MuntinError, RuntimeError):
-    """A call came while another one was at work on the same stream or aggregator. Nothing changed."""
+    """A call came during another one on the same stream or aggregator. Nothing changed."""
 
 
 class InterruptedCallError(MuntinError, RuntimeError):
-    """An earlier call was interrupted in the middle, and not all that it had done could be taken back.
+    """An earlier call was interrupted halfway and could not be rolled back completely.
 
-    Ctrl-C does that, or want of memory. Go on from a snapshot, or begin again.
+    Ctrl-C does that, or running out of memory. Resume from a snapshot, or start over.
     """
 
 
 class AggregationOverflowError(MuntinError, OverflowError):
-    """A result does not fit its type. Nothing wraps around in silence."""
+    """A result does not fit its type. Nothing wraps around silently."""
 
 
 class SnapshotError(MuntinError, ValueError):
@@ -63,19 +63,19 @@ class SnapshotError(MuntinError, ValueError):
 
 
 class LawError(MuntinError, AssertionError):
-    """An aggregation breaks a law that it claims; the message holds the counter-example."""
+    """An aggregation breaks a law that it claims; the message holds the counterexample."""
 
 
 class InvariantError(MuntinError, AssertionError):
-    """`check()` found a structure whose invariant is broken. This is always a bug in muntin."""
+    """`check()` found a broken invariant. This is always a bug in muntin."""
 
 
 class StoreError(MuntinError, OSError):
-    """A store did not answer within the time it was given. The window is as it was, and can be used again."""
+    """A store did not answer in time. The window is unchanged and still usable."""
 
 
 class DamagedChunkError(StoreError):
-    """What a store returned is not what was written: a chunk is torn, or another's."""
+    """A store returned something other than what was written: a torn chunk, or another window's."""
 
 
 class LeaseError(StoreError):
@@ -83,7 +83,7 @@ class LeaseError(StoreError):
 
 
 class SqlError(MuntinError, ValueError):
-    """A text is no SQL, or asks for what a query cannot give. The message and `line` and `column` say where, from 1."""
+    """A text is not SQL, or asks for what a query cannot give. The message, `line` and `column` say where, from 1."""
 
     def __init__(self, reason: str, line: int = 1, column: int = 1) -> None:
         super().__init__(f"line {line}, column {column}: {reason}")
@@ -99,4 +99,4 @@ class PolicyWarning(UserWarning):
 
 
 class CacheFolderWarning(UserWarning):
-    """Others can write to the folder of compiled kernels, so that what is there is not run."""
+    """Others can write to the folder of compiled kernels, so its contents are not run."""

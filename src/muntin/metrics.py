@@ -69,12 +69,11 @@ _BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 6
 
 
 def prometheus(what: Stream | StreamingQuery, *, name: str = "", registry: CollectorRegistry | None = None) -> Exporter:
-    """Export how a stream, or a streaming query on Spark, is doing; return what ends that.
+    """Export the metrics of a stream, or of a streaming query on Spark; return the exporter, which has `stop()`.
 
-    `name` is the value of the label `query`. `registry` is one of prometheus_client, by default its own. Whoever
-    scrapes gets the numbers of now: O(1) for a stream, which takes some microseconds more a call, and O(reports) for
-    Spark, which keeps the last hundred micro-batches, and must be asked before that many have passed. Needs the extra
-    `metrics`.
+    `name` is the value of the label `query`. `registry` is one of prometheus_client, by default its own. A scrape gets
+    current numbers: O(1) for a stream, which takes some microseconds more per call, and O(reports) for Spark, which
+    keeps the last hundred micro-batches, and must be scraped before that many have passed. Needs the extra `metrics`.
 
     >>> from muntin import Query, agg, metrics, window
     >>> from prometheus_client import CollectorRegistry
@@ -134,7 +133,7 @@ class Exporter(ABC):
             _registries.setdefault(registry, Collector(registry)).add(self)
 
     def stop(self) -> None:
-        """Export nothing any more; again, it does nothing."""
+        """Stop exporting. Idempotent."""
         with _registries_lock:
             collector = _registries.get(self._registry)
             if collector is not None and collector.remove(self):

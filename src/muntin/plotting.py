@@ -30,12 +30,12 @@ def plot(
     names: Sequence[str] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw windows over time: a panel for each window of the query, in it a line or bars for each aggregate.
+    """Return a figure of windows over time: a panel per window of the query, with a line or bars per aggregate.
 
-    `result` is what `run`, `push` or `close` returns. Windows that follow one another are bars from their start to
-    their end; windows that overlap are a line through their ends. Where a window was revised its last revision is
-    drawn. `columns` are the aggregates to draw, all numeric ones by default; `names` are titles of the panels. With
-    several keys each has its own colour, up to ten. Returns a matplotlib figure, which notebooks show.
+    `result` is what `run`, `push` or `close` returns. Windows that follow one another are bars from start to end;
+    overlapping windows are a line through their ends. Of a revised window the latest revision is drawn. `columns` are
+    the aggregates to draw, by default all numeric ones; `names` are titles of the panels. With several keys each has
+    its own colour, up to ten. Returns a matplotlib figure, which notebooks display.
 
     >>> from muntin import Query, agg, plot, window
     >>> query = Query(window.tumbling(10), {"high": agg.max("v")}, time="t")

@@ -44,7 +44,7 @@ _FINEST = numpy_type("M8[ns]")
 
 @dataclass(frozen=True)
 class Policy:
-    """A slide policy. Made by `define`, or by one of the functions below."""
+    """A slide policy. Created by `define`, or by one of the functions below."""
 
     name: str
     function: Function
@@ -88,10 +88,10 @@ class Policy:
 def define(
     *, thorough: bool = False, spans: Mapping[str, Any] | None = None, **aggregations: Aggregation
 ) -> Callable[[Callable[..., Any]], Policy]:
-    """Make a policy of a function of (whole, old), which sees the answers of these aggregations by their names.
+    """Return a policy from a function of (whole, old), which sees the answers of these aggregations by name.
 
-    `spans` are durations ("1 hour"), given to keyword-only parameters of the function in the unit of the times.
-    `thorough`: the policy may say no to a part and yes to a longer one; every insert then takes O(log n) combines.
+    `spans` are durations ("1 hour"), passed to keyword-only parameters of the function in the unit of the times.
+    `thorough`: the policy may keep a part and evict a longer one; every insert then takes O(log n) combines.
 
     >>> from muntin import agg, aggregators, policies
     >>> @policies.define(total=agg.sum("v"), newest=agg.last("v"))
@@ -146,7 +146,7 @@ def at_most_rows(n: int) -> Policy:
 
 
 def at_most_duration(duration: Any) -> Policy:
-    """Keep the rows of the last hour, or of another duration: those later than the newest time less the duration.
+    """Keep the rows of the last `duration`: those later than the newest time less the duration.
 
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.MonoidTree(agg.sum("v"), policy=policies.at_most_duration(10), compiled=False)

@@ -19,12 +19,12 @@ _ANSWER = ("window", "window_id", "revision", "retracted")
 
 
 def show(answers: Any, rows: int = 10) -> Shown:
-    """Return the first rows of a table, to be read: windows as spans of time, and no columns that say nothing.
+    """Return the first rows of a table for reading: windows as spans of time, and no uninformative columns.
 
-    For what `run`, `push`, `close`, `over` and `latest` return: Arrow, pandas, polars or a mapping of columns. Printed,
-    it is text; as the last line of a notebook's cell, a table. Left out are `window_id` where there is one window,
-    `revision` where all are 0, and `retracted` where none is: these three columns are looked at whole, O(rows), and of
-    all others the rows that are shown.
+    For results of `run`, `push`, `close`, `over` and `latest`: Arrow, pandas, polars or a mapping of columns. Printed,
+    it is text; as the last line of a notebook's cell, a table. It omits `window_id` if there is one window, `revision`
+    if all are 0, and `retracted` if none is: these three columns are read whole, O(rows), and of all others only the
+    rows shown.
 
     >>> import muntin
     >>> from muntin import Query, agg, window
@@ -40,7 +40,7 @@ def show(answers: Any, rows: int = 10) -> Shown:
 
 
 class Shown:
-    """The first rows of a table as text, and as HTML for notebooks. Made by `show`."""
+    """The first rows of a table as text, and as HTML for notebooks. Created by `show`."""
 
     def __init__(self, table: pa.Table, rows: int) -> None:
         self.total = table.num_rows
@@ -143,7 +143,7 @@ def _span(window: dict[str, Any]) -> str:
 
 
 class Explanation(str):  # noqa: SLOT000  # as a string it has no room for slots
-    """What `explain` says, line by line. A notebook shows it as a table, a terminal as it is printed.
+    """The output of `explain`, line by line. A notebook shows it as a table, a terminal as printed text.
 
     >>> Explanation("a  by two_stacks")._repr_html_()
     '<table><tr><td style="text-align:left">a</td><td style="text-align:left">by two_stacks</td></tr></table>'

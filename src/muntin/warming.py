@@ -31,12 +31,12 @@ _KEYS = 3
 
 
 def warm(what: Query | Aggregation | Mapping[str, Aggregation], schema: Any = None, *, dtype: Any = "f8") -> CacheInfo:
-    """Compile the kernels that a query or aggregations need, and say where they are kept. Seconds once, then nothing.
+    """Compile the kernels that a query or aggregations need; return where they are kept. Seconds once, then nothing.
 
-    Run it while building an image, or before a service takes its first request. For a query, all that `run`, `stream`
-    (late rows too) and Spark will need is compiled; `schema` has the types of its columns (an Arrow schema, a mapping
-    of names to Arrow types, or a table), and without it likely ones are assumed, as in `explain`. For aggregations over
-    arrays, `dtype` is the type of the columns, or a mapping of column names to types.
+    Run it while building an image, or before a service takes its first request. For a query it compiles everything that
+    `run`, `stream` (late rows too) and Spark need; `schema` has the column types (an Arrow schema, a mapping of names
+    to Arrow types, or a table), and without it likely ones are assumed, as in `explain`. For aggregations over arrays,
+    `dtype` is the type of the columns, or a mapping of column names to types.
 
     >>> from muntin import Query, agg, warm, window
     >>> warm(agg.max("v")).modules > 0

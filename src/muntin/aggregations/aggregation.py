@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Aggregation:
     """An aggregation over named columns: `lift`, `combine`, `lower`, a neutral element, perhaps `invert`, and facts.
 
-    The functions can be called as they stand, uncompiled; aggregators and engines compile them.
+    The functions can be called directly, uncompiled; aggregators and engines compile them.
 
     >>> from muntin import agg
     >>> mean = agg.mean("v")
@@ -63,7 +63,7 @@ class Aggregation:
 
     @property
     def commutative(self) -> bool:
-        """Whether the order of the arguments of `combine` does not matter."""
+        """Whether the order of the arguments of `combine` is irrelevant."""
         return all(d.commutative for d in self.factory.definitions.values())
 
     @property
@@ -107,7 +107,7 @@ class Aggregation:
         return state
 
     def combine(self, older: Any, newer: Any) -> Any:
-        """Return the state of two neighbouring windows joined."""
+        """Return the merged state of two adjacent windows."""
         return self._algebra_of(older).combine(older, newer)
 
     def lower(self, state: Any) -> Any:

@@ -149,8 +149,8 @@ mean = by_type(
     "mean",
     """The arithmetic mean, float64. O(1) combine, invertible.
 
-    Of decimals of `p` digits, `s` of them after the point, it is a decimal as in Spark SQL: of four digits more, before
-    and after the point alike, at most 38, and rounded half up.
+    For decimals of `p` digits, `s` of them after the point, it is a decimal as in Spark SQL: with four more digits
+    after the point, at most 38 in all, and rounded half up.
 
     >>> from muntin import slide, agg
     >>> slide([1.0, 2.0, 6.0], agg.mean("v"), range=2).tolist()
@@ -181,7 +181,7 @@ sum = by_type(
     "sum",
     """Sum a column: int64 for integers and booleans, float64 for floats, exact for decimals.
 
-    Of decimals of `p` digits it is a decimal of `p + 10`, at most 38, as in Spark SQL. A sum that does not fit int64,
+    For decimals of `p` digits it is a decimal of `p + 10`, at most 38, as in Spark SQL. A sum that does not fit int64,
     or that decimal, is an error. O(1) combine, invertible.
 
     >>> from muntin import slide, agg

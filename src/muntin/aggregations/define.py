@@ -117,27 +117,28 @@ def define(
     durations: tuple[str, ...] = (),
     compensated: bool = True,
 ) -> Callable[[type], Factory]:
-    """Make an aggregation of a class of plain functions.
+    """Return an aggregation from a class of plain functions.
 
-    `state` is a mapping of field names to types, and `combine` sees states with these fields; or a single type, and
-    states are bare values. A type is a NumPy dtype, a pair (dtype, length) for an array, or the name of a parameter
-    of `lift`, which stands for that column's type. `"object"` lets a state be any Python value, and `"sorted"` is the
-    sorted window itself, for which `lower(s)` may ask `s[k]` and `len(s)`. `"distinct"` is the set of distinct values,
-    of which `lower(s)` may ask `len(s)` only; without a `lower` that is the answer.
-    `result` is the type of what `lower` returns, or a mapping of names to types where it returns several; without it
-    the type is inferred. `empty` is the answer for no rows (null by default). `commutative` and `selective`
-    (`combine` always returns one of its arguments) are promises; `muntin.testing.laws.check` tests them.
+    `state` maps field names to types, and `combine` sees states with these fields; or it is a single type, and states
+    are bare values. A type is a NumPy dtype, a pair (dtype, length) for an array, or the name of a parameter of `lift`,
+    which stands for that column's type. `"object"` allows any Python value as state, and `"sorted"` is the sorted
+    window itself, of which `lower(s)` may use `s[k]` and `len(s)`. `"distinct"` is the set of distinct values, of which
+    `lower(s)` may use only `len(s)`; without `lower` that is the answer.
 
-    `durations` are parameters that users give as durations, and functions get as numbers in the unit of the times. A
-    `lower(s, *, end)` is told where windows end: it is called once, with arrays (`s.total`, `end`), and `end` is None
-    where windows have none; it needs a mapping of several fields as its state, and `result`.
+    `result` is the type of what `lower` returns, or a mapping of names to types if it returns several; without it the
+    type is inferred. `empty` is the answer for no rows (null by default). `commutative` and `selective` (`combine`
+    always returns one of its arguments) are promises; `muntin.testing.laws.check` tests them.
 
-    Where the state of a window follows from sums over its rows, windows of one length over arrays can be differences
-    of such sums, at half the cost. `terms(v, c)` gives the numbers of a row that are summed, `from_sums(n, c, a, b)`
-    the state of n rows with these sums (here two), and `c` is a number near the values, the same for both; of two
-    columns there are two. The sums are exact but for their rounding and errors of which `lost(n, a, b, a_error,
-    b_error)` gets bounds. Where it says True, so that digits may be missing, `lift` and `combine` run the windows. With
-    `compensated=False` sums do not carry what is rounded off within 256 rows: for terms that do not cancel.
+    `durations` names parameters passed as durations; functions get them in the unit of the times. A `lower(s, *, end)`
+    gets the ends of the windows: it is called once, with arrays (`s.total`, `end`), and `end` is None if windows have
+    none; it needs a state with several fields, and `result`.
+
+    If the state of a window follows from sums over its rows, windows of one length over arrays can be differences of
+    such sums, at half the cost. `terms(v, c)` returns the numbers to sum for a row, `from_sums(n, c, a, b)` the state
+    of n rows with these sums (here two), and `c` is a number near the values, the same for both; for two columns there
+    are two. The sums are exact except for their rounding and errors for which `lost(n, a, b, a_error, b_error)` gets
+    bounds. If it returns True, digits may be missing, and `lift` and `combine` run the windows. With
+    `compensated=False` sums within 256 rows skip the compensation for rounding: for terms that do not cancel.
 
     A definition is compiled into every kernel: one O(1) `combine` costs a nanosecond or so.
 
@@ -489,10 +490,9 @@ class Factory:
 
 
 def by_type(name: str, doc: str = "", **choices: Factory) -> Factory:
-    """Make one aggregation of several, chosen by the type of the first column.
+    """Return one aggregation that picks a definition by the type of the first column.
 
-    The families are boolean, integer, floating, temporal, duration, decimal and other; `any` is for all that are not
-    named.
+    The families are boolean, integer, floating, temporal, duration, decimal and other; `any` is for all others.
 
     >>> import muntin
     >>> agg = muntin.agg

@@ -35,9 +35,9 @@ class _median:
 
 quantile = by_type(
     "quantile",
-    """The exact quantile, between neighbours by linear interpolation, as Spark's `percentile`: `quantile("v", 0.9)`.
+    """The exact quantile, linearly interpolated between neighbours, like Spark's `percentile`: `quantile("v", 0.9)`.
 
-    O(log n) a row over arrays; as a state it is the sorted window, and a combine merges in O(n).
+    O(log n) per row over arrays; its state is the sorted window, and a combine merges in O(n).
 
     >>> from muntin import slide, agg
     >>> slide([1, 2, 3, 4], agg.quantile("v", 0.25), range=4).tolist()
@@ -50,7 +50,7 @@ quantile = by_type(
 )
 median = by_type(
     "median",
-    """The exact median. O(log n) a row over arrays; as a state it is the sorted window, and a combine merges in O(n).
+    """The exact median. O(log n) per row over arrays; its state is the sorted window, and a combine merges in O(n).
 
     >>> from muntin import slide, agg
     >>> slide([1, 2, 9], agg.median("v"), range=3).tolist()

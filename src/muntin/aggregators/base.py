@@ -66,10 +66,10 @@ _ONE_AT_A_TIME = frozenset(
 class Aggregator(ABC):
     """A window of rows, each with a time, and the aggregate of all of them.
 
-    `aggregation` is one aggregation, or a mapping of names to several, which then share the structure. The types of the
-    columns are those of the first values, and widen when they must (integers to floats); `dtype` fixes them from the
-    start. `nullable=False` promises that no value is null, and saves eight bytes a state. `count_combines` counts the
-    calls of combine in `combines`, and runs uncompiled. `compiled=False` runs the same kernels as plain Python.
+    `aggregation` is one aggregation, or a mapping of names to several, which then share the structure. Column types are
+    those of the first values, and widen if they must (integers to floats); `dtype` fixes them from the start.
+    `nullable=False` promises that no value is null, and saves eight bytes per state. `count_combines` counts calls of
+    combine in `combines`, and runs uncompiled. `compiled=False` runs the same kernels as plain Python.
     """
 
     structure: ClassVar[tuple[Any, ...]]
@@ -133,7 +133,7 @@ class Aggregator(ABC):
 
     @classmethod
     def require_suited(cls, binding: Binding) -> None:
-        """Refuse aggregations that this structure cannot hold, with `NotInvertibleError`."""
+        """Raise `NotInvertibleError` for aggregations that this structure cannot hold."""
         if cls.needs_invert and not binding.invertible:
             what = ", ".join(map(str, binding.aggregations))
             raise NotInvertibleError(
@@ -144,7 +144,7 @@ class Aggregator(ABC):
 
     @exclusive
     def insert(self, t: Any, v: Any = None) -> None:
-        """Insert a value at a time. A refused one changes nothing."""
+        """Insert a value at a time. A rejected value changes nothing."""
         row = self._row(v)
         time_type, time = self._read_time(t)
         self._require_units(time_type)
@@ -165,7 +165,7 @@ class Aggregator(ABC):
 
     @exclusive
     def bulk_insert(self, ts: Any, vs: Any = None) -> None:
-        """Insert many values. All of them are checked first: a refused call changes nothing."""
+        """Insert many values. All are checked first: a rejected call changes nothing."""
         columns, times = self._taken_as_they_are(ts, vs) or self._read_rows(ts, vs)
         if len(times):
             with working_on(len(times)), changing(self):
@@ -221,7 +221,7 @@ class Aggregator(ABC):
 
     @exclusive
     def query(self) -> Any:
-        """Return the aggregate of the window: a value, or a dict of them where there are several aggregations."""
+        """Return the aggregate of the window: a value, or a dict of values for several aggregations."""
         outputs = self._binding.outputs(1)
         empty = not len(self)
         if not empty:
@@ -263,9 +263,9 @@ class Aggregator(ABC):
 
     @classmethod
     def restore(cls, data: bytes, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any) -> Self:
-        """Return the window that `snapshot` saved. Refuses bytes of another structure or aggregation, or damaged ones.
+        """Return the window that `snapshot` saved. Rejects bytes of another structure or aggregation, or damaged ones.
 
-        `allow_pickle=True` reads a window of Python objects that only pickle can write; never do that with bytes of
+        `allow_pickle=True` reads a window of Python objects that only pickle can write; never use it on bytes of
         unknown origin.
         """
         allow_pickle = options.pop("allow_pickle", False)

@@ -101,9 +101,9 @@ def answer_between(window: IntervalWindow, begin: int, end: int, outputs: Output
 
 
 class BaseIntervals(RingAggregator):
-    """In order; any associative aggregation; fewer than 1 combine an insert amortised, 2 log2(n) a query.
+    """In order; any associative aggregation; fewer than 1 combine per insert amortised, 2 log2(n) per query.
 
-    An eviction, of one row or of many, takes none.
+    An eviction, of one row or many, takes none.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.BaseIntervals(agg.concat("v"))

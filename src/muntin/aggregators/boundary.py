@@ -165,13 +165,12 @@ def answer_suffix(window: BoundaryWindow, position: int, outputs: Outputs) -> No
 class Boundary(RingAggregator):
     """In order; any associative aggregation; 3 combines for an insert and a query, on the calling thread.
 
-    That is for a window of constant length. `range` and `slide`, where they are known, fix the length of chunks: in
-    rows by the paper's Theorem 1, as durations by its Theorem 2, each value inserted being a slice then. Without them a
-    chunk is half as long as the window when it begins. A chunk is turned over at once when it is full, in as many
-    combines as it has rows; with `threads=2` by a second thread, and no call takes more than 3 combines on its own. A
-    window that grows has O(log n) chunks, and a query as many combines. An eviction takes none, but for one that
-    reaches the youngest chunk. Space: n + 3 states in use at most; the ring doubles. States that are Python objects are
-    turned over by the calling thread in any case.
+    That is for a window of constant length. `range` and `slide`, if known, fix the length of chunks: in rows by the
+    paper's Theorem 1, as durations by its Theorem 2, with each inserted value a slice. Without them a chunk is half as
+    long as the window when it begins. A full chunk is flipped at once, in as many combines as it has rows; with
+    `threads=2` by a second thread, and no call takes more than 3 combines itself. A growing window has O(log n) chunks,
+    and a query as many combines. An eviction takes none, unless it reaches the newest chunk. Space: at most n + 3
+    states in use; the ring doubles. The calling thread always flips states that are Python objects.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.Boundary(agg.concat("v"), threads=2)
@@ -247,7 +246,7 @@ class Boundary(RingAggregator):
     # ------------------------------------------------------------ what the ring asks for
 
     def evict(self) -> None:
-        """Remove the oldest row; `IndexError` if there is none. O(1), but where the youngest chunk is all there is."""
+        """Remove the oldest row; `IndexError` if there is none. O(1), unless the newest chunk is all there is."""
         super().evict()
         self._wait_for_oldest()
 

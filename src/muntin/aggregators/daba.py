@@ -133,7 +133,7 @@ def answer_suffix(window: DabaWindow, position: int, outputs: Outputs) -> None:
 
 
 class Daba(RingAggregator):
-    """In order; any associative aggregation; at most 3 combines an insert, 2 an eviction, 1 a query, in the worst case.
+    """In order; any associative aggregation; at most 3 combines per insert, 2 per eviction, 1 per query, worst case.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.Daba(agg.concat("v"))

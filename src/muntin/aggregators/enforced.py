@@ -20,12 +20,12 @@ _LENGTH = struct.Struct("<Q")
 
 
 class Enforced:
-    """An aggregator that lets rows go as a policy says, after every insert: one by one.
+    """An aggregator that evicts rows by a policy after every insert, one by one.
 
-    A `MonoidTree` of the policy's own aggregations finds how many must go: amortised O(1) combines a row, O(log n) for
-    many at once, besides what the aggregator takes for each eviction. `MonoidTree(..., policy=p)` does without the
-    second structure. The policy's columns must be among those of the aggregator, and times come in order. Where rows of
-    equal time are one entry, as in `Fiba`, they stay until all of them must go.
+    A `MonoidTree` of the policy's own aggregations finds how many must go: amortised O(1) combines per row, O(log n)
+    for many at once, plus what the aggregator takes per eviction. `MonoidTree(..., policy=p)` does without the second
+    structure. The policy's columns must be among those of the aggregator, and times come in order. If rows of equal
+    time are one entry, as in `Fiba`, they stay until all of them must go.
 
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.Enforced(aggregators.TwoStacks(agg.max("v")), policies.sum_at_most("v", 10))
@@ -74,7 +74,7 @@ class Enforced:
 
     @exclusive
     def insert(self, t: Any, v: Any = None) -> None:
-        """Insert a value at a time, and let go what must. A refused one changes nothing."""
+        """Insert a value at a time, and evict what the policy says. A rejected value changes nothing."""
         row = dict(zip(self._columns, self._window._row(v), strict=True))
         values = tuple(row[name] for name in self._judged)
         with changing(self):
@@ -85,7 +85,7 @@ class Enforced:
 
     @exclusive
     def bulk_insert(self, ts: Any, vs: Any = None) -> None:
-        """Insert many values, and let go what must. The window is that of single inserts. All or none is inserted."""
+        """Insert many values, and evict by the policy, as single inserts would. All or none are inserted."""
         columns = self._by_name(vs)
         with changing(self):
             with all_or_nothing(self):
@@ -111,7 +111,7 @@ class Enforced:
 
     @exclusive
     def evict(self) -> None:
-        """Remove the oldest row, or all rows of the oldest time where the aggregator does."""
+        """Remove the oldest row, or all rows of the oldest time if the aggregator does."""
         oldest = self._window.oldest
         with changing(self):
             self._window.evict()

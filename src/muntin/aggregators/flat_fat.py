@@ -238,13 +238,13 @@ def answer_spans(window: RingWindow, begins: Ints, ends: Ints, outputs: Outputs)
 
 
 class FlatFat(RingAggregator):
-    """In order; any associative aggregation; evicts by time from anywhere; O(log n) combines a slide, or fewer in bulk.
+    """In order; any associative aggregation; evicts by time from anywhere; O(log n) combines per slide, fewer in bulk.
 
-    m changes since the last query take m(1 + ceil(log2(n / m))) combines at most, in a tree of n leaves; the answer
-    then none, or 2 log2(n) + 1 where the ring is wrapped. The tree doubles when it is full (or is packed, where a
-    quarter of it are holes), and is halved when three quarters are empty: amortised O(1) combines a change.
-    `capacity` fixes the greatest number of rows: the tree is as large as it will be from the start, and no query
-    takes O(n) as long as rows leave in order. (Holes among as many rows as that need a tree twice as large, once.)
+    m changes since the last query take at most m(1 + ceil(log2(n / m))) combines, in a tree of n leaves; the answer
+    then none, or 2 log2(n) + 1 if the ring is wrapped. The tree doubles when it is full (or is packed, if a quarter of
+    it is holes), and halves when three quarters are empty: amortised O(1) combines per change. `capacity` fixes the
+    maximum number of rows: the tree has its final size from the start, and no query takes O(n) as long as rows leave in
+    order. (Holes among that many rows need a tree twice as large, once.)
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.FlatFat(agg.concat("v"))
@@ -274,12 +274,12 @@ class FlatFat(RingAggregator):
             raise InvalidArgumentError(f"capacity is {capacity!r}, for which there is no memory: {error}") from error
 
     def evict(self) -> None:
-        """Remove the oldest row; `IndexError` if there is none. O(1), the nodes above follow at the next query."""
+        """Remove the oldest row; `IndexError` if there is none. O(1); the next query updates the nodes above."""
         super().evict()
         self._shrink()
 
     def bulk_evict(self, t: Any) -> None:
-        """Remove all rows whose time is at most t: O(log n), O(rows) where rows have left from the middle before."""
+        """Remove all rows whose time is at most t: O(log n), O(rows) if rows have left from the middle before."""
         super().bulk_evict(t)
         self._shrink()
 
@@ -300,13 +300,13 @@ class FlatFat(RingAggregator):
         return super().__len__() - int(self._marks[HOLES])
 
     def range_query(self, lo: Any, hi: Any) -> Any:
-        """Return the aggregate of the rows with lo <= time <= hi: O(log n), and a walk over holes at its ends."""
+        """Return the aggregate of the rows with lo <= time <= hi: O(log n), plus a walk over holes at its ends."""
         return super().range_query(lo, hi)
 
     def range_queries(self, los: Any, his: Any) -> Any:
-        """Return what `range_query` returns for each pair of bounds, as a list; a dict of lists, where it gives a dict.
+        """Return what `range_query` returns for each pair of bounds, as a list, or as a dict of lists.
 
-        What has gathered is applied once, and then each range takes O(log n): the way to draw many zoom levels.
+        Pending changes are applied once, and then each range takes O(log n): the way to draw many zoom levels.
 
         >>> from muntin import agg, aggregators
         >>> window = aggregators.FlatFat(agg.sum("v"))

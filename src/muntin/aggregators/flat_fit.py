@@ -84,7 +84,7 @@ def answer_suffix(window: FlatFitWindow, position: int, outputs: Outputs) -> Non
 class FlatFit(RingAggregator):
     """In order; any associative aggregation; amortised at most 3 combines for an insert, an eviction and a query.
 
-    An insert and an eviction take none; a query takes what has gathered since the last one, n - 1 at worst.
+    An insert and an eviction take none; a query processes what has arrived since the last one, n - 1 at worst.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.FlatFit(agg.concat("v"))

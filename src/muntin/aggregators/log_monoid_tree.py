@@ -107,8 +107,8 @@ def rebuild(window: RingWindow) -> None:
 class LogMonoidTree(LevelAggregator):
     """In order; any associative aggregation; every operation takes O(log n) combines, a query one.
 
-    `bulk_evict` and `range_query` take O(log n), however many rows they concern; so does `policy`, a slide policy that
-    is enforced after every insert (see `muntin.policies`). Memory is four states and two times for each row.
+    `bulk_evict` and `range_query` take O(log n), however many rows they concern; so does `policy`, a slide policy
+    enforced after every insert (see `muntin.policies`). Memory is four states and two times per row.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.LogMonoidTree(agg.concat("v"))

@@ -214,14 +214,14 @@ class MonoidTree(LevelAggregator):
     """In order; any associative aggregation; a slide takes O(1) combines amortised, O(log n) at worst.
 
     `bulk_evict` and `range_query` take O(log n) combines, however many rows they concern. `policy` enforces a slide
-    policy after every insert (see `muntin.policies`): O(log n) at worst, amortised O(1) where few rows leave at a time.
-    Memory is two states and a time for each row, in rings that double.
+    policy after every insert (see `muntin.policies`): O(log n) at worst, amortised O(1) if few rows leave at a time.
+    Memory is two states and a time per row, in rings that double.
 
-    `store` puts the body into a key-value store (see `muntin.stores`), under the name `window_id`; then O(log n) memory
-    is used. `chunk_pairs` is how many pairs are stored together: 512 to 4096, by the size of their states, unless it is
-    given. When the store fails an operation waits for it, up to `patience` seconds, then raises `StoreError` and leaves
-    the window usable. `allow_pickle` reads states of Python objects that only pickle can write. Such a window has
-    `flush`, `close` and `window_id`, and is a context manager.
+    `store` keeps the middle in a key-value store (see `muntin.stores`), under the name `window_id`, and memory is
+    O(log n). `chunk_pairs` is the number of pairs stored together: by default 512 to 4096, by the size of their states.
+    If the store fails an operation waits up to `patience` seconds, then raises `StoreError` and leaves the window
+    usable. `allow_pickle` reads states of Python objects that only pickle can write. Such a window has `flush`, `close`
+    and `window_id`, and is a context manager.
 
     >>> from muntin import agg, aggregators, policies
     >>> window = aggregators.MonoidTree({"highest": agg.max("v")}, policy=policies.sum_at_most("v", 10))
@@ -259,11 +259,11 @@ class MonoidTree(LevelAggregator):
     def open(
         cls, store: Store, window_id: str, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any
     ) -> StoredMonoidTree:
-        """Return a window that is in a store, as its last completed `flush` left it; `updates` says how far that was.
+        """Return a stored window as its last completed `flush` left it; `updates` counts the rows inserted by then.
 
-        Takes the options of the constructor. The aggregation and the policy must be those that the window was made
-        with, defined as they were then. `LeaseError` if a living process has the window open, `StoreError` if there is
-        none, or another than was asked for.
+        Takes the options of the constructor. The aggregation and the policy must be those the window was created with,
+        with unchanged definitions. `LeaseError` if a living process has the window open, `StoreError` if there is none,
+        or a different one.
 
         >>> from muntin import agg, aggregators, stores
         >>> store = stores.Memory()
@@ -281,7 +281,7 @@ class MonoidTree(LevelAggregator):
 
     @property
     def updates(self) -> int:
-        """How many rows have been inserted so far, those that have left included."""
+        """How many rows have been inserted so far, including evicted ones."""
         return int(self._marks[END])
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:

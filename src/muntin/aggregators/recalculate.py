@@ -81,7 +81,7 @@ def slide_windows(
 
 
 class Recalculate(RingAggregator):
-    """In order; any associative aggregation; O(1) insert and evict, n - 1 combines a query, O(rows) a range query.
+    """In order; any associative aggregation; O(1) insert and evict, n - 1 combines per query, O(rows) per range query.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.Recalculate(agg.concat("v"))

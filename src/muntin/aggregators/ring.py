@@ -35,7 +35,7 @@ class RingWindow(NamedTuple):
 
 
 class RingAggregator(Aggregator):
-    """An aggregator whose rows come in the order of their times."""
+    """An aggregator whose rows come in time order."""
 
     layout: ClassVar[Any] = RingWindow
     """The named tuple of the arrays: slots, times, marks, and then those of `_extra_arrays`."""
@@ -78,7 +78,7 @@ class RingAggregator(Aggregator):
 
     @property
     def youngest(self) -> Any:
-        """The time of the youngest row, None if the window is empty. O(1)."""
+        """The time of the newest row, None if the window is empty. O(1)."""
         return self._logical_time(self._time_at(int(self._marks[END]) - 1)) if len(self) else None
 
     @classmethod

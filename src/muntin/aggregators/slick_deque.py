@@ -129,7 +129,7 @@ def drop_before(window: SelectiveWindow, position: int) -> None:
 
 
 class SlickDeque(RingAggregator):
-    """In order; selective or invertible aggregations; fewer than 2 combines a slide, amortised; one insert may take n.
+    """In order; selective or invertible aggregations; fewer than 2 combines per slide amortised; one insert may take n.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.SlickDeque(agg.max("v"))
@@ -148,7 +148,7 @@ class SlickDeque(RingAggregator):
 
     @classmethod
     def require_suited(cls, binding: Binding) -> None:
-        """Refuse aggregations that suit neither half, with `NotInvertibleError`."""
+        """Raise `NotInvertibleError` for aggregations that suit neither half."""
         _half_of(binding)
 
     def __new__(cls, aggregation: Any = None, **_: Any) -> Self:

@@ -142,7 +142,7 @@ def slide_width(columns: Columns, times: Ints, width: int, start: int, stop: int
 
 
 class SubtractOnEvict(RingAggregator):
-    """In order; invertible aggregations only; one combine an insert, one invert an eviction, none a query.
+    """In order; invertible aggregations only; one combine per insert, one invert per eviction, none per query.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.SubtractOnEvict(agg.sum("v"))

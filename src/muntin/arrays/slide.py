@@ -80,27 +80,27 @@ def slide(
     offset: Any = 0,
     return_windows: bool = False,
 ) -> Any:
-    """Aggregate sliding windows of an array: one row out for each slide.
+    """Return the aggregate of each sliding window of an array: one row out for each slide.
 
-    Without `times`, `range` and `slide` count rows: each window is the `range` rows that end with a row, one window
-    every `slide` rows. With `times` (sorted) they are durations. Without a slide each row then ends a window,
-    (time - range, time], to which all rows of that time belong; with one, the windows are [start, start + range), start
-    a multiple of `slide` (plus `offset`) since the epoch, as in Spark, one for every slide from the first row to the
-    last, null where no row falls into it.
+    Without `times`, `range` and `slide` count rows: each window is the last `range` rows up to a row, one window every
+    `slide` rows. With `times` (sorted) they are durations. Without `slide` each row then ends a window, (time - range,
+    time], which holds all rows of that time; with `slide`, windows are [start, start + range), start a multiple of
+    `slide` (plus `offset`) since the epoch, as in Spark, one every `slide` from the first row to the last, null if no
+    row falls into it.
 
     `values` is one array, or a mapping or table of several columns; `aggregation` is one, or a mapping of names to
-    several, which are fused into one pass. NumPy, Arrow, pandas and polars come out as they went in. In NumPy a null is
-    NaN, NaT or None, and integers that hold one are a masked array. `partial=False` leaves out the windows that begin
-    before the first row or end after the last. `aggregator` forces an algorithm, `threads` cuts the array into
-    overlapping pieces. `return_windows` also returns the windows' bounds: (result, starts, ends), in rows or in times.
+    several, which are fused into one pass. NumPy, Arrow, pandas and polars return their own kind. In NumPy a null is
+    NaN, NaT or None, and integers with nulls are a masked array. `partial=False` leaves out windows that begin before
+    the first row or end after the last. `aggregator` forces an algorithm, `threads` cuts the array into overlapping
+    pieces. `return_windows` also returns the windows' bounds: (result, starts, ends), in rows or in times.
 
-    `by` is a column, or several, of which each combination of values has windows of its own (or one array of keys):
-    there is one row out for each row in, in their order, which need not be that of `times`. `closed` says which bounds
-    belong to the window that ends with a row: "right", "left", "both" or "neither". Windows of fewer rows than
-    `min_rows` are null.
+    `by` is one column or several (or one array of keys), and each combination of their values has its own windows:
+    there is one row out per row in, in order, which need not be the order of `times`. `closed` says which bounds belong
+    to the window that ends with a row: "right", "left", "both" or "neither". Windows with fewer than `min_rows` rows
+    are null.
 
-    O(1) combines a row, amortised, whatever the range; O(log range) for exact quantiles. O(n log n) to sort rows that
-    have keys.
+    O(1) combines per row, amortised, whatever the range; O(log range) for exact quantiles. O(n log n) to sort rows with
+    keys.
 
     >>> import numpy as np
     >>> from muntin import agg, slide
@@ -147,9 +147,9 @@ def explain(
     threads: int = 1,
     offset: Any = 0,
 ) -> Explanation:
-    """Say what `slide` would do with the same arguments: which algorithm runs each aggregation, and why.
+    """Return what `slide` would do with the same arguments: which algorithm runs each aggregation, and why.
 
-    Nothing is aggregated; the times are looked at, to find the windows.
+    Nothing is aggregated; only the times are read, to find the windows.
 
     >>> import numpy as np
     >>> from muntin import agg, explain

@@ -47,7 +47,7 @@ _ABANDONED = 3600.0
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """Where compiled kernels are kept, and how much of them there is."""
+    """Where compiled kernels are kept, how many there are, and their size."""
 
     folder: Path
     writable: bool
@@ -93,7 +93,7 @@ def machine_name(processor: str) -> str:
 
 
 def cache_info() -> CacheInfo:
-    """Say where compiled kernels are kept and how many there are. O(number of files).
+    """Return where compiled kernels are kept and how many there are. O(number of files).
 
     >>> cache_info().modules >= 0
     True
@@ -106,7 +106,7 @@ def cache_info() -> CacheInfo:
 
 
 def clear_cache() -> None:
-    """Delete the compiled kernels of every version. They are compiled again when they are next needed."""
+    """Delete the compiled kernels of every version. They are recompiled when next needed."""
     shutil.rmtree(cache_folder().parent, ignore_errors=True)
 
 

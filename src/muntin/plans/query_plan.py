@@ -72,7 +72,7 @@ class WindowPlan:
 
 @dataclass(frozen=True)
 class StorePlan:
-    """What one strategy keeps for the windows that it answers."""
+    """What one strategy keeps for the windows it answers."""
 
     strategy: str
     window_ids: tuple[int, ...]
@@ -133,9 +133,9 @@ class StorePlan:
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """How a query runs. Print it; or read its fields, which are plain values (`to_dict` has all of them).
+    """How a query runs. Print it, or read its fields, which are plain values (`to_dict` has all of them).
 
-    `unit` is what rates are counted by: seconds, or units of time where the times are integers.
+    `unit` is the unit of rates: seconds, or units of time if the times are integers.
     """
 
     windows: tuple[WindowPlan, ...]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class FrameLike(Protocol):
-    """A DataFrame of pandas, polars or Spark, as type checkers see it; Arrow tables and mappings have no `head`."""
+    """A pandas, polars or Spark DataFrame, as type checkers see it; Arrow tables and mappings have no `head`."""
 
     @property
     def columns(self) -> Any:
@@ -43,7 +43,7 @@ Frame = TypeVar("Frame", bound=FrameLike)
 
 @dataclass(frozen=True)
 class ProcessingTime:
-    """A duration by the clock, where one in event time could stand too.
+    """A duration by the clock, in place of one in event time.
 
     >>> from muntin import ProcessingTime
     >>> ProcessingTime("10 seconds")
@@ -81,21 +81,20 @@ RESERVED = ("window", "window_id", "revision", "retracted")
 
 @dataclass(frozen=True)
 class Query:
-    """Windows over rows, and what to compute of each.
+    """Windows over rows, and what to compute for each.
 
-    `windows` is one, a list, or a mapping of names to windows, whose names are used where windows become columns.
-    `aggregates` are named; `key` is a column, or several, of which each combination of values has windows of its own;
-    `time` is the column of event times. At the end every window that holds a row is an answer, but for windows by rows
-    that never filled (`partial=True` gives those too); `emit_empty=True` adds windows by time that hold none.
+    `windows` is one window, a list, or a mapping of names to windows; the names are used where windows become columns.
+    `aggregates` are named; `key` is one column or several, and each combination of their values has its own windows;
+    `time` is the column of event times. The final answer has every window that holds a row, except windows by rows that
+    never filled (`partial=True` includes them); `emit_empty=True` adds windows by time without rows.
 
-    Of streams: the watermark is the greatest time seen less `watermark`, and a window is emitted when it reaches its
-    end; rows that come later still change it for the `allowed_lateness`. With `time=None` each row gets the clock's
-    time as it is pushed. When no row has come for the `idle_timeout` by the clock, the watermark goes on with the
-    clock. With `emit_early` windows are emitted before they are due, too, whenever event time has moved on by that, or
-    the clock, if it is a `ProcessingTime`. `ordered=True` promises that rows come in the order of their times: less is
-    kept then, and a row out of order is refused. With `forget_after` a stream forgets keys that had no row for so long
-    by the watermark, which windows by rows would keep for ever: what is left of their windows is emitted, and rows that
-    come again are numbered from 0.
+    On streams the watermark is the greatest time seen less `watermark`, and a window is emitted when the watermark
+    reaches its end; later rows still change it within `allowed_lateness`. With `time=None` each row gets the clock's
+    time when it is pushed. When no row has arrived for `idle_timeout` by the clock, the watermark follows the clock.
+    With `emit_early` windows are also emitted before they are due, whenever event time has advanced by that much, or
+    the clock, if it is a `ProcessingTime`. `ordered=True` promises rows in time order: the stream keeps less and
+    rejects a row out of order. With `forget_after` a stream forgets keys without a row for that long by the watermark,
+    which windows by rows would keep forever: their remaining windows are emitted, and later rows are numbered from 0.
 
     >>> import pyarrow as pa
     >>> from muntin import Query, agg, window
@@ -199,12 +198,12 @@ class Query:
     def run(self, table: Any, *, threads: int = 1) -> Any:
         """Return the complete answer for a finite table, whose rows may be in any order.
 
-        pandas and polars give their own kind, all else (Arrow, a mapping of columns) an Arrow table. `threads` number
-        and sort the keys together, and then answer a part of the rows each, cut between keys, or inside of a key that
-        has more than its share: the answer is the same, in the same order. Only floats may differ in their last digits
-        where a key was cut: they are added up in another order.
+        pandas and polars return their own kind, everything else (Arrow, a mapping of columns) an Arrow table. `threads`
+        number and sort the keys together, then each answers a share of the rows, cut between keys, or inside a key that
+        exceeds its share: the answer is the same, in the same order. Only floats of a cut key may differ in their last
+        digits, because they are added in a different order.
 
-        O(n log n) to sort the rows where they are not, and O(1) combines a row for each window definition.
+        O(n log n) to sort the rows if they are not sorted, and O(1) combines per row and window definition.
 
         >>> from muntin import Query, agg, window
         >>> query = Query(window.tumbling(10), {"n": agg.count()}, key="k", time="t")
@@ -225,19 +224,19 @@ class Query:
     def over(self, table: Any, at: Any = None, *, schema: Any = None) -> Any: ...
 
     def over(self, table: Any, at: Any = None, *, schema: Any = None) -> Any:
-        """Return the rows of a table, in their order and with all columns, each with what its frames hold.
+        """Return the rows of a table, in order and with all columns, each with what its frames hold.
 
-        There is one column more for each window and aggregate: `{aggregate}` where the query has one window, else
-        `{aggregate}_{window}`, with the name of the window or w0, w1, ... With `at` it is the points that are returned:
-        any rows with the key and the time, each with what the frames of its key hold at its time. Points are not rows:
-        they are in no aggregate. At one of an unknown key frames hold nothing. pandas gives pandas, with its index,
-        polars gives polars, a finite DataFrame of Spark another one, all else an Arrow table.
+        There is one more column per window and aggregate: `{aggregate}` if the query has one window, else
+        `{aggregate}_{window}`, with the name of the window or w0, w1, ... With `at` it returns the points instead: any
+        rows with the key and the time, each with what the frames of its key hold at its time. Points are not rows: they
+        are in no aggregate. For an unknown key frames hold nothing. pandas returns pandas, with its index, polars
+        returns polars, a batch Spark DataFrame another one, everything else an Arrow table.
 
-        `schema` is for rows of a Spark DataFrame that Spark must not be asked about, as in `spark`; with points it is a
-        pair, of the rows and of the points.
+        `schema` is for a Spark DataFrame that must not be analysed, as in `spark`; with points it is a pair, for the
+        rows and for the points.
 
-        For frames only: `window.trailing`, `window.leading` and `window.frame`. O(n log n) to sort rows and points that
-        are not, and O(1) combines a row and window, amortised.
+        For frames only: `window.trailing`, `window.leading` and `window.frame`. O(n log n) to sort unsorted rows and
+        points, and O(1) combines per row and window, amortised.
 
         >>> from muntin import Query, agg, window
         >>> query = Query(window.trailing(10, closed="left"), {"spent": agg.sum("v")}, key="card", time="t")
@@ -269,12 +268,12 @@ class Query:
         keys: int = 1000,
         rows_per_second: float | None = None,
     ) -> QueryPlan:
-        """Say how this query would run: what answers each window and why, what is kept, and how much that is.
+        """Return the plan of this query: what answers each window and why, what is kept, and how much that is.
 
-        `schema` has the types of the columns: an Arrow schema, a mapping of names to Arrow types, or a table. Without
-        it they are assumed, and the plan says how. `strategy` and `merge` are as in `stream`. State is reckoned for a
-        number of `keys`; where rows are kept, for `rows_per_second` of each key (a unit of time, where times
-        are integers). No row is read.
+        `schema` has the column types: an Arrow schema, a mapping of names to Arrow types, or a table. Without it they
+        are assumed, and the plan says how. `strategy` and `merge` are as in `stream`. State is estimated for `keys`
+        keys; if rows are kept, for `rows_per_second` rows per key (per unit of time if times are integers). No row is
+        read.
 
         >>> from muntin import Query, agg, window
         >>> query = Query(window.sliding("1 hour", every="1 minute"), {"high": agg.max("v")}, watermark="10 seconds")
@@ -321,12 +320,12 @@ class Query:
         return explain(self, schema, Forced(strategy, merge), keys, rows_per_second)
 
     def to_sql(self, table: str = "rows", *, dialect: str | None = None) -> str:
-        """Return a SELECT that asks for the same of a table: `muntin.sql` makes this query of it again.
+        """Return the query as a SELECT, which `muntin.sql` reads back as the same query.
 
-        Without a `dialect` it has Flink's table functions and the names of our own aggregations. With "spark" or
-        "flink" it is a statement that these engines take, too; an aggregation that they do not have is refused, and so
-        is all that SQL cannot say. What is for streams (`watermark`, `allowed_lateness`, ...) is no part of a SELECT,
-        and left out. Needs `pip install muntin[sql]`. O(windows and aggregates).
+        Without `dialect` it uses Flink's table functions and the names of muntin's aggregations. With "spark" or
+        "flink" these engines accept the statement too; an aggregation they lack is rejected, and so is everything SQL
+        cannot express. Stream options (`watermark`, `allowed_lateness`, ...) are not part of a SELECT, and are omitted.
+        Needs `pip install muntin[sql]`. O(windows and aggregates).
 
         >>> from muntin import Query, agg, window
         >>> query = Query(window.sliding("24 hours", every="1 minute"), {"peak": agg.max("watts")}, key="plug")
@@ -356,15 +355,15 @@ class Query:
         clock: Callable[[], int] | None = None,
         most_late: int | None = 1_000_000,
     ) -> Stream:
-        """Return a stream that answers this query as rows come; with a snapshot, one that goes on from there.
+        """Return a stream that answers this query as rows arrive; with a snapshot, one that resumes from it.
 
-        With a `history`, a table of rows in any order, it begins as if these had been pushed before: windows that were
-        due by then are not emitted, and the others hold them. O(n log n) for n rows.
+        With `history`, a table of rows in any order, it starts as if these had been pushed before: windows already due
+        by then are not emitted, and the others hold them. O(n log n) for n rows.
 
-        `strategy` forces how rows are kept, for all windows that it can answer (see `explain`); `merge` forces what
-        merges slices into windows. `clock` gives the time in nanoseconds, or, where the times of rows are integers, in
-        their unit; it is `time.time_ns` by default. Of rows that no window took the last `most_late` are kept for
-        whoever takes them, all with None; how many were let go is counted.
+        `strategy` forces how rows are kept, for all windows it can answer (see `explain`); `merge` forces what merges
+        slices into windows. `clock` returns the time in nanoseconds, or, if the times of rows are integers, in their
+        unit; the default is `time.time_ns`. Of the rows that no window took the last `most_late` are kept, all with
+        None; the dropped ones are counted.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.session(5), {"n": agg.count()}, time="t").stream()
@@ -390,28 +389,27 @@ class Query:
         path: str = "auto",
         pieces: int | None = None,
     ) -> DataFrame:
-        """Return the answer for a Spark DataFrame as another one, with the same columns as `run` and `stream` have.
+        """Return the answer for a Spark DataFrame as another one, with the columns of `run` and `stream`.
 
-        Of a streaming DataFrame: rows are judged by Spark's own watermark, which is recovered from the checkpoint, and
-        windows are emitted by the micro-batch after the one that moved it past their end. Keys are hashed into
-        `buckets`, each of which is one stateful call; their number is fixed by the checkpoint. Pass the path of the
-        `checkpoint`, which the writer gets, too, and it is read from there, whatever the cores are now. With
-        `late=True` there is one more column, `late`: rows that no window took come as rows that are null but for it.
-        Early results are by what the batches before have seen, or by the time at which a batch began; write them in
-        update mode. With a `history`, a finite DataFrame, it begins as if these rows had come before, as in `stream`:
-        windows that were due by then are not emitted, and rows are late by its greatest time, too. The first
-        micro-batch reads it, and a restart from the checkpoint does not.
+        For a streaming DataFrame: lateness is decided by Spark's own watermark, which is recovered from the checkpoint,
+        and windows are emitted by the micro-batch after the one that moved it past their end. Keys are hashed into
+        `buckets`, each of them one stateful call; the checkpoint fixes their number. Pass the path of the `checkpoint`,
+        which the writer gets too, and the number is read from there, whatever the cores are now. With `late=True` there
+        is one more column, `late`: rows that no window took are delivered in it, all else null. Early results follow
+        what previous batches have seen, or the time at which a batch began; write them in update mode. With `history`,
+        a batch DataFrame, it starts as if these rows had arrived before, as in `stream`: windows already due by then
+        are not emitted, and its greatest time counts for lateness too. Only the first micro-batch reads it; a restart
+        from the checkpoint does not.
 
-        Of any other: the answer of `run`, whatever the partitions. Rows of a key are brought together and sorted by
-        Spark, and a task answers all its keys, chunk by chunk, so that memory does not grow with the partition. A key
-        with more than its share of the rows is cut by time into `pieces` that overlap, so that all cores work on it;
-        to find such keys Spark counts rows before this returns, unless `pieces` is 1. `path` forces how: "python" as
-        above, "native" by Spark's own operators; `muntin.spark.explain` tells what is chosen, and why.
+        For a batch DataFrame: the answer of `run`, whatever the partitions. Spark groups and sorts the rows of a key,
+        and a task answers all its keys, chunk by chunk, so memory does not grow with the partition. A key with more
+        than its share of the rows is cut by time into overlapping `pieces`, so that all cores work on it; to find such
+        keys Spark counts rows before this returns, unless `pieces` is 1. `path` forces how: "python" as above, "native"
+        by Spark's own operators; `muntin.spark.explain` shows what is chosen, and why.
 
-        With a `schema` (Spark's, Arrow's, or a mapping of names to Arrow types) only these columns are taken, in these
-        types, and Spark is asked nothing about the DataFrame: the functions of a declarative pipeline, whose tables are
-        not there yet, allow no questions. Of a finite one the rows are not looked at beforehand then, and no key is
-        cut.
+        With `schema` (Spark's, Arrow's, or a mapping of names to Arrow types) only these columns are taken, with these
+        types, and the DataFrame is not analysed: functions of a declarative pipeline, whose tables do not exist yet,
+        forbid it. The rows of a batch DataFrame are then not looked at beforehand, and no key is cut.
 
         Needs `pip install muntin[spark]`, and Java.
         """

@@ -171,9 +171,9 @@ def chosen(resolved: Resolved, path: str) -> tuple[str, str]:
 
 
 def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> Explanation:
-    """Say how `Query.spark` answers a query over a DataFrame, and why. No row is read.
+    """Return how `Query.spark` answers a query over a DataFrame, and why. No row is read.
 
-    Of a finite DataFrame: which path runs, and which windows need all rows of a key in one task.
+    For a batch DataFrame: which path runs, and which windows need all rows of a key in one task.
     """
     if frame.isStreaming:
         return Explanation("streaming: rows are grouped by buckets of keys, and answered by one stateful call a bucket")

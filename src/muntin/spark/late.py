@@ -21,7 +21,7 @@ def split(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
             late.write.mode("overwrite").parquet(f"late/{number}")
             batch.unpersist()
 
-    Without `persist` Spark would answer the batch twice, and some versions of it would count its rows twice.
+    Without `persist` Spark would compute the batch twice, and some versions would count its rows twice.
     """
     if LATE not in frame.columns:
         raise ColumnError(f"there is no column {LATE!r}; ask for late rows with q.spark(df, late=True)")

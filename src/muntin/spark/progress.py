@@ -15,9 +15,9 @@ _STATE = ("keys", "slices", "bytes")
 
 @dataclass(frozen=True)
 class Progress:
-    """Counts of a streaming query: rows and windows of all batches that Spark still has a report of, state of the last.
+    """Counts of a streaming query: rows and windows of all batches that Spark still reports, state of the last one.
 
-    Spark keeps the last hundred reports, unless `spark.sql.streaming.numRecentProgressUpdates` says otherwise.
+    Spark keeps the last hundred reports, unless `spark.sql.streaming.numRecentProgressUpdates` is set.
     """
 
     batches: int = 0
@@ -47,9 +47,9 @@ class Progress:
 
 
 def progress(query: StreamingQuery) -> Progress:
-    """Return what a streaming query has done so far; `print` it for a line.
+    """Return what a streaming query has done so far; `print` it for a one-line summary.
 
-    Works on any query whose DataFrame `Query.spark` made, also while it runs. O(reports).
+    Works on any query started from a DataFrame of `Query.spark`, even while it runs. O(reports).
     """
     return summary(list(query.recentProgress))
 

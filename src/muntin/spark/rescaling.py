@@ -42,18 +42,18 @@ _SHARE = pa.schema(
 
 
 def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session: SparkSession | None = None) -> None:
-    """Write a checkpoint with another number of buckets: the query goes on from it as it would have from the old one.
+    """Write a checkpoint with another number of buckets, from which the query resumes as from the old one.
 
         muntin.spark.rescale("checkpoint/", "wider/", buckets=32)
         query.spark(calls, buckets=32).writeStream.option("checkpointLocation", "wider/")
 
-    Stop the query first. `checkpoint` stays as it is; `target` must not be there yet. The partitions of the state are
-    those of the session's `spark.sql.shuffle.partitions`, which a checkpoint fixes otherwise. Both must be folders that
-    this process can reach: of a disk, or of a file system that Arrow knows.
+    Stop the query first. `checkpoint` stays unchanged; `target` must not exist. The partitions of the state are those
+    of the session's `spark.sql.shuffle.partitions`, which a checkpoint otherwise fixes. Both must be folders that this
+    process can reach: on a disk, or on a file system that Arrow supports.
 
-    Keys are moved with all that is kept of them: windows that were emitted go on being revised. Joining buckets is
-    refused where they cannot be told apart, which the error says; dividing each into several never is. O(state), each
-    bucket in the memory of a task.
+    Keys move with their whole state: emitted windows are still revised. Joining buckets is rejected if they cannot be
+    told apart, with an error that says so; splitting each into several never is. O(state), each bucket in the memory of
+    a task.
     """
     if session is None:
         from pyspark.sql import SparkSession as Sessions

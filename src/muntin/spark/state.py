@@ -26,7 +26,7 @@ _HELD = {"bucket": pa.int64(), **dict.fromkeys(("keys", "slices", "rows", "emitt
 
 @dataclass(frozen=True)
 class State:
-    """What the checkpoint of a streaming query holds, as of its last committed batch; `print` it for a summary."""
+    """What the checkpoint of a streaming query holds as of its last committed batch; `print` it for a summary."""
 
     query: dict[str, str]
     """What the query asks, as text: its key, time, windows, aggregates, options and the types of its columns."""
@@ -58,14 +58,14 @@ class State:
 
 
 def state(path: str, key: Any = _UNSET, *, session: SparkSession | None = None) -> State:
-    """Return what the checkpoint of a query holds: which query, its buckets, keys, slices and kept rows.
+    """Return what a query's checkpoint holds: the query, its buckets, keys, slices and kept rows.
 
         print(muntin.spark.state("checkpoint/"))
         muntin.spark.state("checkpoint/", key="north").slices.to_pandas()
 
-    `key` is one of the query's keys, a tuple where it has several columns: then only its bucket is read, `held` is of
-    that key, and `slices` has its slices. Without it a few hundred bytes of each bucket are read, which tell the
-    counts; with it all of one. The query may be running. `session` is the active one by default.
+    `key` is one of the query's keys, a tuple if it has several columns: then only its bucket is read, `held` is for
+    that key, and `slices` has its slices. Without it a few hundred bytes per bucket are read for the counts; with it
+    one whole bucket. The query may be running. `session` defaults to the active one.
     """
     if session is None:
         from pyspark.sql import SparkSession as Sessions

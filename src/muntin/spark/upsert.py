@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 def upsert(answers: DataFrame, target: str | Path, query: Query | None = None) -> None:
-    """Keep the last word on each window of a stream in a folder of Parquet files, or in a table: for `foreachBatch`.
+    """Keep the latest revision of each window in a folder of Parquet files, or in a table: for `foreachBatch`.
 
         query.spark(calls).writeStream.foreachBatch(lambda batch, number: muntin.spark.upsert(batch, "answers/"))
 
-    `target` with a slash in it, or a `Path`, is a folder, any other a table of the session's catalog; it is made where
-    it is not there. A window is replaced by its next revision, and removed when it is retracted. A batch that is run
-    again changes nothing, and one that was interrupted is completed by the next call.
+    A `target` with a slash in it, or a `Path`, is a folder, any other a table of the session's catalog; it is created
+    if missing. A window is replaced by its next revision, and removed when it is retracted. A rerun batch changes
+    nothing, and an interrupted one is completed by the next call.
 
-    What tells windows apart is as in `muntin.latest`, with one row for each window: frames of rows of equal time, which
-    share all that, have one. Give the `query` where its windows are of a policy, or by rows and emitted before they are
-    full (`emit_early` with `partial`): late rows move the bounds of these, and the answers alone do not tell.
+    Windows are identified as in `muntin.latest`, with one row per window: frames of rows of equal time, which share an
+    identity, have one. Pass the `query` if its windows are of a policy, or by rows and emitted before they are full
+    (`emit_early` with `partial`): late rows move their bounds, which the answers alone do not show.
 
-    All of the target is read and written, unless a batch has no answers: O(target + answers). Where that is too much,
-    keep it in a table that knows MERGE; the page on streams on Spark has the statement.
+    The whole target is read and rewritten, unless a batch has no answers: O(target + answers). If that is too much, use
+    a table format with MERGE; the page on streams on Spark has the statement.
     """
     _require_answers(answers)
     session = answers.sparkSession

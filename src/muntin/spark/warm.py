@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def warm(session: SparkSession, query: Query, schema: Any = None, *, tasks: int | None = None) -> list[str]:
-    """Compile all that a query needs on the machines of a session's executors; return their names.
+    """Compile everything a query needs on the machines of a session's executors; return their names.
 
-    As many `tasks` are run as there are places for them, so that every executor gets one: on a machine one of them
-    compiles, and the others wait for it. `schema` is as in `muntin.warm`; a DataFrame will do. Seconds once per
+    Runs `tasks` tasks, by default as many as there are slots, so that every executor gets one: on each machine one of
+    them compiles, and the others wait for it. `schema` is as in `muntin.warm`; a DataFrame will do. Seconds once per
     machine, then next to nothing.
     """
     needs.require_packages()

@@ -25,16 +25,16 @@ def sql(
     emit_early: Any = None,
     ordered: bool = False,
 ) -> Query:
-    """Return the query that a SELECT asks for.
+    """Return a SELECT as a query.
 
     Windows are Flink's table functions (`TUMBLE(TABLE t, DESCRIPTOR(ts), ...)`, HOP, CUMULATE, SESSION) and group
     windows, Spark's `window` and `session_window`, and `OVER (PARTITION BY ... ORDER BY ... RANGE BETWEEN ...)`.
     Functions are the aggregations of `agg`, by their names here and in SQL; `functions` are your own. The key and the
-    time are those of the statement. The name of the table is of no account: `run`, `over`, `stream` and `spark` are
-    given one. What a query cannot say is refused, an `SqlError` with its line and column.
+    time come from the statement. The table name does not matter: `run`, `over`, `stream` and `spark` take the table.
+    What a query cannot express raises an `SqlError` with its line and column.
 
     `dialect="spark"` reads "double quotes" as text and backslashes as Spark does; otherwise they quote names. All other
-    options are those of `Query`, for which SQL has no words.
+    options are those of `Query` that SQL cannot express.
 
     Needs `pip install muntin[sql]`. O(length).
 

@@ -26,11 +26,11 @@ class Lease(ABC):
     """How often it must be renewed; None: never."""
 
     def renew(self) -> None:
-        """Hold it longer; `LeaseError` if another has it now."""
+        """Extend the lease; `LeaseError` if another holds it now."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give it up. Does nothing the second time."""
+        """Release the lease. Idempotent."""
 
 
 class Store(ABC):
@@ -38,7 +38,7 @@ class Store(ABC):
 
     @abstractmethod
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of some keys, None for those that have none."""
+        """Return the values of some keys, None for missing ones."""
 
     @abstractmethod
     def put_many(self, items: Mapping[bytes, bytes]) -> None:
@@ -47,8 +47,8 @@ class Store(ABC):
     def put_if(self, key: bytes, expected: bytes | None, items: Mapping[bytes, bytes]) -> bool:
         """Set the values of some keys if one key has the expected value (None: has none); return whether it had.
 
-        A store that several processes reach does both at once, so that one which was held up cannot overwrite what
-        another has written since. Without this it looks first, and then writes.
+        A store shared by several processes does both atomically, so that a stalled process cannot overwrite what
+        another has written since. This default checks first, and then writes.
         """
         if self.get_many([key])[0] != expected:
             return False
@@ -61,11 +61,11 @@ class Store(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Return when all that was put is as durable as this store can make it."""
+        """Return when everything put is as durable as this store can make it."""
 
     @abstractmethod
     def lease(self, name: bytes) -> Lease:
         """Take the lease of a name; `LeaseError` if a living holder has it."""
 
     def close(self) -> None:
-        """Let go of what the store holds: connections, files."""
+        """Release what the store holds: connections, files."""

@@ -30,7 +30,7 @@ MOST_MAPPED = 1 << 24
 
 
 class Lmdb(Store):
-    """Values in an LMDB file in the folder `path`, which is made if need be. Many processes may share it.
+    """Values in an LMDB file in the folder `path`, created if missing. Many processes may share it.
 
     `most_bytes` bounds the file; it takes only what it needs.
 
@@ -85,7 +85,7 @@ class Lmdb(Store):
             return sum(transaction.delete(numbered(prefix, n)) for n in range(start, stop))
 
     def flush(self) -> None:
-        """Force the file to the disk."""
+        """Sync the file to disk."""
         with self._attempt("flush") as environment:
             environment.sync(True)
 

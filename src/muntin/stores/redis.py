@@ -37,7 +37,7 @@ _PUT_IF = (
 class Redis(Store):
     """Values in a Redis server, or with `cluster=True` in a cluster, of which `url` names one node.
 
-    `timeout` is in seconds, for connecting and for each answer, unless the URL says `socket_timeout=`. A lease is held
+    `timeout` is in seconds, for connecting and for each answer, unless the URL has `socket_timeout=`. A lease is held
     by renewal: when its holder dies, another may take it `lease_seconds` later.
     """
 
@@ -110,7 +110,7 @@ class Redis(Store):
         return gone
 
     def flush(self) -> None:
-        """See that the server is there and, with `replicas`, that as many of them have everything."""
+        """Check that the server responds and, with `replicas`, that as many of them have everything."""
         with self._attempt("flush"):
             if not self._replicas:
                 self._client.ping()

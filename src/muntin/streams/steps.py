@@ -21,5 +21,5 @@ class Step:
 
     @property
     def rows(self) -> pa.Table | None:
-        """The rows that came; None where the call brought none."""
+        """The rows received; None if the call brought none."""
         return self.taken.table() if isinstance(self.taken, Row) else self.taken

@@ -37,12 +37,12 @@ from muntin.windows.base import Window
 
 
 class Stream:
-    """A query over rows that keep coming. Made by `Query.stream`.
+    """A query over rows as they arrive. Created by `Query.stream`.
 
-    Each call returns a table of the windows that are due, or have changed since they were emitted; its columns and
-    types are the same for every call from the first push with rows on, which resolves the types of the columns. A call
-    that raises an error has changed nothing; where it was interrupted (Ctrl-C, want of memory) and cannot be taken
-    back, later calls are refused. One thread at a time: another one that calls in between is refused.
+    Each call returns a table of the windows that are due, or have changed since they were emitted. Its columns and
+    types are the same for every call after the first push with rows, which resolves the column types. A call that
+    raises an error changes nothing; if it was interrupted (Ctrl-C, out of memory) and cannot be rolled back, later
+    calls are refused. One thread at a time: a call during another is refused.
 
     >>> from muntin import Query, agg, window
     >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t", allowed_lateness=5).stream()
@@ -91,22 +91,22 @@ class Stream:
     def push(self, table: Any) -> pa.Table:
         """Take rows, in any order; return the windows that are due or have changed.
 
-        A row that no window takes any more is in `late`. Amortised O(1) combines a row and window definition in order,
-        whatever the strategy; what else it costs is the strategy's to say.
+        A row that no window takes is in `late`. Amortised O(1) combines per row and window definition in order,
+        whatever the strategy; further costs depend on the strategy.
         """
         self._require_open()
         return self._observed(self._push, as_table(table))
 
     @exclusive
     def push_row(self, *row: Any) -> pa.Table:
-        """Take one row, which means what `push` of a table of this row means; return the same, in less time.
+        """Take one row, with the effect of `push` of a one-row table; return the same, in less time.
 
-        A row is a mapping of columns to values. Or it is the values by themselves: of the key columns in the order of
-        `Query.key`, of the time column unless that is None, and then of the other columns that aggregates and windows
-        read, each once, in the order in which the query names them.
+        A row is a mapping of columns to values, or the bare values: the key columns in the order of `Query.key`, the
+        time column unless it is None, and then the other columns that aggregates and windows read, each once, in the
+        order in which the query names them.
 
-        Numbers, and strings as keys, are read without a table around them; cells of other types through Arrow. Costs
-        what `push` costs for one row.
+        Numbers, and strings as keys, are read without a table; cells of other types through Arrow. Costs what `push`
+        costs for one row.
 
         >>> from muntin import Query, agg, window
         >>> query = Query(window.tumbling(10), {"high": agg.max("v")}, key="k", time="t")
@@ -142,10 +142,10 @@ class Stream:
 
     @exclusive
     def advance(self, watermark: Any) -> pa.Table:
-        """Say that no row before this time is expected any more; return the windows that are due.
+        """Declare that no row before this time is expected; return the windows that are due.
 
         An integer in the unit of the time column; for dates and timestamps also a `datetime`, a `datetime64`, an Arrow
-        scalar or an ISO string. A watermark never goes back: an earlier one changes nothing.
+        scalar or an ISO string. The watermark never goes back: an earlier time changes nothing.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t").stream()
@@ -174,7 +174,7 @@ class Stream:
 
     @exclusive
     def tick(self) -> pa.Table:
-        """Do what is due by the clock: the watermark of an idle stream goes on, and early results are given."""
+        """Return the windows due by the clock: an idle stream's watermark advances, and early results are emitted."""
         self._require_open()
         return self._observed(self._tick)
 
@@ -190,7 +190,7 @@ class Stream:
 
     @exclusive
     def close(self) -> pa.Table:
-        """Return all that is left: every window that holds rows, but for those by rows that never filled.
+        """Return all that is left: every window that holds rows, except windows by rows that never filled.
 
         The stream takes no more rows. Closing it again returns nothing.
         """
@@ -211,11 +211,10 @@ class Stream:
     # ------------------------------------------------------------ who looks on
 
     def observe(self, observer: Callable[[Step], object]) -> Callable[[], None]:
-        """Call `observer` with a `Step` after each call that takes rows or emits windows; return what ends that.
+        """Call `observer` with a `Step` after each call that takes rows or emits windows; return a function to stop it.
 
-        The call is over by then, and has changed what it changes. An observer that raises an error lets the caller see
-        it; one that takes long lets the caller wait. It may ask for `metrics` and `explain`, but not call the stream.
-        O(1) a call, and nothing where nobody looks on.
+        The call is complete by then. An exception in an observer propagates to the caller; a slow observer delays the
+        caller. It may use `metrics` and `explain`, but not call the stream. O(1) per call, nothing without observers.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t").stream()
@@ -251,18 +250,17 @@ class Stream:
 
     @exclusive
     def ask(self, points: Any) -> Any:
-        """Return points, each with what the frames of its key hold at its time, from what is held now. Changes nothing.
+        """Return points, each with what the frames of its key hold at its time, without changing the stream.
 
-        Points are rows with the key and the time, in any order; where there is no column of the time, it is the
-        stream's greatest. There is one column more for each frame and aggregate, named as `Query.over` names them, and
-        pandas gives pandas, polars gives polars, all else an Arrow table. Points are not rows: they are in no
-        aggregate. At one of an unknown key frames hold nothing, and a frame that ends after the last row holds what
-        has come of it.
+        Points are rows with the key and the time, in any order; without a time column, the time is the stream's
+        greatest. There is one more column per frame and aggregate, named as in `Query.over`; pandas returns pandas,
+        polars returns polars, everything else an Arrow table. Points are not rows: they are in no aggregate. For an
+        unknown key frames hold nothing, and a frame that ends after the last row holds what has arrived so far.
 
-        Every point from the watermark on is answered, and earlier ones for as long as all rows of their frames are
-        held; another one is refused, and the error says from when on it can be answered. For frames only: other windows
-        of the query are left out. O(log n) for each key that is asked of, and O(1) combines for a row between the
-        first frame of a key and its last; p points that are not sorted take O(p log p).
+        Every point from the watermark on is answered, and earlier ones as long as all rows of their frames are held;
+        others raise an error that names the earliest time that can be answered. For frames only: the query's other
+        windows are left out. O(log n) per key, and O(1) combines per row between the first frame of a key and its last;
+        p unsorted points take O(p log p).
 
         >>> from muntin import Query, agg, window
         >>> query = Query(window.trailing(10), {"n": agg.count(), "spent": agg.sum("v")}, key="card", time="t")
@@ -283,7 +281,7 @@ class Stream:
     def late(self) -> pa.Table:
         """The rows that no window took, in the order of arrival, since the start or since `take_late`.
 
-        No more than `most_late` of them, the last ones; how many were let go is in the metrics, as `late_let_go`.
+        Only the last `most_late` are kept; the metric `late_let_go` counts the dropped ones.
         """
         late = self._state.late
         table = late.table()
@@ -293,7 +291,7 @@ class Stream:
 
     @exclusive
     def take_late(self) -> pa.Table:
-        """Return the rows that no window took, and forget them, so that they take no memory.
+        """Return the rows that no window took, and clear them to free their memory.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t").stream()
@@ -311,7 +309,7 @@ class Stream:
     def add(self, window: Window) -> int:
         """Answer one more window from now on; return its window_id.
 
-        It starts with the rows that are still held for the others; `complete_from` says from when on it is complete.
+        It starts with the rows still held for the others; `complete_from` returns the time from which it is complete.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t").stream()
@@ -327,23 +325,23 @@ class Stream:
 
     @exclusive
     def remove(self, window_id: int) -> None:
-        """Answer a window no more. The others keep their numbers."""
+        """Stop answering a window. The others keep their numbers."""
         self._require_open()
         self._require_window(window_id)
         with all_or_nothing(self._state, self):
             self._state.remove(window_id)
 
     def complete_from(self, window_id: int) -> Any:
-        """Return the time from which on a window is complete: one that begins earlier may lack rows.
+        """Return the time from which a window is complete: one that begins earlier may lack rows.
 
-        None for those that have been there from the start.
+        None for windows present from the start.
         """
         self._require_window(window_id)
         return self._state.complete_from.get(window_id)
 
     @property
     def query(self) -> Query:
-        """The query as it is now, with the windows that were added: it restores a snapshot of this stream."""
+        """The query with its current windows, including added ones: it restores a snapshot of this stream."""
         return self._state.query
 
     # ------------------------------------------------------------ what is known of it
@@ -355,7 +353,7 @@ class Stream:
 
     @property
     def watermark_time(self) -> np.datetime64 | int | None:
-        """The watermark as a time: a `datetime64`, in UTC, where times are timestamps or dates. O(1).
+        """The watermark as a time: a `datetime64` in UTC, if times are timestamps or dates. O(1).
 
         >>> import numpy as np
         >>> from muntin import Query, agg, window
@@ -374,16 +372,15 @@ class Stream:
     def metrics(self) -> dict[str, int | None]:
         """Return counts: rows, those behind the watermark (late), those that no window took (dropped), and of state.
 
-        `late_let_go` are rows that are in `late` no more since nobody took them, `forgotten` are keys that were silent
-        for longer than the query's `forget_after`.
-        `slices`, `splits` and `merges` are what has happened to slices, `kept` how many rows are held as they are,
-        `keys` and `bytes` what is known now. `watermark` is in the unit of the time column; `watermark_time` is the
-        same as a time. O(1) but for object columns.
+        `late_let_go` counts rows dropped from `late` because nobody took them, `forgotten` keys silent for longer than
+        the query's `forget_after`. `slices`, `splits` and `merges` count what has happened to slices, `kept` the rows
+        held as they are; `keys` and `bytes` are current. `watermark` is in the unit of the time column;
+        `watermark_time` is the same as a time. O(1) except for object columns.
         """
         return self._state.metrics()
 
     def explain(self) -> QueryPlan:
-        """Say how this stream answers each window, and what is there now. O(windows); see `Query.explain`.
+        """Return how this stream answers each window, with its current state. O(windows); see `Query.explain`.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t").stream()
@@ -412,7 +409,7 @@ class Stream:
 
     @exclusive
     def snapshot(self) -> bytes:
-        """Return the whole state as bytes, from which `Query.stream` goes on. O(state).
+        """Return the whole state as bytes, from which `Query.stream` resumes. O(state).
 
         >>> from muntin import Query, agg, window
         >>> query = Query(window.tumbling(10), {"n": agg.count()}, time="t")
@@ -425,7 +422,7 @@ class Stream:
 
     @exclusive
     def check(self) -> None:
-        """Raise `InvariantError` where the state contradicts itself."""
+        """Raise `InvariantError` if the state is inconsistent."""
         if self._state.core is not None:
             for each in self._state.core.strategies:
                 each.check()

@@ -24,14 +24,14 @@ REQUIRED = ("window", "window_id", "revision", "retracted")
 
 
 def latest(answers: Any) -> Any:
-    """Return the last word on each window: its greatest revision, without windows that were retracted.
+    """Return the latest revision of each window, without retracted windows.
 
-    `answers` are those of one query, as `run`, `stream` or `spark` gives them, all pushes one after the other in the
-    order in which they were emitted: Arrow, pandas (with its index) or polars, or a finite Spark DataFrame. The same
-    kind comes out, the rows in their order. O(n log n).
+    `answers` are those of one query, from `run`, `stream` or `spark`, all pushes concatenated in the order of emission:
+    Arrow, pandas (with its index) or polars, or a batch Spark DataFrame. Returns the same kind, with rows in order.
+    O(n log n).
 
-    On Spark rows have no order. Where windows of rows of equal time share their bounds, each is given the answer of the
-    greatest revision among them: of frames that is theirs, since they hold the same rows.
+    On Spark rows have no order. If windows of rows of equal time share their bounds, each gets the answer of the
+    greatest revision among them: for frames that is their own, since they hold the same rows.
 
     >>> import muntin
     >>> from muntin import Query, agg, window

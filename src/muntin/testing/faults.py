@@ -12,12 +12,12 @@ from muntin.stores.base import Lease, Store, numbered
 
 
 class Faulty(Store):
-    """A store around another that fails, is slow, tears values or loses what was not flushed, on demand.
+    """A store that wraps another and, on demand, fails, is slow, tears values or loses what was not flushed.
 
-    `failing` makes every operation fail until it is False again, `delay` makes each take that many seconds longer,
-    `fail_next(n)` fails the next n operations, or those after some more, `tear_next()` makes the next `put_many` write
-    half of its first value and fail. `crash()` does what a power cut does: of the writes and deletes since the last
-    flush some are done, in any order, some are torn, some are lost; and nobody holds a lease.
+    `failing` makes every operation fail until it is False again, `delay` adds that many seconds to each, `fail_next(n)`
+    fails the next n operations, or those after some more, `tear_next()` makes the next `put_many` write half of its
+    first value and fail. `crash()` simulates a power cut: of the writes and deletes since the last flush some are done,
+    in any order, some are torn, some are lost; and all leases are gone.
 
     >>> from muntin import stores
     >>> store = Faulty(stores.Memory())
@@ -109,7 +109,7 @@ class Faulty(Store):
             return len(there)
 
     def flush(self) -> None:
-        """Do all that was asked for."""
+        """Apply all pending operations."""
         self._attempt()
         with self._lock:
             log, self._log = self._log, []

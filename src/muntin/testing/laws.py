@@ -33,10 +33,10 @@ _SAMPLES: dict[str, tuple[Any, ...]] = {
 def check(aggregation: Aggregation, values: Iterable[Any] | None = None, *, rounds: int = 60, seed: int = 0) -> None:
     """Test every law that the aggregation claims, on generated values and on those given; raise `LawError`.
 
-    Laws: combine is associative; the neutral element changes nothing; `commutative` states commute; `invert` takes out
-    what was put in; a `selective` combine returns one of its arguments. Floats are compared up to the rounding of the
-    largest number in the states at hand. `values` are single values, or tuples where there are several columns.
-    A failing case prints its seed. O(rounds) combines.
+    Laws: combine is associative; the neutral element changes nothing; `commutative` states commute; `invert` removes
+    what was added; a `selective` combine returns one of its arguments. Floats are compared up to the rounding of the
+    largest number in the states involved. `values` are single values, or tuples for several columns. A failing case
+    prints its seed. O(rounds) combines.
 
     >>> from muntin import agg
     >>> check(agg.sum("v"))

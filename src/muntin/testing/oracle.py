@@ -15,7 +15,7 @@ from muntin.types import NULL, ColumnType, value_type, wider
 def recompute(aggregation: Aggregation, rows: Sequence[tuple[int, Any]]) -> Any:
     """Return the aggregate of rows (time, value), folded from scratch in the order given.
 
-    A value is a tuple where the aggregation reads several columns, that of `where` last. O(n) combines.
+    A value is a tuple if the aggregation reads several columns, with that of `where` last. O(n) combines.
 
     >>> from muntin import agg
     >>> recompute(agg.max("v"), [(1, 5), (2, None), (3, 7)])

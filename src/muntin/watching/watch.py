@@ -29,9 +29,9 @@ _FIRST = 2.0
 
 
 class Watching:
-    """A live page that is open. `url` says where; `stop()`, or the end of a `with` block, closes it.
+    """An open live page at `url`; `stop()`, or the end of a `with` block, closes it.
 
-    Notebooks show the page itself.
+    Notebooks display the page itself.
     """
 
     def __init__(self, watched: Watched, sources: list[Source], port: int) -> None:
@@ -48,11 +48,11 @@ class Watching:
 
     @property
     def url(self) -> str:
-        """Where the page is: on this machine alone."""
+        """The address of the page, on this machine only."""
         return self._server.url
 
     def stop(self) -> None:
-        """Close the page. What was watched goes on."""
+        """Close the page. What was watched continues."""
         self._release()
         self._server.stop()
 
@@ -100,12 +100,12 @@ def watch(
 ) -> Watching:
     """Open a live page over a stream in this process, a Spark query, or a folder of answers; return at once.
 
-    A stream is looked at from now on: what is pushed to it and what it emits. `column` is the one whose raw rows are
-    drawn, by default the first that the query reads. For a Spark query `answers` is the folder that it writes to. A
-    folder need not be there yet; see `muntin watch` for raw rows beside it.
+    A stream is observed from now on: what is pushed to it and what it emits. `column` is the one whose raw rows are
+    drawn, by default the first that the query reads. For a Spark query `answers` is the folder it writes to. A folder
+    need not exist yet; see `muntin watch` for raw rows beside it.
 
-    The page is on 127.0.0.1 only, at `url`; `port` 0 takes any that is free. It keeps the answers that it shows, and 16
-    bytes a row of raw ones. Needs the extra `watch`.
+    The page listens on 127.0.0.1 only, at `url`; `port` 0 takes any free one. It keeps the answers it shows, and 16
+    bytes per raw row. Needs the extra `watch`.
 
     >>> from muntin import Query, agg, watch, window
     >>> stream = Query(window.tumbling(10), {"high": agg.max("v")}, time="t").stream()

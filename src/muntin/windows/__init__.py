@@ -59,9 +59,9 @@ __all__ = [
 
 @word(lengths=("offset",))
 def tumbling(range: Any, *, offset: Any = 0) -> Sliding | SlidingRows:
-    """Return windows one after the other: [0, range), [range, 2 * range), ... from the epoch, or from the first row.
+    """Return windows without overlap: [0, range), [range, 2 * range), ... from the epoch, or from the first row.
 
-    `offset` moves all edges of windows by time. Each row is in one window.
+    `offset` shifts all edges of windows by time. Each row is in one window.
 
     >>> from muntin import rows, window
     >>> window.tumbling("1 hour", offset="15 minutes")
@@ -77,10 +77,10 @@ def tumbling(range: Any, *, offset: Any = 0) -> Sliding | SlidingRows:
 
 @word(lengths=("every", "offset"), required={"every": "1 minute"})
 def sliding(range: Any, *, every: Any, offset: Any = 0) -> Sliding | SlidingRows | RowsEvery:
-    """Return windows of a length that overlap, one every `every`: by time, by rows, or rows by time.
+    """Return overlapping windows of length `range`, one every `every`: by time, by rows, or rows by time.
 
-    Each row is in range / every windows, rounded up or down. `sliding(rows(10), every="5 seconds")` holds at every
-    multiple of five seconds the last ten rows before it.
+    Each row is in range / every windows, rounded up or down. `sliding(rows(10), every="5 seconds")` holds, at every
+    multiple of five seconds, the last ten rows before it.
 
     >>> from muntin import rows, window
     >>> window.sliding("24 hours", every="1 minute").edges_known

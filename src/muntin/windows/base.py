@@ -30,7 +30,7 @@ AT = "at"
 
 
 class Context(Enum):
-    """What must be known of the rows to tell where windows begin and end."""
+    """Which rows must be known to find where windows begin and end."""
 
     FREE = "context free"
     """Nothing: the edges follow from the parameters."""
@@ -41,7 +41,7 @@ class Context(Enum):
 
 
 class Measure(Enum):
-    """What the edges of a window are measured in."""
+    """The unit of a window's edges."""
 
     TIME = "time"
     ROWS = "rows"
@@ -52,14 +52,13 @@ class Measure(Enum):
 
 
 class Window(ABC):
-    """A window definition: where windows begin and end, whatever is computed of them.
+    """A window definition: where windows begin and end, independent of what is computed over them.
 
-    Those built in are immutable, and equal when they were made with the same words. Durations stay as they were
-    written until `resolve`; all geometry below is of resolved windows, whose times are integers in the unit of the time
-    column.
+    Built-in ones are immutable, and equal if created with the same arguments. Durations stay as written until
+    `resolve`; all geometry below is for resolved windows, whose times are integers in the unit of the time column.
 
-    A kind tells at least `find` and `buffered`. The rest has defaults that are right for any window, and slow: a kind
-    that tells more is answered from less.
+    A kind defines at least `find` and `buffered`. The rest has defaults that are correct for any window, but slow: a
+    kind that defines more needs less state.
     """
 
     context: ClassVar[Context]
@@ -88,7 +87,7 @@ class Window(ABC):
     def resolve(self, time: ColumnType) -> Self:
         """Return the same window with every duration an integer in the unit of the time column.
 
-        Idempotent. Raises `InvalidArgumentError` where a duration does not fit that unit. O(1).
+        Idempotent. Raises `InvalidArgumentError` if a duration does not fit that unit. O(1).
         """
         return self
 
@@ -98,18 +97,18 @@ class Window(ABC):
         return ()
 
     def likely_types(self) -> Mapping[str, pa.DataType]:
-        """Return what its columns hold in all likelihood, for an `explain` without a schema."""
+        """Return the likely types of its columns, for an `explain` without a schema."""
         return dict.fromkeys(self.columns, pa.float64())
 
     @property
     def fingerprint(self) -> str:
-        """What a snapshot knows it by: two windows that answer differently have different ones."""
+        """Its identity in snapshots: windows with different answers have different ones."""
         if type(self).__module__.startswith("muntin."):
             return repr(self)
         return f"{type(self).__qualname__} {vars(self)!r}"
 
     def no_kind(self) -> InvalidArgumentError:
-        """Return the error of a class that does not tell what every kind must."""
+        """Return the error for a class that lacks what every kind must define."""
         return InvalidArgumentError(
             f"{type(self).__name__} is a window of no known kind; derive it from window.ContextFree, if its edges "
             "depend on no row, or from window.ContextAware"
@@ -118,7 +117,7 @@ class Window(ABC):
     # ------------------------------------------------------------ finite tables
 
     def require_values(self, columns: Mapping[str, Column]) -> None:
-        """Refuse values of its columns of which it can tell no window, by column, value and row. O(n)."""
+        """Reject values of its columns that no window can hold, naming column, value and row. O(n)."""
 
     def find(self, rows: SortedRows) -> Found:
         """Return all windows among the rows of a sorted table."""
@@ -129,16 +128,16 @@ class Window(ABC):
         raise InvalidArgumentError(f"{self!r} is no frame, so that it holds nothing at any one time")
 
     def span_at(self, time: int) -> tuple[int, int] | None:
-        """Return the times [since, until) whose rows a frame at one time holds; None where it counts rows. O(1)."""
+        """Return the times [since, until) whose rows a frame at one time holds; None if it counts rows. O(1)."""
         return None
 
     def ends_at(self, times: Array) -> Array | None:
-        """Return where the frames of these times end, None where a frame ends with its last row. Frames only."""
+        """Return where the frames of these times end, None if a frame ends with its last row. Frames only."""
         return None
 
     @property
     def reach(self) -> int:
-        """How far from a row's time a window of it can begin or end, at most."""
+        """The maximum distance from a row's time to the start or end of a window that holds it."""
         return 0
 
     # ------------------------------------------------------------ rows in pieces
@@ -147,7 +146,7 @@ class Window(ABC):
     """Whether the rows of a key can be answered piece by piece: then the next three tell how."""
 
     def first_needed(self, rows: SortedRows, cut: Cut) -> int:
-        """Return the first of one key's rows that windows which were not final at the cut may hold. O(log n)."""
+        """Return the first of one key's rows that windows not final at the cut may hold. O(log n)."""
         return 0
 
     def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
@@ -155,53 +154,53 @@ class Window(ABC):
         return ~found.all
 
     def unanswered(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
-        """Return which windows were not final at an earlier cut: of most kinds the rows hold no others. O(windows)."""
+        """Return which windows were not final at an earlier cut: for most kinds the rows hold no others. O(windows)."""
         return found.all
 
     @property
     def lookback(self) -> Lookback | None:
-        """How far back from a cut windows reach; None where only the rows can tell."""
+        """How far before a cut windows reach; None if only the rows can tell."""
         return None
 
     # ------------------------------------------------------------ streams
 
     @property
     def time_shape(self) -> TimeShape | None:
-        """Its shape for slices by time; None where these cannot answer it."""
+        """Its shape for slices by time; None if these cannot answer it."""
         return None
 
     @property
     def row_shape(self) -> RowShape | None:
-        """Its shape for slices by rows; None where these cannot answer it."""
+        """Its shape for slices by rows; None if these cannot answer it."""
         return None
 
     @property
     def tiling(self) -> Tiling | None:
-        """Its tiles, where it is a frame that begins at multiples; None where rows must be told apart."""
+        """Its tiles, if it is a frame that begins at multiples; None if rows must be kept apart."""
         return None
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         raise self.no_kind()
 
     @property
     def lead_in(self) -> int:
-        """For how long after the first row that was kept a window may lack rows that were not."""
+        """How long after the first kept row a window may lack rows that were not kept."""
         return 0
 
     # ------------------------------------------------------------ expectations
 
     def time_held(self, delay: int, lateness: int) -> int | None:
-        """Return for how long a row may be needed; None where only rows tell.
+        """Return how long a row may be needed; None if only rows can tell.
 
-        That is from when its longest window begins until no row may change it: a window is open until the watermark,
-        which is `delay` behind, reaches its end, and then for the lateness.
+        That is from the start of its longest window until no row may change it: a window is open until the watermark,
+        which is `delay` behind, reaches its end, and then for the allowed lateness.
         """
         return None
 
     @property
     def longest(self) -> int | None:
-        """How long a window is at most; None where only rows tell."""
+        """The maximum length of a window; None if only rows can tell."""
         return None
 
     @property
@@ -210,16 +209,16 @@ class Window(ABC):
         return 0
 
     def density(self, many: int) -> Density:
-        """Return what is expected of its windows where as many rows as `many` come."""
+        """Return the expected density of its windows for `many` rows."""
         return Density(many, many, 1) if self.each_row else Density(many, 1.0)
 
     # ------------------------------------------------------------ answers
 
     def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
-        """Return the fields that its windows have besides start and end, and their types."""
+        """Return the fields of its windows besides start and end, and their types."""
         return {}
 
     @property
     def tells_at(self) -> bool:
-        """Whether its windows have a field `at`, too: the time of their row, where they do not end with that."""
+        """Whether its windows also have a field `at`: the time of their row, if they do not end with it."""
         return False

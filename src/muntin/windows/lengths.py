@@ -15,7 +15,7 @@ MOST_ROWS = 1 << 60
 
 @dataclass(frozen=True)
 class Rows:
-    """A length in rows, where a duration could stand too. Made by `rows`."""
+    """A length in rows, in place of a duration. Created by `rows`."""
 
     count: int
 

@@ -64,10 +64,10 @@ class Fiba(Aggregator):
 
     Rows of equal time become one entry, combined in the order of arrival. So `len` counts distinct times, and `evict`
     removes all rows of the oldest one. `min_arity` is 2, 4, 8 or 16: a node has `min_arity` to twice as many children.
-    The more, the less memory and the flatter the tree; the fewer, the less is recomputed in a node that has changed.
+    More means less memory and a flatter tree; fewer means less to recompute in a changed node.
 
-    A combine of Python objects that raises an error while rows are inserted leaves the window as it was. One that
-    raises while rows are evicted leaves it without these rows, but with aggregates that are not to be trusted.
+    If a combine of Python objects raises an error during an insert, the window stays as it was. If one raises during an
+    eviction, the rows are gone, but the aggregates are not to be trusted.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.Fiba(agg.concat("v"))
@@ -119,7 +119,7 @@ class Fiba(Aggregator):
             self._run("evict_rows", self._window, 1)
 
     def bulk_evict(self, t: Any) -> None:
-        """Remove all rows whose time is at most t, without a look at them. O(log m) amortised, O(log n) at worst."""
+        """Remove all rows whose time is at most t, without reading them. O(log m) amortised, O(log n) at worst."""
         if self._has_rows:
             until = self._time(t)
             with changing(self):
@@ -178,7 +178,7 @@ class Fiba(Aggregator):
         return int(self._module.count_before(self._window, self._time(t))) if len(self) else 0
 
     def nth(self, rank: int) -> Any:
-        """Return the time that has `rank` rows before it; negative ranks count from the youngest. O(log n).
+        """Return the time that has `rank` times before it; negative ranks count from the newest. O(log n).
 
         >>> from muntin import agg, aggregators
         >>> window = aggregators.Fiba(agg.concat("v"))
@@ -214,7 +214,7 @@ class Fiba(Aggregator):
 
     @property
     def min_arity(self) -> int:
-        """The least number of children of a node, the root apart."""
+        """The least number of children of a node, except the root."""
         return self._arity
 
     def draw(self, form: str = "text") -> str:

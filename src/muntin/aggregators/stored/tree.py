@@ -50,7 +50,7 @@ LONGEST_ID = 400
 
 
 class StoredMonoidTree(MonoidTree):
-    """What `MonoidTree(store=...)` makes. Use it as a context manager, or close it: that flushes."""
+    """What `MonoidTree(store=...)` returns. Use it as a context manager, or close it: that flushes."""
 
     title: ClassVar[str] = "MonoidTree"
     structure: ClassVar[tuple[Any, ...]] = STRUCTURE
@@ -128,10 +128,10 @@ class StoredMonoidTree(MonoidTree):
             self._exchange.provide()
 
     def flush(self) -> None:
-        """Make everything up to now durable: after a crash, `MonoidTree.open` gives the window as it is now.
+        """Make everything so far durable: after a crash, `MonoidTree.open` returns the window as it is now.
 
-        Waits until all chunks are written, then writes the manifest: O(chunk * log n) bytes. `StoreError` if that
-        cannot be done, also if it is the background work that has failed; what was not written is kept, for the next.
+        Waits until all chunks are written, then writes the manifest: O(chunk * log n) bytes. Raises `StoreError` if
+        that fails, or if background work has failed; what was not written is kept for the next flush.
         """
         self._courier.require_open()
         self._finish_enforcing()
@@ -139,10 +139,11 @@ class StoredMonoidTree(MonoidTree):
         self._write_manifest()
 
     def close(self, *, flush: bool = True) -> None:
-        """Flush, unless `flush` is false; stop the background work and give up the lease. Does nothing the second time.
+        """Flush, unless `flush` is false; stop the background work and release the lease. Idempotent.
 
-        If the flush fails the window stays open: `close` may be tried again, or `close(flush=False)` gives up what was
-        not flushed. A closed window still answers `query`, and refuses what would change it or needs the store.
+        If the flush fails the window stays open: try `close` again, or discard what was not flushed with
+        `close(flush=False)`. A closed window still answers `query`, and rejects what would change it or needs the
+        store.
         """
         if self._finalizer.alive:
             if flush:
@@ -159,7 +160,7 @@ class StoredMonoidTree(MonoidTree):
         self.close(flush=kind is None)
 
     def snapshot(self) -> bytes:
-        """Refuse: what `flush` writes to the store is the snapshot of this window."""
+        """Always raise: what `flush` writes to the store is the snapshot of this window."""
         raise UnsupportedOperationError(
             "the body of this window is in a store: flush() saves it, MonoidTree.open reads it"
         )

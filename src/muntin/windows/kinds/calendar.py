@@ -42,7 +42,7 @@ _DAWN = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True, repr=False)
 class Calendar(EnumeratedWindow):
-    """Windows from one first moment of a period to the next, by the wall clock of a zone. Made by `calendar`."""
+    """Windows from the first moment of a period to that of the next, by a zone's wall clock. Created by `calendar`."""
 
     period: str
     zone: str = "UTC"
@@ -168,9 +168,8 @@ def calendar(period: str, *, zone: str = "UTC") -> Calendar:
     """Return windows by the wall clock of a zone: [first moment of a period, first moment of the next).
 
     A period is a number of days, weeks (from Monday), months, quarters or years, or short: "1d", "1w", "1mo", "1q",
-    "1y". Several are counted off from the year
-    0, days and weeks from the epoch: "6 months" begin in January and July. Times without a zone are taken for UTC, and
-    dates for days of the wall clock.
+    "1y". Multiples count from the year 0, days and weeks from the epoch: "6 months" begin in January and July. Times
+    without a zone are taken as UTC, and dates as days of the wall clock.
 
     >>> import pyarrow as pa
     >>> from muntin import Query, agg, window

@@ -18,7 +18,7 @@ from muntin.windows.held_rows import HeldRows
 
 
 class Edges:
-    """The edges of one key's windows, in ascending order: what `ContextAware.on_tuple` adds to and removes from.
+    """The edges of one key's windows, in ascending order, which `ContextAware.on_tuple` adds and removes.
 
     >>> edges = Edges([10, 30])
     >>> edges.add(20)
@@ -73,9 +73,9 @@ class Edges:
 class ContextAware(Window):
     """Windows by time whose edges depend on the rows.
 
-    From each edge to the next is a window [edge, next edge), and of those only the ones that hold a row are results.
-    All that `on_tuple` remembers is in the edges, which are kept for each key. Rows come in the order of arrival: an
-    answer that shall not depend on that order needs edges that do not. `columns` names what `values` shall hold.
+    Each window runs from one edge to the next, [edge, next edge); only windows that hold a row are emitted. `on_tuple`
+    may remember nothing but the edges, which are kept per key. Rows come in the order of arrival: for an answer
+    independent of that order, edges must be too. `columns` names the columns in `values`.
 
     >>> from muntin import window
     >>> class Trips(window.ContextAware):

@@ -18,7 +18,7 @@ from muntin.windows.words import word
 
 @dataclass(frozen=True, repr=False)
 class Cumulative(PeriodicWindow):
-    """Windows that grow by `every` until they are `range` long, and then begin again. Made by `cumulative`."""
+    """Windows that grow by `every` until they are `range` long, and then start over. Created by `cumulative`."""
 
     branch: ClassVar[int] = CUMULATIVE
 
@@ -65,7 +65,7 @@ class Cumulative(PeriodicWindow):
 
 @word(lengths=("every", "offset"), required={"every": "1 minute"})
 def cumulative(range: Any, *, every: Any, offset: Any = 0) -> Cumulative:
-    """Return windows that grow: of "1 day" every "1 hour", [0 h, 1 h), [0 h, 2 h), ... [0 h, 24 h), [24 h, 25 h), ...
+    """Return growing windows: for "1 day" every "1 hour", [0 h, 1 h), [0 h, 2 h), ... [0 h, 24 h), [24 h, 25 h), ...
 
     >>> from muntin import window
     >>> window.cumulative("1 day", every="1 hour")

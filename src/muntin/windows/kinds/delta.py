@@ -30,7 +30,7 @@ _EXACT = 2.0**53
 class Delta(Window):
     """Windows of the rows whose value is in [from, from + range), one at each multiple of `every`, plus `offset`.
 
-    Made by `delta`. The column is promised not to go back as event time goes on.
+    Created by `delta`. The column must not decrease as event time advances.
     """
 
     context: ClassVar[Context] = Context.FREE
@@ -164,9 +164,9 @@ class Delta(Window):
 
 @word(first_is_length=False, plain=("range", "every", "offset"))
 def delta(column: str, range: float, *, every: float | None = None, offset: float = 0) -> Delta:
-    """Return windows by the values of a column that advances: [k * every, k * every + range) for integers k.
+    """Return windows by the values of a growing column: [k * every, k * every + range) for integers k.
 
-    Without `every` they follow one another. Rows where the column is null or NaN are in none.
+    Without `every` they follow one another. Rows whose column is null or NaN are in none.
 
     >>> from muntin import window
     >>> window.delta("odometer", 100.0, every=10.0)

@@ -19,7 +19,7 @@ _NAME = "window.frame"
 
 @dataclass(frozen=True, repr=False)
 class Frame(TimeFrame):
-    """One window for each row: [t - before, t + after], where t is the time of the row. Made by `frame`."""
+    """One window for each row: [t - before, t + after], where t is the time of the row. Created by `frame`."""
 
     before: Any
     after: Any
@@ -57,7 +57,7 @@ class Frame(TimeFrame):
 
 @dataclass(frozen=True, repr=False)
 class FrameOfRows(RowFrame):
-    """One window for each row: some rows before it, itself, and some after it. Made by `frame`."""
+    """One window for each row: `before` rows before it, itself, and `after` rows after it. Created by `frame`."""
 
     before: Rows | None
     after: Rows | None

@@ -19,7 +19,7 @@ _NAME = "window.leading"
 
 @dataclass(frozen=True, repr=False)
 class Leading(TimeFrame):
-    """One window for each row: [t, t + range), where t is the time of the row plus the delay. Made by `leading`."""
+    """One window for each row: [t, t + range), where t is the time of the row plus the delay. Created by `leading`."""
 
     range: Any
     closed: str = "left"
@@ -57,7 +57,7 @@ class Leading(TimeFrame):
 
 @dataclass(frozen=True, repr=False)
 class LeadingRows(RowFrame):
-    """One window for each row: the next `range` rows from it on, or as many as there are. Made by `leading`."""
+    """One window for each row: the next `range` rows from it on, or as many as there are. Created by `leading`."""
 
     range: Rows
     closed: str = "left"
@@ -92,9 +92,9 @@ class LeadingRows(RowFrame):
 def leading(range: Any, *, closed: str = "left", delay: Any = 0) -> Leading | LeadingRows:
     """Return one window for each row that begins with it: [t, t + range), or the next `range` rows.
 
-    `closed` says which bounds belong to it: "left", "right", "both" or "neither"; with "right" rows of the row's own
-    time are left out. With a `delay` it begins that long, or that many rows, after its row. A stream emits it when the
-    watermark has reached its end.
+    `closed` says which bounds belong to it: "left", "right", "both" or "neither"; "right" excludes rows with the row's
+    own time. With `delay` it begins that long, or that many rows, after its row. A stream emits it when the watermark
+    has reached its end.
 
     >>> from muntin import rows, window
     >>> window.leading("1 hour"), window.leading(rows(10), closed="right")

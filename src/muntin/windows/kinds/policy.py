@@ -20,7 +20,7 @@ from muntin.windows.held_rows import HeldRows
 
 @dataclass(frozen=True, repr=False)
 class Programmed(Window):
-    """One window for each row: what the policy keeps of the window before and this row. Made by `policy`."""
+    """One window for each row: what the policy keeps of the previous window plus this row. Created by `policy`."""
 
     context: ClassVar[Context] = Context.FORWARD_AWARE
     measure: ClassVar[Measure] = Measure.POLICY
@@ -91,7 +91,7 @@ class Programmed(Window):
 
 
 def policy(policy: Policy) -> Programmed:
-    """Return one window for each row, of which a slide policy says how far back it goes.
+    """Return one window for each row; a slide policy decides how far back it reaches.
 
     >>> from muntin import policies, window
     >>> window.policy(policies.sum_at_most("v", 10))

@@ -22,7 +22,7 @@ from muntin.windows.words import word
 
 @dataclass(frozen=True, repr=False)
 class Punctuated(Window):
-    """Windows of the rows after one marker, up to the next and with it. Made by `punctuated`."""
+    """Windows of the rows after one marker, up to and including the next. Created by `punctuated`."""
 
     context: ClassVar[Context] = Context.FORWARD_FREE
     measure: ClassVar[Measure] = Measure.PUNCTUATION
@@ -84,7 +84,7 @@ class Punctuated(Window):
 
 @word(first_is_length=False)
 def punctuated(column: str) -> Punctuated:
-    """Return windows that end with each row in which a boolean column is true. That row is the last of its window.
+    """Return windows that end with each row whose boolean column is true. That row is the last of its window.
 
     >>> from muntin import window
     >>> window.punctuated("is_marker").measure

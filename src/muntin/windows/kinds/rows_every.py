@@ -23,10 +23,9 @@ from muntin.windows.shapes import Density, Lookback
 
 @dataclass(frozen=True, repr=False)
 class RowsEvery(Window):
-    """The last `range` rows before each multiple of `every`, plus `offset`. Made by `sliding`.
+    """The last `range` rows before each multiple of `every`, plus `offset`. Created by `sliding`.
 
-    A multiple that no row has come for since the one before gives no new window. In the first windows there may be
-    fewer rows.
+    If no row has arrived since the previous multiple, there is no new window. The first windows may hold fewer rows.
     """
 
     context: ClassVar[Context] = Context.FORWARD_AWARE  # which row begins a window is known when it ends

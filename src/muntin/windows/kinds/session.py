@@ -21,9 +21,9 @@ from muntin.windows.words import word
 
 @dataclass(frozen=True, repr=False)
 class Session(Window):
-    """Windows [first row, last row + gap), as Spark's `session_window` makes them. Made by `session`.
+    """Windows [first row, last row + gap), like Spark's `session_window`. Created by `session`.
 
-    A row at the very end of a session, a whole gap after its last row, still belongs to it and prolongs it.
+    A row at the very end of a session, a whole gap after its last row, still belongs to it and extends it.
     """
 
     context: ClassVar[Context] = Context.FORWARD_FREE
@@ -101,7 +101,7 @@ class Session(Window):
 
 @word()
 def session(gap: Any) -> Session:
-    """Return windows of rows that follow each other by at most the gap: [first row, last row + gap).
+    """Return windows of rows that follow each other within the gap: [first row, last row + gap).
 
     >>> from muntin import window
     >>> window.session("5 minutes").context

@@ -14,9 +14,9 @@ from muntin.windows.shapes import SLIDING
 
 @dataclass(frozen=True, repr=False)
 class Sliding(PeriodicWindow):
-    """Windows [start, start + range), one every `every`, at its multiples from the epoch on, plus `offset`.
+    """Windows [start, start + range), one every `every`, at its multiples since the epoch, plus `offset`.
 
-    Made by `tumbling` and `sliding`.
+    Created by `tumbling` and `sliding`.
     """
 
     branch: ClassVar[int] = SLIDING

@@ -20,7 +20,7 @@ from muntin.windows.shapes import Density, RowShape
 
 @dataclass(frozen=True, repr=False)
 class SlidingRows(NumberedWindow):
-    """Windows of the rows [k * every, k * every + range), for k from 0 on. Made by `tumbling` and `sliding`."""
+    """Windows of the rows [k * every, k * every + range), for k from 0 on. Created by `tumbling` and `sliding`."""
 
     every: Rows
 

@@ -19,7 +19,7 @@ _NAME = "window.trailing"
 
 @dataclass(frozen=True, repr=False)
 class Trailing(TimeFrame):
-    """One window for each row: (t - range, t], where t is the time of the row less the delay. Made by `trailing`."""
+    """One window for each row: (t - range, t], where t is the time of the row less the delay. Created by `trailing`."""
 
     range: Any
     closed: str = "right"
@@ -72,7 +72,7 @@ class Trailing(TimeFrame):
 
 @dataclass(frozen=True, repr=False)
 class TrailingRows(RowFrame):
-    """One window for each row: the last `range` rows up to it, or as many as there are. Made by `trailing`."""
+    """One window for each row: the last `range` rows up to it, or as many as there are. Created by `trailing`."""
 
     range: Rows
     closed: str = "right"
@@ -107,11 +107,11 @@ class TrailingRows(RowFrame):
 def trailing(range: Any, *, closed: str = "right", delay: Any = 0, hop: Any = None) -> Trailing | TrailingRows:
     """Return one window for each row that ends with it: (t - range, t], or the last `range` rows.
 
-    `closed` says which bounds belong to it: "right", "left", "both" or "neither", as in pandas and polars; with "left"
-    rows of the row's own time are left out. With a `delay` it ends that long, or that many rows, before its row. With a
-    `hop` it begins at the last multiple of that at or before t - range: up to one hop longer, so that a stream need
-    not keep old rows one by one. Rows of equal time share the window by time, and each has its own result; a window
-    without rows has one, too.
+    `closed` says which bounds belong to it: "right", "left", "both" or "neither", as in pandas and polars; "left"
+    excludes rows with the row's own time. With `delay` it ends that long, or that many rows, before its row. With `hop`
+    it begins at the last multiple of the hop at or before t - range: up to one hop longer, so that a stream need not
+    keep old rows one by one. Rows of equal time share the window by time, and each has its own result; a window without
+    rows has one too.
 
     >>> from muntin import rows, window
     >>> window.trailing("1 hour"), window.trailing(rows(1000), closed="left")

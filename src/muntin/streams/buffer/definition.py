@@ -190,10 +190,11 @@ class BufferedDefinition:
         """Return of some rows those of the definition: themselves, where it has refused none. O(rows)."""
         if not len(self.refused):
             return rows
-        mine = ~np.isin(rows.arrival, self.refused)
+        arrival = np.asarray(rows.arrival)
+        mine = ~np.isin(arrival, self.refused)
         total = np.concatenate(([0], np.cumsum(mine)))
         columns = {name: column.take(mine) for name, column in rows.columns.items()}
-        return replace(rows, times=rows.times[mine], ends=total[rows.ends], arrival=rows.arrival[mine], columns=columns)
+        return replace(rows, times=rows.times[mine], ends=total[rows.ends], arrival=arrival[mine], columns=columns)
 
     def complete_from(self, held: HeldRows, key: int, least: int, *, all_known: bool) -> int | None:
         """Return from which time on frames of a key can be answered, not before `least`; None if from none. O(n)."""

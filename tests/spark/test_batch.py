@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from queries import strategies
 from queries.strategies import drawn
@@ -246,6 +247,40 @@ def test_native_equals_run(kind: str, session: Any) -> None:
     assert listed(found.toArrow()) == listed(query.run(table))
 
 
+FRAMES = {
+    "trailing": window.trailing(rows(3)),
+    "before its row": window.trailing(rows(4), delay=rows(2)),
+    "leading": window.leading(rows(5)),
+    "around": window.frame(rows(2), rows(3)),
+    "long": window.trailing(rows(300)),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_native_frames_equal_run(name: str, session: Any) -> None:
+    """Equal times, nulls, keys of one row, and frames without rows."""
+    table = calls(400, seed=11)
+    table = table.set_column(0, "ts", pc.floor_temporal(table["ts"], 1, "second"))
+    query = Query(
+        FRAMES[name],
+        {"n": agg.count(), "held": agg.count("len"), "mean": agg.mean("len"), "most": agg.max("line")},
+        key=["region", "line"],
+    )
+    frame = frame_of(session, table)
+    found = query.spark(frame, path="native")
+    assert found.schema.simpleString() == query.spark(frame, path="python").schema.simpleString()
+    assert listed(found.toArrow()) == listed(query.run(table))
+    assert ("path native" in muntin.spark.explain(query, frame)) == (name != "long")
+
+
+def test_native_windows_beside_frames(session: Any) -> None:
+    table = calls(200, seed=12)
+    windows = [window.tumbling("5 seconds"), window.leading(rows(2))]
+    query = Query(windows, {"n": agg.count()}, key="region")
+    found = query.spark(frame_of(session, table), path="native").toArrow()
+    assert listed(found) == listed(query.run(table))
+
+
 @pytest.mark.connect
 def test_explain_says_which_path_and_why(session: Any) -> None:
     frame = frame_of(session, calls(10, seed=1))
@@ -257,7 +292,9 @@ def test_explain_says_which_path_and_why(session: Any) -> None:
     assert "path native: all windows are tumbling" in said(window.tumbling("1 hour"))
     assert "holds several slices" in said(window.sliding("1 hour", every="1 second"))
     assert "cut by time into pieces" in said(window.trailing("1 hour"))
-    assert "by arrival" in said(window.trailing(rows(3)))
+    assert "path native: a frame holds 16 rows or fewer" in said(window.trailing(rows(3)))
+    assert "by arrival" in said(window.trailing(rows(17)))
+    assert "look at each row of a frame" in said(window.trailing(rows(17)))
     assert "agg.median('len'), and not one of" in said(window.tumbling("1 hour"), agg.median("len"))
     assert "window.punctuated('line') cannot be cut by time" in said(window.punctuated("line"))
     assert "window.delta('line', 5.0) needs all rows of a key at once" in said(window.delta("line", 5.0))
@@ -290,8 +327,10 @@ def test_refusals(session: Any) -> None:
     query = Query(window.trailing("1 hour"), {"n": agg.max("len")})
     with pytest.raises(InvalidArgumentError, match="path is 'fast'; it is one of auto, python, native"):
         query.spark(frame, path="fast")
-    with pytest.raises(UnsupportedOperationError, match="neither tumbling nor sliding by time"):
+    with pytest.raises(UnsupportedOperationError, match="neither tumbling nor sliding by time, nor a frame by rows"):
         query.spark(frame, path="native")
+    with pytest.raises(InvalidArgumentError, match="pieces is 2, and Spark's own operators cut no keys"):
+        Query(window.tumbling("1 hour"), {"n": agg.max("len")}).spark(frame, path="native", pieces=2)
     with pytest.raises(InvalidArgumentError, match="pieces is 0"):
         query.spark(frame, pieces=0)
     with pytest.raises(UnsupportedOperationError, match="are for streaming DataFrames"):

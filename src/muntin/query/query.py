@@ -405,7 +405,8 @@ class Query:
         and a task answers all its keys, chunk by chunk, so memory does not grow with the partition. A key with more
         than its share of the rows is cut by time into overlapping `pieces`, so that all cores work on it; to find such
         keys Spark counts rows before this returns, unless `pieces` is 1. `path` forces how: "python" as above, "native"
-        by Spark's own operators; `muntin.spark.explain` shows what is chosen, and why.
+        by Spark's own operators, which are chosen for tumbling windows and frames of at most 16 rows if Spark has every
+        aggregate; `muntin.spark.explain` shows what is chosen, and why.
 
         With `schema` (Spark's, Arrow's, or a mapping of names to Arrow types) only these columns are taken, with these
         types, and the DataFrame is not analysed: functions of a declarative pipeline, whose tables do not exist yet,

@@ -127,7 +127,11 @@ def _order_matters(plan: Plan) -> bool:
 def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | None = None) -> DataFrame:
     """Return a DataFrame of the answers to a query over another one."""
     resolved = Resolved.of(query, frame)
-    if chosen(resolved, path)[0] == "native":
+    if chosen(resolved, "python" if path == "auto" and pieces is not None else path)[0] == "native":
+        if pieces is not None:
+            raise InvalidArgumentError(
+                f"pieces is {pieces!r}, and Spark's own operators cut no keys: leave one of them out"
+            )
         return native.native(resolved)
     from muntin.spark.shipped import Shipped
 
@@ -149,7 +153,8 @@ def batch_of_given(query: Query, frame: DataFrame, *, path: str, pieces: int | N
             "emit_empty is True, and which windows are empty depends on the greatest time of all rows, for which Spark "
             "is not asked where schema= is given: leave one of them out"
         )
-    return batch(query, frame, path="python" if path == "auto" else path, pieces=1 if pieces is None else pieces)
+    path = "python" if path == "auto" else path
+    return batch(query, frame, path=path, pieces=1 if pieces is None and path == "python" else pieces)
 
 
 def chosen(resolved: Resolved, path: str) -> tuple[str, str]:
@@ -165,9 +170,12 @@ def chosen(resolved: Resolved, path: str) -> tuple[str, str]:
         return path, "as was asked for"
     if problem is not None:
         return "python", problem
-    if not native.is_faster(resolved):
-        return "python", "a window holds several slices, and Spark's own operators would copy each into several windows"
-    return "native", "all windows are tumbling, and Spark knows every aggregate"
+    why = native.faster(resolved)
+    if why is not None:
+        return "native", why
+    if any(each.row_bounds is not None for each in resolved.windows):
+        return "python", "Spark's own operators would look at each row of a frame, or sort rows for each frame"
+    return "python", "a window holds several slices, and Spark's own operators would copy each into several windows"
 
 
 def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> Explanation:
@@ -180,9 +188,7 @@ def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> Explanatio
     resolved = Resolved.of(query, frame)
     name, why = chosen(resolved, path)
     if name == "native":
-        return Explanation(
-            f"path native: {why}\n  rows are aggregated into slices, and slices into windows, by Spark alone"
-        )
+        return Explanation(f"path native: {why}\n  {native.explained(resolved)}, by Spark alone")
     lines = [f"path python: {why}", f"  rows are sorted by {', '.join([*query.key, str(query.time)])}, by Spark"]
     lines += ["  and by arrival among equal times, which matters here"] if resolved.ordered else []
     held = [repr(each) for each in resolved.windows if not each.cuttable]

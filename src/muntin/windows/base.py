@@ -175,6 +175,11 @@ class Window(ABC):
         return None
 
     @property
+    def row_bounds(self) -> tuple[int, int] | None:
+        """The rows [since, until) that it holds, counted from its own row, if it is a frame by rows; else None."""
+        return None
+
+    @property
     def tiling(self) -> Tiling | None:
         """Its tiles, if it is a frame that begins at multiples; None if rows must be kept apart."""
         return None

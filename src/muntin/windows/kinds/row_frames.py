@@ -42,6 +42,11 @@ class RowFrame(EachRow):
     edges_known: ClassVar[bool] = True  # as row numbers
 
     @property
+    def row_bounds(self) -> tuple[int, int]:
+        """The rows [since, until) that it holds, counted from its own row."""
+        return self.held
+
+    @property
     def ahead(self) -> int:
         """How many rows after its own a frame holds."""
         return max(0, self.held[1] - 1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -186,7 +186,7 @@ def _framed(resolved: Resolved, window_id: int, held: tuple[int, int], tells_at:
         (F.row_number().over(ordered).cast("long") - 1).alias("number"),
         *([F.count(F.lit(1)).over(Over.partitionBy(*map(quoted, keys))).alias("total")] if until > 1 else []),
         F.first("tick").over(frame).alias("first"),
-        F.last("tick").over(frame).alias("last"),
+        (F.col("tick") if until == 1 else F.last("tick").over(frame)).alias("last"),
         *(
             first.over(frame).alias(alias)
             for i, one in enumerate(resolved.query.aggregates.values())
@@ -231,7 +231,7 @@ def _answers(resolved: Resolved, found: DataFrame, window_id: int, bounds: Mappi
 
     query = resolved.query
     keys, _ = _aliases(resolved)
-    fields = spark_schema(resolved.answers)["window"].dataType.fields
+    fields: Any = spark_schema(resolved.answers)["window"].dataType
     return found.select(
         *(F.col(quoted(alias)).alias(name) for name, alias in zip(query.key, keys, strict=True)),
         F.struct(*(bounds.get(each.name, F.lit(None)).cast(each.dataType).alias(each.name) for each in fields)).alias(

@@ -111,7 +111,11 @@ class Frames:
         return min(self.count, most or self.count), made
 
     def ours(self, query: Query, **options: Any) -> tuple[int, Any]:
-        return self.count, lambda: query.spark(self.read(), **options)
+        def made() -> Any:
+            self.spark.conf.set(TREE, "false")  # as it is by default
+            return query.spark(self.read(), **options)
+
+        return self.count, made
 
 
 AGGREGATES = {"max": agg.max("v"), "sum": agg.sum("v"), "stddev": agg.std("v")}

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from muntin.errors import ColumnError, ColumnTypeError
 from muntin.layouts import plain_column, plain_type
+from muntin.memory import room
 from muntin.suggestions import near
 from muntin.threads import in_threads, shares
 from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, logical_array, numpy_type
@@ -37,12 +38,12 @@ class Column:
 
 def taken(column: Column, rows: Array, threads: int) -> Column:
     """Return the rows of these numbers, a part of them by each thread. O(n)."""
-    parts = shares(0, len(rows), threads)
-    if len(parts) == 1 or column.values.dtype == OBJECT:
+    if column.values.dtype == OBJECT:
         return column.take(rows)
+    parts = shares(0, len(rows), threads)
 
     def gather(values: Array) -> Array:
-        out = np.empty(len(rows), values.dtype)
+        out = room(len(rows), values.dtype)
         in_threads([partial(np.take, values, rows[a:b], out=out[a:b], mode="clip") for a, b in parts], threads)
         return out
 

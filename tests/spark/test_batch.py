@@ -293,6 +293,11 @@ def test_explain_says_which_path_and_why(session: Any) -> None:
     assert "holds several slices" in said(window.sliding("1 hour", every="1 second"))
     assert "cut by time into pieces" in said(window.trailing("1 hour"))
     assert "path native: a frame holds 16 rows or fewer" in said(window.trailing(rows(3)))
+    session.conf.set("spark.sql.window.segmentTree.enabled", "true")
+    try:
+        assert "path python" in said(window.trailing(rows(3)))
+    finally:
+        session.conf.unset("spark.sql.window.segmentTree.enabled")
     assert "by arrival" in said(window.trailing(rows(17)))
     assert "look at each row of a frame" in said(window.trailing(rows(17)))
     assert "agg.median('len'), and not one of" in said(window.tumbling("1 hour"), agg.median("len"))

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _KNOWN = ("count", "sum", "min", "max", "mean")
 _SHORT_FRAME = 16
 """The most rows of a frame for which Spark's own operator is the faster one."""
+_SEGMENT_TREE = "spark.sql.window.segmentTree.enabled"
+"""With it Spark takes longer for short frames, and less for long ones."""
 
 
 def refused(resolved: Resolved) -> str | None:
@@ -112,10 +114,11 @@ def faster(resolved: Resolved) -> str | None:
     if all(_sliding(each) is not None and slices_of(each) == 1 for each in windows):
         return "all windows are tumbling, and Spark knows every aggregate"
     bounds = _row_frame(windows[0])
-    # Several frames would be sorted once each, and a frame without a key would be one task.
-    if bounds is not None and len(windows) == 1 and resolved.query.key and bounds[1] - bounds[0] <= _SHORT_FRAME:
-        return f"a frame holds {_SHORT_FRAME} rows or fewer, and Spark knows every aggregate"
-    return None
+    if bounds is None or len(windows) > 1 or not resolved.query.key:
+        return None  # several frames would be sorted once each, and a frame without a key would be one task
+    if bounds[1] - bounds[0] > _SHORT_FRAME or resolved.frame.sparkSession.conf.get(_SEGMENT_TREE, "false") == "true":
+        return None
+    return f"a frame holds {_SHORT_FRAME} rows or fewer, and Spark knows every aggregate"
 
 
 def explained(resolved: Resolved) -> str:

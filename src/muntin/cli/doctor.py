@@ -88,7 +88,7 @@ def _java() -> Finding:
     version = java_version(path)
     if version in JAVAS:
         return Finding("Java", "ok", f"{version}, {path}")
-    advice = "Spark 4 needs Java 17 or 21: install one and set JAVA_HOME, or unset it and pip install 'muntin[java]'"
+    advice = "Spark needs Java 17, 21 or 25: install one and set JAVA_HOME, or unset it and pip install 'muntin[java]'"
     return Finding("Java", "broken", f"{version or 'of unknown version'}, {path}", advice)
 
 

@@ -35,8 +35,8 @@ def require_java() -> None:
         return
     home = os.environ.get("JAVA_HOME")
     raise UnsupportedOperationError(
-        f"there is no Java {f'in JAVA_HOME, which is {home}' if home else 'on the PATH'}, and Spark needs one, 17 or "
-        f"later: install it, or pip install 'muntin[spark,java]', which brings one"
+        f"there is no Java {f'in JAVA_HOME, which is {home}' if home else 'on the PATH'}, and Spark needs one, 17, 21 "
+        f"or 25: install it, or pip install 'muntin[spark,java]', which brings one"
     )
 
 

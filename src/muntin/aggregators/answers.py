@@ -57,7 +57,7 @@ def _numbers(column: _Column, held: Array) -> list[Any]:
 
 
 def _is_number(result: Result) -> bool:
-    """Say whether answers are numbers that NumPy gives to Python as they are."""
+    """Return whether answers are numbers that NumPy gives to Python as they are."""
     whole = result.ending is None and not result.names and result.length is None
     return whole and result.types[0].family in ("boolean", "integer", "floating")
 

@@ -320,7 +320,7 @@ class Aggregator(ABC):
 
     @abstractmethod
     def _accept(self, times: Array) -> None:
-        """Refuse times that the structure cannot take. Changes nothing."""
+        """Reject times that the structure cannot take. Changes nothing."""
 
     @abstractmethod
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
@@ -454,7 +454,7 @@ class Aggregator(ABC):
         return types
 
     def _require_units(self, time_type: ColumnType) -> None:
-        """Refuse times in whose unit a duration of an aggregation cannot be told."""
+        """Reject times in whose unit a duration of an aggregation cannot be told."""
         if self._time_type is not None:
             return
         timed = {name: each for name, each in self._aggregations.items() if each.definition.durations}
@@ -588,7 +588,7 @@ def _stamp(scalar: Any) -> Any:
 
 
 def named(aggregation: Aggregation | Mapping[str, Aggregation]) -> dict[str, Aggregation]:
-    """Return aggregations by name; refuse what is none."""
+    """Return aggregations by name; reject what is none."""
     named = dict(aggregation) if isinstance(aggregation, Mapping) else {_SINGLE: aggregation}
     for name, each in named.items():
         if not isinstance(each, Aggregation):

@@ -1,7 +1,7 @@
 """The two halves of `slide_blocks`, and what windows by time share with them, two rows at a time.
 
 Combining two rows first leaves one step in two on the chain from state to state, whose latency bounds the loop where a
-combine is a single instruction, as for max. That is one combine a row more, and a third less time or half; unrolling by
+combine is a single instruction, as for max. That is one combine per row more, and a third less time or half; unrolling by
 four, or running several blocks side by side, gained nothing more. Larger combines do not gain: the processor overlaps
 the parts that are not on the chain by itself.
 """

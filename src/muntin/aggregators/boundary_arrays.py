@@ -30,7 +30,7 @@ TURNED, MERGED, STOPPED, COUNTERS = 0, 8, 16, 24
 
 @inlined
 def wait_for_buffer(counters: Ints, chunk: int) -> bool:
-    """Wait until the buffer of this chunk has been read; say whether it has, or the other thread has failed."""
+    """Wait until the buffer of this chunk has been read; return whether it has, or the other thread has failed."""
     spins = 0
     while published(counters, 8) + 1 < chunk:
         if published(counters, 16) != 0:
@@ -43,7 +43,7 @@ def wait_for_buffer(counters: Ints, chunk: int) -> bool:
 
 @inlined
 def wait_for_suffixes(counters: Ints, chunk: int) -> bool:
-    """Wait until this chunk has been turned over; say whether it has, or the other thread has failed."""
+    """Wait until this chunk has been turned over; return whether it has, or the other thread has failed."""
     spins = 0
     while published(counters, 0) <= chunk:
         if published(counters, 16) != 0:

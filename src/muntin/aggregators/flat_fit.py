@@ -2,7 +2,7 @@
 
 A query walks from the oldest row over these pointers to the end, and on the way back leaves in every slot it met the
 aggregate from there to the end, and a pointer there. The next query then skips them all. Each row is met a bounded
-number of times before it leaves: at most three combines a slide, amortised; a single query may take n.
+number of times before it leaves: at most three combines per slide, amortised; a single query may take n.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         """Return the state of the whole window, which is not empty."""
 
     def has_node(window: Any, level: int, j: int) -> bool:
-        """Say whether a node that begins inside the window is there, with all its rows."""
+        """Return whether a node that begins inside the window is there, with all its rows."""
 
     def move_front(window: Any, position: int) -> None:
         """Remove all rows before a position."""
@@ -92,7 +92,7 @@ def node(window: Any, level: int, j: int) -> State:
 @replaceable
 @kernel
 def ready(window: Any, level: int, j: int) -> bool:
-    """Say whether a node is in memory. Here they all are."""
+    """Return whether a node is in memory. Here they all are."""
     return True
 
 

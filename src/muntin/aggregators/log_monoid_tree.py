@@ -21,7 +21,7 @@ HEIGHT = 3
 
 @kernel
 def has_node(window: RingWindow, level: int, j: int) -> Any:
-    """Say whether a node that begins inside the window is there, with all its rows."""
+    """Return whether a node that begins inside the window is there, with all its rows."""
     return level <= window.marks[HEIGHT] and ((j + 1) << level) <= window.marks[END]
 
 

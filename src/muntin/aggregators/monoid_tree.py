@@ -1,4 +1,4 @@
-"""MonoidTree: the amortised monoid tree aggregator. O(1) combines a slide, amortised; O(log n) for any bulk eviction.
+"""MonoidTree: the amortised monoid tree aggregator. O(1) combines per slide, amortised; O(log n) for any bulk eviction.
 
 A forest over the rows, in levels of pairs (see `levels.py`). A pair has a parent only once a newer pair stands beside
 it, so that no aggregate ever changes: the last pair of every level is the root of a tree of its own, and E rows have
@@ -49,7 +49,7 @@ class MonoidTreeWindow(NamedTuple):
 
 @kernel
 def has_node(window: MonoidTreeWindow, level: int, j: int) -> Any:
-    """Say whether a node that begins inside the window is there, with all its rows."""
+    """Return whether a node that begins inside the window is there, with all its rows."""
     return j < ((window.marks[END] + 1) >> level) - 1
 
 

@@ -235,7 +235,7 @@ def slide_sorted(
 def sorted_runner(
     binding: Binding, values: Array, first: Array, last: Array, outputs: tuple[Array, ...]
 ) -> Callable[[int, int], None]:
-    """Return what runs some of the windows over a column of numbers without nulls. O(log n) a row."""
+    """Return what runs some of the windows over a column of numbers without nulls. O(log n) per row."""
     module = binding.kernels(
         (size, find_word, nth, toggle, refill, merge_blocks, slide_sorted), "slide_sorted", sorted_store=True
     )

@@ -99,7 +99,7 @@ class RingAggregator(Aggregator):
         self._run("insert_rows", self._window, columns, times, start, stop)
 
     def _append_may_fail(self) -> bool:
-        """Say whether `_append` can raise an error. Compiled code does only where an aggregation says `raise`."""
+        """Return whether `_append` can raise an error. Compiled code does only where an aggregation says `raise`."""
         return self._binding.may_fail or not self._binding.compiled
 
     def _changed_by_insert(self) -> tuple[int, int]:
@@ -222,7 +222,7 @@ class RingAggregator(Aggregator):
         return zip(self._window._fields, self._window, strict=True)
 
     def _in_ring(self, field: str) -> bool:
-        """Say whether an array of the window has an entry for each slot."""
+        """Return whether an array of the window has an entry for each slot."""
         return field in self.ring_fields
 
     def _time_at(self, position: int) -> int:

@@ -247,7 +247,7 @@ def _half_of(binding: Binding) -> type[SlickDeque]:
 
 
 def _half_for(aggregation: Aggregation | Mapping[str, Aggregation]) -> type[SlickDeque]:
-    """Return the half that suits an aggregation, or several; refuse those that neither does."""
+    """Return the half that suits an aggregation, or several; reject those that neither does."""
     each = [aggregation] if not isinstance(aggregation, Mapping) else list(aggregation.values())
     if len(each) == 1 and getattr(each[0], "selective", False):
         return _SelectiveDeque

@@ -40,11 +40,11 @@ class States:
         return state
 
     def counts(self, state: Any) -> bool:
-        """Say whether a row was taken by any aggregation."""
+        """Return whether a row was taken by any aggregation."""
         return bool(self._module.counts(state))
 
     def prefers_newer(self, older: Any, newer: Any) -> bool:
-        """Say whether combine returns the newer of two states of a selective aggregation."""
+        """Return whether combine returns the newer of two states of a selective aggregation."""
         return bool(self._module.prefers_newer(older, newer))
 
     def revived(self, array: Array) -> Array:
@@ -64,7 +64,7 @@ class States:
         return getattr(self._module, f"_p{k}_state")(value) if record else value
 
     def close(self, a: Any, b: Any) -> bool:
-        """Say whether two states are the same, up to the rounding of floats."""
+        """Return whether two states are the same, up to the rounding of floats."""
         return close(tuple(a), tuple(b))
 
 

@@ -1,6 +1,6 @@
 """SubtractOnEvict: one running aggregate; a row that leaves is taken out again by `invert`.
 
-Two combines a slide and nothing faster, where `invert` exists and is exact. Floats round, and an infinity cannot be
+Two combines per slide and nothing faster, where `invert` exists and is exact. Floats round, and an infinity cannot be
 taken out at all; so the running aggregate is folded again from the rows whenever one of its floats is no longer finite,
 or has fallen to a millionth of the largest size it has had, where lost digits could show. Results then never drift, at
 the price of O(n) for those evictions.

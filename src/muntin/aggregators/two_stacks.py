@@ -340,7 +340,7 @@ class TwoStacks(RingAggregator):
         return (self._binding.slots(1),)
 
     def _evict_many(self, count: int) -> None:
-        """Amortised O(1) a row that is turned over; O(1) where the rows to go are all in the front."""
+        """Amortised O(1) per row that is turned over; O(1) where the rows to go are all in the front."""
         self._run("evict_until", self._window, int(self._marks[FRONT]) + count)
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:

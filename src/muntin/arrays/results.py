@@ -88,7 +88,7 @@ def _arrow_type(aggregation: Aggregation, types: Mapping[str, ColumnType], time:
 
 
 def require_combinable(aggregates: Mapping[str, Aggregation], types: Mapping[str, ColumnType]) -> None:
-    """Refuse an aggregation of structs, lists or maps that cannot do with them what it does; two examples tell."""
+    """Reject an aggregation of structs, lists or maps that cannot do with them what it does; two examples tell."""
     for name, each in aggregates.items():
         kinds = tuple(types[column] for column in each.columns)
         nested = [i for i, kind in enumerate(kinds) if kind.logical is not None and pa.types.is_nested(kind.logical)]
@@ -109,7 +109,7 @@ def require_combinable(aggregates: Mapping[str, Aggregation], types: Mapping[str
 
 
 def _has_map(kind: pa.DataType) -> bool:
-    """Say whether values hold maps, of which Arrow does not tell the type when it sees their values."""
+    """Return whether values hold maps, of which Arrow does not tell the type when it sees their values."""
     return pa.types.is_map(kind) or any(_has_map(kind.field(i).type) for i in range(kind.num_fields))
 
 

@@ -160,7 +160,7 @@ class ArrayRun:
         return bind(aggregations, types, time=time, nullable=nullable, gaps=self.span.gaps, has_nan=has_nan)
 
     def _has_nan(self, name: str) -> bool:
-        """Say whether a column holds NaN. A pass over it, in pieces like the windows, and only once."""
+        """Return whether a column holds NaN. A pass over it, in pieces like the windows, and only once."""
         if name not in self.seen_nan:
             values = self.columns[name].values
             found = [values.dtype == OBJECT]
@@ -178,20 +178,20 @@ class ArrayRun:
                 self._has_nan(name)
 
     def _sortable(self, binding: Binding) -> bool:
-        """Say whether the values can be ranked as they are: numbers, not lifted into something else."""
+        """Return whether the values can be ranked as they are: numbers, not lifted into something else."""
         lifted = any("lift" in part.functions for part in binding.parts)
         return not lifted and binding.types[0].physical != OBJECT and self.aggregator in ("auto", "order_statistics")
 
     def _ranks(self, binding: Binding) -> bool:
-        """Say whether only exact quantiles of numbers are asked for, and no other way was."""
+        """Return whether only exact quantiles of numbers are asked for, and no other way was."""
         return all(part.sorted for part in binding.parts) and self._sortable(binding)
 
     def _adds(self, binding: Binding) -> bool:
-        """Say whether states follow from sums, of windows of one length for each row."""
+        """Return whether states follow from sums, of windows of one length for each row."""
         return binding.summed and self.span.width is not None
 
     def _counts_distinct(self, binding: Binding) -> bool:
-        """Say whether only the number of distinct values is asked for, and no other way was."""
+        """Return whether only the number of distinct values is asked for, and no other way was."""
         return all(part.distinct for part in binding.parts) and self.aggregator in ("auto", "distinct_counts")
 
     def _answers(self, binding: Binding) -> dict[str, Any]:
@@ -255,7 +255,7 @@ class ArrayRun:
         return "\n".join(lines)
 
     def _require_suited(self, entry: Entry, binding: Binding) -> None:
-        """Refuse an aggregator that cannot run these aggregations."""
+        """Reject an aggregator that cannot run these aggregations."""
         if entry.kind is not None:
             entry.kind.require_suited(binding)
         elif self._own_loop(entry.name, binding) is None:
@@ -487,7 +487,7 @@ def _side_by_side(ahead: Callable[[Array], None], behind: Callable[[Array], None
         try:
             kernel(counters)
         except BaseException:
-            counters[boundary_arrays.STOPPED] = 1  # the other one must not wait for ever
+            counters[boundary_arrays.STOPPED] = 1  # the other one must not wait forever
             raise
 
     with ThreadPoolExecutor(1) as pool:

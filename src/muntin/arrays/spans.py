@@ -220,7 +220,7 @@ def _facts_kernel() -> Any:
 
 
 def _sorted_times(times: Column) -> tuple[Array, bool]:
-    """Return the times, and whether some are equal; refuse them if they descend."""
+    """Return the times, and whether some are equal; reject them if they descend."""
     stamps = _stamps(times)
     if not len(stamps):
         return stamps, False
@@ -235,7 +235,7 @@ def _sorted_times(times: Column) -> tuple[Array, bool]:
 
 
 def any_times(times: Column) -> Array:
-    """Return times in any order as integers; refuse nulls and what is no time. O(n)."""
+    """Return times in any order as integers; reject nulls and what is no time. O(n)."""
     stamps = _stamps(times)
     if len(stamps):
         _require_times(stamps, times.type)
@@ -271,7 +271,7 @@ def _logical(stamps: Array, kind: ColumnType) -> Any:
 
 
 def positive_count(value: Any, name: str, shown: Any = None) -> int:
-    """Return a number of rows, or of ticks; refuse what is none."""
+    """Return a number of rows, or of ticks; reject what is none."""
     shown = value if shown is None else shown
     if isinstance(value, str):
         parse_duration(value)  # which says what is wrong with one that is misspelt

@@ -40,7 +40,7 @@ def _whole(source: Source) -> pa.Table:
 
 
 def sink_of(output: Path, *, overwrite: bool) -> Sink:
-    """Return what writes to a file or a folder; refuse one that is there, unless it may be replaced."""
+    """Return what writes to a file or a folder; reject one that is there, unless it may be replaced."""
     sink = Sink(output)
     if not overwrite and (any(output.iterdir()) if output.is_dir() else output.exists()):
         raise OutputError(f"{output} is there already; give --overwrite to replace it")

@@ -135,7 +135,7 @@ def _show_windows(windows: pa.Table, console: Console) -> None:
 
 
 def _draw(windows: pa.Table, path: Path) -> bool:
-    """Draw the windows of one plug; say whether there is anything to draw with."""
+    """Draw the windows of one plug; return whether there is anything to draw with."""
     if importlib.util.find_spec("matplotlib") is None:
         return False
     busiest = pc.filter(windows["plug"], pc.equal(windows["peak"], pc.max(windows["peak"])))[0].as_py()

@@ -16,7 +16,7 @@ class Stop:
         self._event = threading.Event()
 
     def __bool__(self) -> bool:
-        """Say whether to stop."""
+        """Return whether to stop."""
         return self._event.is_set()
 
     def ask(self) -> None:
@@ -24,7 +24,7 @@ class Stop:
         self._event.set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long, or until somebody asks; say whether somebody did."""
+        """Wait so long, or until somebody asks; return whether somebody did."""
         return self._event.wait(seconds)
 
 

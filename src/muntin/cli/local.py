@@ -104,7 +104,7 @@ class LocalRun:
         self._plan: dict[str, Any] | None = None
 
     def open(self, *, overwrite: bool = False, finite: bool = False) -> None:
-        """Begin, or go on with what an earlier run has left; refuse to write over an output that is there.
+        """Begin, or go on with what an earlier run has left; reject to write over an output that is there.
 
         All rows of a `finite` input count, however late they are in it: its times are read first.
         """
@@ -144,7 +144,7 @@ class LocalRun:
                     pushed_at = time.perf_counter()
                     self._put(self.stream.push(table))
                     seconds = time.perf_counter() - pushed_at
-                    self.stream.take_late()  # counted; keeping them would take memory for ever
+                    self.stream.take_late()  # counted; keeping them would take memory forever
                     self._time = self._time if self.query.time is None else table.schema.field(self.query.time).type
                     self._count(begun)
                     self._report(seconds)

@@ -63,7 +63,7 @@ class Position:
 
 
 def format_of(path: Path) -> str:
-    """Return the format of a file by its suffix; refuse what is none.
+    """Return the format of a file by its suffix; reject what is none.
 
     >>> format_of(Path("rows.ndjson"))
     'json'

@@ -57,7 +57,7 @@ class _Reader:
         return self.lines
 
     def _skip(self) -> bool:
-        """Go to what comes next; say whether there is anything."""
+        """Go to what comes next; return whether there is anything."""
         found = _BLANK.match(self.text, self.at)
         assert found is not None
         self.at = found.end()

@@ -27,7 +27,7 @@ _PLAIN = (
 
 
 def allocates(function: Function, window: str | None = None) -> bool:
-    """Say whether a function might allocate: True unless it is plain arithmetic.
+    """Return whether a function might allocate: True unless it is plain arithmetic.
 
     It may look into the sorted window, by the name of its parameter.
 
@@ -44,7 +44,7 @@ def allocates(function: Function, window: str | None = None) -> bool:
 
 
 def kernel_allocates(node: ast.FunctionDef) -> bool:
-    """Say whether the text of a kernel makes an array: calls a function of NumPy that is none of numbers.
+    """Return whether the text of a kernel makes an array: calls a function of NumPy that is none of numbers.
 
     >>> kernel_allocates(ast.parse("def fresh(n): return np.empty(n)").body[0])
     True
@@ -57,7 +57,7 @@ def kernel_allocates(node: ast.FunctionDef) -> bool:
 
 
 def can_raise(function: Function) -> bool:
-    """Say whether a function, or one that it calls, raises errors of its own."""
+    """Return whether a function, or one that it calls, raises errors of its own."""
     raises = any(isinstance(node, ast.Raise | ast.Assert) for node in ast.walk(function.tree))
     return raises or any(can_raise(value) for value in function.outer.values() if isinstance(value, Function))
 
@@ -90,6 +90,6 @@ def _is_plain_call(called: ast.expr, function: Function) -> bool:
 
 
 def _is_number_or_name(value: object) -> bool:
-    """Say whether an outer value is a number, a module, or one of the functions that definitions may call."""
+    """Return whether an outer value is a number, a module, or one of the functions that definitions may call."""
     numbers = isinstance(value, bool | int | float | type(None) | ModuleName)
     return numbers or getattr(value, "__module__", None) in (RUNTIME, "math")

@@ -172,7 +172,7 @@ class Background:
             os.dup2(nothing, process.stdin.fileno())  # a pipe that is still open here would outlive the parent
             os.close(nothing)
             process.returncode = 0  # not ours to wait for
-        self.__init__()  # type: ignore[misc]  # locks too are new: the parent's may be held for ever
+        self.__init__()  # type: ignore[misc]  # locks too are new: the parent's may be held forever
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

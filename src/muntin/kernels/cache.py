@@ -53,7 +53,7 @@ def uncompiled() -> Iterator[None]:
 
 
 def is_uncompiled() -> bool:
-    """Say whether kernels are to run as plain Python here."""
+    """Return whether kernels are to run as plain Python here."""
     return _plain.get()
 
 

@@ -111,7 +111,7 @@ def clear_cache() -> None:
 
 
 def is_writable(folder: Path) -> bool:
-    """Say whether files can be written there; the folder is made where it is missing."""
+    """Return whether files can be written there; the folder is made where it is missing."""
     try:
         for each in (folder.parent, folder):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)

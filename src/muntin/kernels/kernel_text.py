@@ -36,7 +36,7 @@ def kernels_text(kernels: Iterable[Kernel], entries: Iterable[str] = ()) -> str:
 
 
 def any_allocates(kernels: Iterable[Kernel]) -> bool:
-    """Say whether one of the kernels that are written makes arrays of its own. O(1) after the first time."""
+    """Return whether one of the kernels that are written makes arrays of its own. O(1) after the first time."""
     return any(_source(kernel, False).allocates for kernel in _chosen(kernels))
 
 

@@ -128,7 +128,7 @@ def single_bit(place: int) -> int:
 
 
 def place(index: int, size: int) -> int:
-    """Return where in a sequence of this size an index points, negative ones from the end; refuse what is outside.
+    """Return where in a sequence of this size an index points, negative ones from the end; reject what is outside.
 
     >>> place(-1, 5)
     4

@@ -55,7 +55,7 @@ def waiting() -> Iterator[None]:
 
 
 def is_waiting() -> bool:
-    """Say whether calls wait for machine code here, however few rows there are."""
+    """Return whether calls wait for machine code here, however few rows there are."""
     return _patient.get()
 
 
@@ -170,7 +170,7 @@ class Entry:
         return answer
 
     def _ready(self, signature: Any) -> bool:
-        """Say whether there is machine code now, after waiting for it where that is worth it."""
+        """Return whether there is machine code now, after waiting for it where that is worth it."""
         job = self._jobs.get(signature)
         if job is None or job.owner != os.getpid():
             if self._load(signature):

@@ -133,17 +133,17 @@ def raise_peaks(peaks: Any, state: State) -> None:
 
 
 def has_lost_digits(peaks: Any, state: State) -> bool:
-    """Say whether a float is no longer finite, or has fallen so far below its peak that rounding could show."""
+    """Return whether a float is no longer finite, or has fallen so far below its peak that rounding could show."""
     raise undefined("has_lost_digits")
 
 
 def prefers_newer(older: State, newer: State) -> bool:
-    """Say whether combine returns the newer of two states. Only for a single selective aggregation."""
+    """Return whether combine returns the newer of two states. Only for a single selective aggregation."""
     raise undefined("prefers_newer")
 
 
 def counts(state: State) -> bool:
-    """Say whether a row was taken by any aggregation, or was null to all."""
+    """Return whether a row was taken by any aggregation, or was null to all."""
     raise undefined("counts")
 
 
@@ -163,7 +163,7 @@ def must_leave(whole: State, old: State) -> bool:
 
 
 def thorough() -> bool:
-    """Say whether the policy may answer no for a part and yes for a longer one."""
+    """Return whether the policy may answer no for a part and yes for a longer one."""
     raise undefined("thorough")
 
 
@@ -258,5 +258,5 @@ def emit_sums(outputs: Outputs, row: int, n: float, around: Any, sums: Terms) ->
 
 
 def lost_digits(n: float, sums: Terms, rests: Terms, limits: Terms) -> bool:
-    """Say whether a definition cannot do with sums that may be as wrong as `limits`, and a little of the low parts."""
+    """Return whether sums with errors up to `limits`, and a little of the low parts, are too wrong for a definition."""
     raise undefined("lost_digits")

@@ -51,7 +51,7 @@ def finding_kernels() -> Any:
 
 
 def is_word(kind: pa.DataType) -> bool:
-    """Say whether a value of this type is one word.
+    """Return whether a value of this type is one word.
 
     >>> is_word(pa.timestamp("us")), is_word(pa.string())
     (True, False)
@@ -61,7 +61,7 @@ def is_word(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Say whether a value of this type is a string or bytes of any length.
+    """Return whether a value of this type is a string or bytes of any length.
 
     >>> is_text(pa.large_binary()), is_text(pa.binary(3))
     (True, False)
@@ -115,7 +115,7 @@ def _wrapped(kind: pa.DataType) -> pa.DataType | None:
 
 
 def require_key_type(kind: pa.DataType) -> None:
-    """Refuse a type whose values cannot be keys: unions.
+    """Reject a type whose values cannot be keys: unions.
 
     >>> require_key_type(pa.list_(pa.int8()))
     """

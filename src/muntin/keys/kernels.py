@@ -64,7 +64,7 @@ def hash_bytes(data: Any, begin: int, end: int) -> Any:
 
 @inlined
 def same_bytes(some: Any, begin: int, others: Any, start: int, length: int) -> bool:
-    """Say whether two runs of bytes of one length are equal."""
+    """Return whether two runs of bytes of one length are equal."""
     if length < 8:
         differences = 0
         for i in range(length):
@@ -92,7 +92,7 @@ def slot_of_word(words: Any, valid: Any, row: int, slots: Any, shift: Any) -> tu
 
 @inlined
 def is_key(data: Any, offsets: Ints, row: int, number: Any, places: Ints, arena: Any) -> bool:
-    """Say whether a row's key has this number, which may be -1."""
+    """Return whether a row's key has this number, which may be -1."""
     if number < 0:
         return False
     start = offsets[index(row)]
@@ -171,7 +171,7 @@ def number_words(
     free: Ints,
     numbers: Ints,
 ) -> int:
-    """Number keys of one word from a row on. Return the row at which there was no more room. O(1) a row, expected."""
+    """Number keys of one word from a row on. Return the row at which there was no more room. O(1) per row, expected."""
     null = index(len(slots) - 1)
     for row in range(begin, len(words)):
         word, at = slot_of_word(words, valid, row, slots, shift)
@@ -205,7 +205,7 @@ def number_bytes(
     arena: Any,
     numbers: Ints,
 ) -> int:
-    """Number keys of bytes from a row on. Return the row at which there was no more room. O(bytes) a row, expected."""
+    """Number keys of bytes from a row on; return the row at which room ran out. Expected O(bytes) per row."""
     null = index(len(slots) - 1)
     guessed = begin
     for row in range(begin, len(offsets) - 1):
@@ -237,7 +237,7 @@ def number_bytes(
 
 @kernel
 def find_words(words: Any, valid: Any, slots: Any, shift: Any, numbers: Ints) -> None:
-    """Write the numbers of keys of one word, -1 where one is not known. O(1) a row, expected."""
+    """Write the numbers of keys of one word, -1 where one is not known. O(1) per row, expected."""
     for row in range(len(words)):
         _, at = slot_of_word(words, valid, row, slots, shift)
         numbers[index(row)] = np.int64(slots[at, 1]) - 1
@@ -247,7 +247,7 @@ def find_words(words: Any, valid: Any, slots: Any, shift: Any, numbers: Ints) ->
 def find_bytes(
     data: Any, offsets: Ints, valid: Any, slots: Any, shift: Any, places: Ints, arena: Any, numbers: Ints
 ) -> None:
-    """Write the numbers of keys of bytes, -1 where one is not known. O(bytes) a row, expected."""
+    """Write the numbers of keys of bytes, -1 where one is not known. O(bytes) per row, expected."""
     guessed = 0
     for row in range(len(offsets) - 1):
         if row == guessed:
@@ -260,7 +260,7 @@ def find_bytes(
 
 @kernel
 def forget(numbers: Ints, slots: Any, shift: Any, tallies: Ints, used: Any, fingerprints: Any) -> None:
-    """Take keys out of the slots; what comes after a slot that is free now moves up. O(1) a key, expected."""
+    """Take keys out of the slots; what comes after a slot that is free now moves up. O(1) per key, expected."""
     null = index(len(slots) - 1)
     mask = null - index(1)
     for i in range(len(numbers)):

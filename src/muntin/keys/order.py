@@ -91,7 +91,7 @@ def _counts(codes: Array, keys: int) -> Array:
 
 
 def _ascends_by_key(codes: Array, times: Array, parts: list[tuple[int, int]], threads: int) -> bool:
-    """Say whether rows are sorted by key, and those of a key by time, as Spark and many files have them."""
+    """Return whether rows are sorted by key, and those of a key by time, as Spark and many files have them."""
 
     def within(start: int, stop: int) -> bool:
         start = max(1, start)
@@ -102,7 +102,7 @@ def _ascends_by_key(codes: Array, times: Array, parts: list[tuple[int, int]], th
 
 
 def _ascends(values: Array, parts: list[tuple[int, int]], threads: int) -> bool:
-    """Say whether no value is less than the one before it, inside of the parts and between them."""
+    """Return whether no value is less than the one before it, inside of the parts and between them."""
 
     def within(start: int, stop: int) -> bool:
         start = max(1, start)

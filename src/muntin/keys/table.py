@@ -120,7 +120,7 @@ class KeyTable:
         return numbers
 
     def remembered(self, cells: Sequence[tuple[Any, ...]]) -> Array | None:
-        """Return the numbers of keys, as tuples of Python values, if all were asked for lately. Expected O(1) a key.
+        """Return the numbers of keys, as tuples of Python values, if all were asked for lately. Expected O(1) per key.
 
         >>> table = KeyTable([pa.string()])
         >>> table.numbers([pa.array(["a", "b"])], 2), table.remembered([("b",)]), table.remembered([("c",)])
@@ -164,7 +164,7 @@ class KeyTable:
         return encoding.rows_to_arrow(self._arena, starts, self.types)
 
     def release(self, numbers: Array) -> None:
-        """Forget keys; their numbers may be given to others. Restore points are void afterwards. Amortised O(1) a key.
+        """Forget keys; their numbers may be reused. Restore points are void afterwards. Amortised O(1) per key.
 
         >>> table = KeyTable([pa.int64()])
         >>> table.release(table.numbers([pa.array([7, 8])], 2)[:1])
@@ -184,7 +184,7 @@ class KeyTable:
             self._make_room(max(_LEAST_KEYS, 2 * self.capacity))
 
     def restore_point(self) -> RestorePoint:
-        """Return a callback that forgets the keys that are new since now. O(1), then expected O(1) a key.
+        """Return a callback that forgets the keys that are new since now. O(1), then expected O(1) per key.
 
         >>> table = KeyTable([pa.int64()])
         >>> restore = table.restore_point()
@@ -273,7 +273,7 @@ class KeyTable:
     # ------------------------------------------------------------ within
 
     def _require(self, columns: Sequence[Any], rows: int) -> None:
-        """Refuse columns of other types, or of another length."""
+        """Reject columns of other types, or of another length."""
         if len(columns) != len(self.types):
             raise InvalidArgumentError(f"the key has {len(self.types)} columns, not {len(columns)}")
         for i, (column, kind) in enumerate(zip(columns, self.types, strict=True)):

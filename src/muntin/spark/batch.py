@@ -105,7 +105,7 @@ class Resolved:
 
 
 def require_sortable_keys(query: Query, schema: pa.Schema) -> None:
-    """Refuse keys that cannot be sorted and compared in chunks of rows."""
+    """Reject keys that cannot be sorted and compared in chunks of rows."""
     for name in query.key:
         kind = schema.field(name).type
         if pa.types.is_nested(kind):
@@ -282,7 +282,7 @@ def _horizon(resolved: Resolved) -> int | None:
 
 
 def require_batch_options(buckets: int | None, late: bool, checkpoint: str | None, history: Any) -> None:
-    """Refuse what only streams have."""
+    """Reject what only streams have."""
     if history is not None:
         raise UnsupportedOperationError(
             "history is for streaming DataFrames, and this one is finite: union the two, and ask for all of it"

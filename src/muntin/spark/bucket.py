@@ -199,7 +199,7 @@ def _next_call(stream: DrivenStream, clock: int, came: bool) -> int | None:
 
 
 def require_compatible(saved: dict[str, str], asked: dict[str, str]) -> int:
-    """Return how many windows were added at the end; refuse whatever else is not as it was.
+    """Return how many windows were added at the end; reject whatever else is not as it was.
 
     >>> require_compatible({"window 0": "a"}, {"window 0": "a", "window 1": "b"})
     1

@@ -14,7 +14,7 @@ _NEVER_COMPARE = ("collect", "concat", "count", "count_values", "first", "last")
 
 
 def require_bytewise(query: Query, schema: StructType) -> None:
-    """Refuse keys, and columns of aggregations that may compare, by whose collation different texts are equal."""
+    """Reject keys, and columns of aggregations that may compare, by whose collation different texts are equal."""
     found = {field.name: collation_of(field.dataType) for field in schema}
     for name in query.key:
         if found[name] is not None:

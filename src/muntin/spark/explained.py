@@ -33,7 +33,7 @@ def default_parallelism(session: SparkSession) -> int:
 
 
 def has_watermark(frame: DataFrame) -> bool:
-    """Say whether a streaming DataFrame, or one that it was made from, has a watermark; in a pipeline never."""
+    """Return whether a streaming DataFrame, or one that it was made from, has a watermark; in a pipeline never."""
     return _WATERMARK.search(_explained("EXPLAIN EXTENDED SELECT * FROM {frame}", frame) or "") is not None
 
 

@@ -40,7 +40,7 @@ def known_as(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def struct_of(schema: Any) -> StructType:
-    """Return what was given as a schema as Spark's; refuse what is none."""
+    """Return what was given as a schema as Spark's; reject what is none."""
     from pyspark.sql.types import StructField, StructType
 
     if isinstance(schema, Mapping):
@@ -57,7 +57,7 @@ def struct_of(schema: Any) -> StructType:
 
 
 def is_streaming(frame: DataFrame) -> bool:
-    """Say whether a DataFrame is streaming; of one of Spark Connect by its plan, which is here."""
+    """Return whether a DataFrame is streaming; of one of Spark Connect by its plan, which is here."""
     plan: Any = getattr(frame, "_plan", None)
     if plan is None:
         return frame.isStreaming
@@ -66,7 +66,7 @@ def is_streaming(frame: DataFrame) -> bool:
 
 
 def _reads_stream(message: Any) -> bool:
-    """Say whether some part of a plan reads a stream."""
+    """Return whether some part of a plan reads a stream."""
     for field, value in message.ListFields():
         if field.name == "is_streaming" and value:
             return True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def require_history(history: Any, frame: DataFrame) -> None:
-    """Refuse what is no finite DataFrame of the same session."""
+    """Reject what is no finite DataFrame of the same session."""
     if not hasattr(history, "sparkSession"):
         raise InvalidArgumentError(
             f"history is a {type(history).__name__}, not a DataFrame of Spark: make it one by session.createDataFrame"
@@ -37,7 +37,7 @@ def require_history(history: Any, frame: DataFrame) -> None:
 
 
 def require_same_types(wanted: pa.Schema, history: pa.Schema) -> None:
-    """Refuse a history whose columns hold other types than those of the stream."""
+    """Reject a history whose columns hold other types than those of the stream."""
     for field in wanted:
         found = history.field(field.name).type
         if found != field.type:

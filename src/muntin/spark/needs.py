@@ -29,7 +29,7 @@ _FOR_CONNECT = {
 
 
 def require_packages(*, connect: bool = False) -> None:
-    """Refuse to begin where a package is missing; Spark Connect needs more of them."""
+    """Reject to begin where a package is missing; Spark Connect needs more of them."""
     extra, needed = ("connect", {**_PACKAGES, **_FOR_CONNECT}) if connect else ("spark", _PACKAGES)
     for module, package in needed.items():
         if not _is_there(module):
@@ -37,7 +37,7 @@ def require_packages(*, connect: bool = False) -> None:
 
 
 def require_frame(frame: Any) -> None:
-    """Refuse what is no DataFrame of Spark."""
+    """Reject what is no DataFrame of Spark."""
     from pyspark.sql import DataFrame
 
     if not isinstance(frame, DataFrame):
@@ -56,7 +56,7 @@ def _is_there(module: str) -> bool:
 
 
 def apply_settings(session: SparkSession) -> None:
-    """Set what is not set; refuse a session that is configured otherwise, and leave it as it is."""
+    """Set what is not set; reject a session that is configured otherwise, and leave it as it is."""
     from pyspark.errors import PySparkException
 
     found = {name: session.conf.get(name, None) for name in SETTINGS}

@@ -33,7 +33,7 @@ def send_by_value(query: Query) -> None:
 
 
 def is_installed(module: ModuleType) -> bool:
-    """Say whether a module is a part of Python, or of an installed package.
+    """Return whether a module is a part of Python, or of an installed package.
 
     >>> import json
     >>> is_installed(json), is_installed(sys)

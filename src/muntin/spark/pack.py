@@ -90,7 +90,7 @@ class Packer:
             yield _batch(self.labels, task, 0, False, none, none)
 
     def latest(self, times: pa.Array) -> int:
-        """Return the greatest time; refuse a row without one."""
+        """Return the greatest time; reject a row without one."""
         if times.null_count:
             raise InvalidArgumentError(f"the time column {self.time!r} is null in some row; every row needs a time")
         width = pa.int32() if self.clock.kind == "date" else pa.int64()

@@ -60,7 +60,7 @@ class Processor:
         freeze_loaded()
 
     def _check(self) -> None:
-        """Refuse a checkpoint of another query; remember this one."""
+        """Reject a checkpoint of another query; remember this one."""
         asked, given = self.job.facts, self.facts.get()
         saved = None if given is None else json.loads(given[0])
         begun = {HISTORY: "loaded"} if self.job.history else {}

@@ -276,7 +276,7 @@ class _Folder:
 
 
 def _require_layout(old: _Folder) -> int:
-    """Return the last batch that was committed; refuse a checkpoint that is laid out otherwise than is known here."""
+    """Return the last batch that was committed; reject a checkpoint that is laid out otherwise than is known here."""
     operators = (old / "state").entries()
     if operators != ["0"]:
         raise UnsupportedOperationError(

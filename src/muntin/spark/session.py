@@ -45,7 +45,7 @@ def session(master: str | None = None, *, remote: str | None = None, **settings:
 
 
 def _has_workers_like_this(python: str | None) -> bool:
-    """Say whether workers on this machine run this Python, and find muntin where it is installed."""
+    """Return whether workers on this machine run this Python, and find muntin where it is installed."""
     try:
         distribution("muntin")
     except PackageNotFoundError:

@@ -121,21 +121,21 @@ def with_clock(frame: DataFrame) -> DataFrame:
 
 
 def require_stream_options(path: str, pieces: int | None) -> None:
-    """Refuse what only finite DataFrames have."""
+    """Reject what only finite DataFrames have."""
     if path != "auto" or pieces is not None:
         given = f"path is {path!r}" if path != "auto" else f"pieces is {pieces!r}"
         raise UnsupportedOperationError(f"{given}: path and pieces are for finite DataFrames; this one is streaming")
 
 
 def require_names(query: Query, late: bool) -> None:
-    """Refuse a name that a column of the answers has already."""
+    """Reject a name that a column of the answers has already."""
     taken = (*query.key, *query.aggregates)
     if late and LATE in taken:
         raise InvalidArgumentError(f"{LATE!r} is the column of late rows; give the key or aggregate another name")
 
 
 def require_no_watermark(frame: DataFrame) -> None:
-    """Refuse a second watermark: Spark would, but only in the second batch."""
+    """Reject a second watermark: Spark would, but only in the second batch."""
     if has_watermark(frame):
         raise InvalidArgumentError(
             "the DataFrame has a watermark already, and Spark allows one: leave withWatermark out, and say "
@@ -144,7 +144,7 @@ def require_no_watermark(frame: DataFrame) -> None:
 
 
 def require_clock(query: Query, time: ColumnType) -> None:
-    """Refuse what goes by a clock whose unit is not known."""
+    """Reject what goes by a clock whose unit is not known."""
     early = query.emit_early
     asked = {"emit_early": early if isinstance(early, ProcessingTime) else None, "idle_timeout": query.idle_timeout}
     advice = {"emit_early": "give emit_early as an integer", "idle_timeout": "leave idle_timeout out"}
@@ -157,7 +157,7 @@ def require_clock(query: Query, time: ColumnType) -> None:
 
 
 def require_columns(query: Query, schema: pa.Schema, of: str = "") -> None:
-    """Refuse columns that are not there, or twice."""
+    """Reject columns that are not there, or twice."""
     for name in dict.fromkeys((*query.key, str(query.time), *query.columns)):
         if schema.names.count(name) != 1:
             problem = "no column" if name not in schema.names else "more than one column"

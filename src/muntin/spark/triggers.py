@@ -1,7 +1,7 @@
 """Triggers that a query cannot have, refused where they are asked for, which is after `Query.spark` has returned.
 
 Spark itself refuses Real-Time Mode when the query starts, since functions over Arrow batches are not on its list, and
-says how to switch that list off; the query then fails later. A query with timers by the clock it runs for ever, also
+says how to switch that list off; the query then fails later. A query with timers by the clock it runs forever, also
 where only what is available is asked for. So the DataFrame of the answers has a writer that says it at once. What is
 made of that DataFrame is Spark's own again.
 """

@@ -46,7 +46,7 @@ class Journal:
             self._rows += rows
 
     def restore_point(self, size: int) -> RestorePoint:
-        """Return a callback that restores the current `size` slices. Amortised O(1) a row."""
+        """Return a callback that restores the current `size` slices. Amortised O(1) per row."""
         if self._saved is None or self._rows > max(_LEAST, size):
             self._saved, self._steps, self._rows = self._kept.save(), [], 0
         saved, count = self._saved, len(self._steps)
@@ -91,7 +91,7 @@ class Replayed(Strategy):
         return answers
 
     def restore_point(self) -> RestorePoint:
-        """Return a callback that restores the current state. Amortised O(1) a row."""
+        """Return a callback that restores the current state. Amortised O(1) per row."""
         metrics = self.metrics()
         return self._journal.restore_point(metrics["slices"] + metrics["kept"])
 

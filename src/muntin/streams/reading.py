@@ -43,7 +43,7 @@ class TableReader:
         self._schema = schema
 
     def columns(self, data: pa.Table) -> dict[str, Column]:
-        """Return the columns that aggregates and windows read; refuse those that do not fit their types.
+        """Return the columns that aggregates and windows read; reject those that do not fit their types.
 
         Call it before the other methods, for each table.
         """

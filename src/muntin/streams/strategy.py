@@ -91,9 +91,9 @@ class Strategy(ABC):
         return np.zeros(0, np.int64)
 
     def forget(self, keys: Array, horizon: int) -> list[Answers]:
-        """Forget what would be kept of keys for ever; return what is left of their windows, as if they were closed.
+        """Forget keys that would be kept forever; return their remaining windows, as if closed.
 
-        By default nothing is kept for ever.
+        By default nothing is kept forever.
         """
         return []
 

@@ -1,4 +1,4 @@
-"""Rows of one series in the order of time, cut into slices, and an aggregator over these.
+"""Rows of one series in time order, cut into slices, and an aggregator over these.
 
         rows     |- 256 -|- 256 -|- 256 -|- 256 -|- 91 -|
         leaves   low,high low,high low,high low,high        a FlatFat: one leaf for each whole slice
@@ -46,7 +46,7 @@ class Run:
         return self._values[: self._rows]
 
     def append(self, times: Array, values: Array) -> None:
-        """Append rows, sorted, none of them before the last one. Amortised O(1) a row."""
+        """Append rows, sorted, none of them before the last one. Amortised O(1) per row."""
         end = self._rows + len(times)
         self._times, self._values = _grown(self._times, self._rows, end), _grown(self._values, self._rows, end)
         self._times[self._rows : end], self._values[self._rows : end] = times, values

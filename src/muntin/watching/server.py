@@ -24,7 +24,7 @@ _GONE = "Failed sending message as connection was closed"
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Say whether a line of Bokeh's log is more than that a browser is gone, which it repeats for every change."""
+    """Return whether a line of Bokeh's log is more than that a browser is gone, which it repeats for every change."""
     return record.getMessage() != _GONE
 
 

@@ -590,7 +590,7 @@ def merge_right(window: Arena, left: int, right: int, ancestor: int, at: int) ->
 
 @kernel
 def fits_one(links: Ints, left: int, right: int) -> bool:
-    """Say whether two neighbours, one of which has too few entries, are to be merged.
+    """Return whether two neighbours, one of which has too few entries, are to be merged.
 
     Inner nodes are not merged into a full one: that would be split by the next entry, and all above it by turns too.
     """
@@ -602,7 +602,7 @@ def fits_one(links: Ints, left: int, right: int) -> bool:
 
 @kernel
 def lacks(links: Ints, node: int) -> bool:
-    """Say whether a node, which is not the root, has too few entries."""
+    """Return whether a node, which is not the root, has too few entries."""
     if spine_of(links, node) != INSIDE:
         return count_of(links, node) < 1
     return count_of(links, node) < arity() - 1

@@ -49,7 +49,7 @@ def fold_between(window: Arena, node: int, begin: int, end: int) -> State:
 
 @kernel
 def answer_range(window: Arena, low: int, high: int, outputs: Outputs) -> bool:
-    """Lower the aggregate of the entries with low <= time <= high; say whether there are any. O(log n).
+    """Lower the aggregate of the entries with low <= time <= high; return whether there are any. O(log n).
 
     The children that are taken whole are inside: on a spine is only a node's first child, or its last.
     """

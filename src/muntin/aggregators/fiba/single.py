@@ -139,7 +139,7 @@ def push(window: Arena, time: int, state: State) -> None:
 
 @kernel
 def is_late(window: Arena, time: int) -> bool:
-    """Say whether the window has a time that is not before the given one."""
+    """Return whether the window has a time that is not before the given one."""
     times, links, marks = window.times, window.links, window.marks
     leaf = marks[RIGHT]
     count = count_of(links, leaf)
@@ -259,7 +259,7 @@ def put(window: Arena, time: int, state: State, leaf: int, depth: int, more: int
 
 @kernel
 def belongs(window: Arena, leaf: int, time: int) -> bool:
-    """Say whether a time belongs into the leaf that was last sought, and not before all its entries."""
+    """Return whether a time belongs into the leaf that was last sought, and not before all its entries."""
     return time > window.times[index(leaf * span())] and time < window.marks[LIMIT]  # type: ignore[no-any-return]  # a boolean
 
 
@@ -413,7 +413,7 @@ def mend_front(window: Arena, node: int, right: int) -> None:
 
 @kernel
 def erase(window: Arena, time: int) -> bool:
-    """Remove the entry of a time; say whether there was one. O(log n)."""
+    """Remove the entry of a time; return whether there was one. O(log n)."""
     links, marks = window.links, window.marks
     node, at, _, found = seek(window, time)
     if not found:

@@ -69,7 +69,7 @@ class ChunkFormat:
         return b"".join((header, _CHECKSUM.pack(zlib.crc32(header)), payload, stamps))
 
     def decode(self, name: Name, data: bytes | None) -> tuple[Array, Array]:
-        """Return the states and times of a chunk; refuse what is not exactly what `encode` wrote under this name."""
+        """Return the states and times of a chunk; reject what is not exactly what `encode` wrote under this name."""
         if data is None:
             raise DamagedChunkError(f"{name} is not in the store, and was written there")
         if len(data) < _START:

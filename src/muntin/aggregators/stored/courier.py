@@ -46,7 +46,7 @@ class Clock:
 
 
 def require_patience(seconds: Any) -> float:
-    """Return for how long the store is waited for; refuse what is no number of seconds."""
+    """Return for how long the store is waited for; reject what is no number of seconds."""
     for_ever = isinstance(seconds, float) and seconds == math.inf
     if not (for_ever or (is_finite_number(seconds) and seconds >= 0)):
         raise InvalidArgumentError(f"patience is {seconds!r}; give a number of seconds")
@@ -74,7 +74,7 @@ class Courier:
     # ------------------------------------------------------------ what the window calls
 
     def require_open(self) -> None:
-        """Refuse to go on once the window is closed, or another's."""
+        """Reject to go on once the window is closed, or another's."""
         if isinstance(self._failure, LeaseError):
             raise LeaseError(str(self._failure)) from self._failure
         if self._closed:

@@ -26,7 +26,7 @@ class Disposal:
         """For each level, the chunk after the last one that the manifest speaks of."""
 
     def is_due(self, level: int, number: int) -> bool:
-        """Say whether there are enough chunks before this one to be worth the while."""
+        """Return whether there are enough chunks before this one to be worth the while."""
         return number - self.kept[level] >= AT_ONCE
 
     def drop(self, level: int, number: int) -> None:

@@ -97,7 +97,7 @@ class Exchange:
         return j >> self._ends.bits << self._ends.bits
 
     def _is_provided(self, oldest: int, tail: int, start: int, end: int) -> bool:
-        """Say whether a head begins where it should, and is more than half full."""
+        """Return whether a head begins where it should, and is more than half full."""
         long = end - start > HEAD // 2 * self._ends.size
         return start == self._chunk_begin(oldest) and (long or end == tail)
 

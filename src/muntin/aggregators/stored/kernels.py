@@ -64,7 +64,7 @@ def put_time_in_tail(times: Ints, marks: Ints, position: int, time: int) -> None
 @replaces(ready)
 @kernel
 def ready_in_memory(window: MonoidTreeWindow, level: int, j: int) -> bool:
-    """Say whether a node is in memory; note it if not."""
+    """Return whether a node is in memory; note it if not."""
     marks = window.marks
     if j >= marks[TAILS + level] or marks[HEADS + level] <= j < marks[HEAD_ENDS + level]:
         return True
@@ -79,7 +79,7 @@ def ready_in_memory(window: MonoidTreeWindow, level: int, j: int) -> bool:
 
 @kernel
 def range_ready(window: MonoidTreeWindow, begin: int, end: int) -> bool:
-    """Say whether all nodes that `fold_rows` will ask for are in memory; note the first that is not."""
+    """Return whether all nodes that `fold_rows` will ask for are in memory; note the first that is not."""
     if not ready(window, 0, begin):
         return False
     at = begin + 1

@@ -31,7 +31,7 @@ class Manifests:
         """What the store held when the newest manifest was read."""
 
     def newest(self, *, allow_pickle: bool) -> Snapshot | None:
-        """Return the last manifest that is whole; refuse to go back to one that is not the last."""
+        """Return the last manifest that is whole; reject to go back to one that is not the last."""
         self._seen = self._read()
         _, confirmed, *found = self._seen
         present = [(slot, data) for slot, data in enumerate(found) if data is not None]
@@ -54,7 +54,7 @@ class Manifests:
         return newest
 
     def _belongs(self, manifest: Snapshot, slot: int) -> bool:
-        """Say whether a manifest is of this window, and where it was put."""
+        """Return whether a manifest is of this window, and where it was put."""
         return self.names.prefix == Names(manifest.header["window"]).prefix and manifest.header["sequence"] % 2 == slot
 
     def claim(self) -> None:
@@ -123,7 +123,7 @@ def _number(text: bytes | None) -> int | None:
 
 
 def _is_last(newest: Snapshot, confirmed: bytes | None, *, alone: bool, both_whole: bool) -> bool:
-    """Say whether no manifest after this one was ever durable."""
+    """Return whether no manifest after this one was ever durable."""
     sequence, number = int(newest.header["sequence"]), _number(confirmed)
     if number is not None:
         return sequence >= number

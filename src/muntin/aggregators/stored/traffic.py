@@ -51,7 +51,7 @@ class Traffic:
             self._ahead.update(dict.fromkeys(names, future))
 
     def has_come(self, name: Name) -> bool:
-        """Say whether a chunk has been read ahead."""
+        """Return whether a chunk has been read ahead."""
         waiting = self._ahead.get(name)
         return waiting is not None and waiting.done() and not waiting.exception()
 

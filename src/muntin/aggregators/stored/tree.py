@@ -215,7 +215,7 @@ class StoredMonoidTree(MonoidTree):
         window.times[self._ends.tail_cells(0)] = found.arrays["times"]
 
     def _require_same(self, found: Snapshot) -> None:
-        """Refuse to open a window with anything else than it was made with."""
+        """Reject to open a window with anything else than it was made with."""
         own = self._policy_facts()
         held = found.header.get("policy", own)  # the first manifests did not say
         if held != own:
@@ -451,7 +451,7 @@ def _suitable_pairs(binding: Binding) -> int:
 
 
 def _checked_id(window_id: Any) -> str:
-    """Return the name of a window; refuse one that stores cannot make keys of."""
+    """Return the name of a window; reject one that stores cannot make keys of."""
     if not isinstance(window_id, str) or not 0 < len(window_id.encode()) <= LONGEST_ID:
         raise InvalidArgumentError(f"window_id is a text of 1 to {LONGEST_ID} bytes; got {window_id!r}")
     return window_id

@@ -117,7 +117,7 @@ class Plan:
     def answer_schema(self) -> pa.Schema:
         """The columns of all answers, whatever the rows.
 
-        The type of an aggregate is null where only its results tell it: those of a user function may be anything.
+        The type of an aggregate is null if only its results determine it: a user function may return anything.
         """
         return pa.schema(
             {

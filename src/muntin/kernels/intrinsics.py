@@ -205,7 +205,7 @@ def _deposit(typing: Any, bits: Any, places: Any) -> Any:
 
 
 def _deposits_fast() -> bool:
-    """Return whether the processor that code is made for lays bits out in one instruction, and in a few cycles."""
+    """Say whether the processor that code is made for lays bits out in one instruction, and in a few cycles."""
     features = str(getattr(cpu_target.target_context.codegen(), "_tm_features", ""))
     return "+bmi2" in features and llvmlite.binding.get_host_cpu_name() not in ("znver1", "znver2")
 

@@ -77,7 +77,7 @@ class LinkedAtOnce(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         manager.run(self._final_module, *builder)
 
     def _verify_declare_only_symbols(self) -> None:
-        """Reject machine code that would call a function which it lacks: to call it would end the process."""
+        """Refuse machine code that would call a function which it lacks: to call it would end the process."""
         super()._verify_declare_only_symbols()
         missing = {each.name for each in self._final_module.functions if each.is_declaration}
         for library in self._linking_libraries:

@@ -206,7 +206,7 @@ def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, .
 
 
 def _whole(resolved: Resolved) -> list[str]:
-    """Return the windows that prevent cutting keys, however long they are."""
+    """Return the reasons not to cut keys, however long they are."""
     reasons = [f"{each!r} cannot be cut by time" for each in resolved.windows if survey.lookback([each]) is None]
     if resolved.query.emit_empty:
         reasons.append("windows without rows are asked for")

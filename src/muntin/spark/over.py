@@ -83,7 +83,7 @@ def _with_schemas(frame: DataFrame, at: DataFrame | None, schema: Any) -> tuple[
 
 
 def _as_read(field: pa.Field, name: str) -> pa.Field:
-    """Return a field as a task reads it: nullable, since rows have null in the fields of points."""
+    """Return a field as a task reads it; the fields of points are nullable, since rows have null there."""
     if name != _POINT:
         return field.with_name(name)
     return pa.field(name, pa.struct([each.with_nullable(True) for each in field.type]))

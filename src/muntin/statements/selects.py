@@ -120,7 +120,7 @@ class Select:
     # ------------------------------------------------------------ items
 
     def require_title(self, item: Any, titles: tuple[str, ...], reason: str) -> None:
-        """Reject to call a column of the answer by another name than it has."""
+        """Reject another name for a fixed column of the answer."""
         if isinstance(item, exp.Alias) and item.alias not in titles:
             raise self.text.refused(item.args["alias"], f"AS {item.alias}: {reason}; rename it afterwards")
 

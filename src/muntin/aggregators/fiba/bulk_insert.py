@@ -124,8 +124,7 @@ def write_spine_step(window: Arena, level: int, node: int) -> None:
 
 @kernel
 def climb(window: Arena, level: int, top: int, time: int) -> tuple[int, int]:
-    """Return the first level of the path, from this one up, whose subtree a time belongs to; and the path's top
-    level."""
+    """Return the first level of the path, from this one up, below which a time belongs; and the path's top."""
     links, marks = window.links, window.marks
     while marks[index(BOUNDED + 3 * level)] != 0 and time >= marks[index(BOUND + 3 * level)]:
         level += 1

@@ -15,7 +15,7 @@ from muntin.types import Array
 from muntin.windows.found import Points
 
 _FIRST, _ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
-"""The begin and the end of a single point."""
+"""The start and end of a single point."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ class FrameBounds(Protocol):
 
     @property
     def low(self) -> int:
-        """The begin of a frame, relative to its row, in the unit of the times or in rows."""
+        """The start of a frame, relative to its row, in the unit of the times or in rows."""
 
     @property
     def high(self) -> int:

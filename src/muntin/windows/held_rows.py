@@ -90,11 +90,11 @@ class HeldRows:
         return slice(int(self.keys.searchsorted(key)), int(self.keys.searchsorted(key, "right")))
 
     def stretches(self, keys: Array) -> tuple[Array, Array]:
-        """Return the begin and end of each key's rows. O(log n) per key."""
+        """Return the start and end of each key's rows. O(log n) per key."""
         return np.searchsorted(self.keys, keys, "left"), np.searchsorted(self.keys, keys, "right")
 
     def near(self, keys: Array, since: Array, until: Array, rows: int) -> tuple[Array, Array]:
-        """Return the begin and end of each key's rows in [since, until], and `rows` more each way.
+        """Return the start and end of each key's rows in [since, until], and `rows` more each way.
 
         Keys ascend; one without rows gets an empty range. O(log n) per key.
         """

@@ -31,7 +31,7 @@ class TimeShapes(NamedTuple):
     ends: Ints
     """The known windows of user-defined definitions."""
     bounds: Ints
-    """The begin and end of each definition's windows among these."""
+    """The start and end of each definition's windows among these."""
 
 
 class Windows(NamedTuple):
@@ -242,7 +242,7 @@ def due_sessions(
     for d in range(len(gaps)):
         gap = gaps[d]
         bit = 1 << d
-        # Sessions whose last row is early enough have ended before; walk back to the begin of the first other one.
+        # Sessions whose last row is early enough have ended before; walk back to the start of the first other one.
         at = begin
         if after >= last[begin]:
             at = position(last, begin, stop, after - gap)

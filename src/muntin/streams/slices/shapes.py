@@ -32,7 +32,7 @@ class Shapes:
     everys: Array
     offsets: Array
     sinces: Array
-    """The earliest begin of a window: earlier slices were not cut for a definition added later."""
+    """The earliest start of a window: earlier slices were not cut for a definition added later."""
     floors: Array
     """The time after which a window must end: windows that ended before the definition was added are not emitted."""
     gaps: Array
@@ -157,7 +157,7 @@ class Shapes:
         return list(zip(*(each.tolist() for each in rules), strict=True))
 
     def look_ahead(self, watermark: int, lateness: int) -> tuple[int, int]:
-        """Return the earliest begin of a window that is not final, and the next watermark at which something changes.
+        """Return the earliest start of a window that is not final, and the next watermark at which something changes.
 
         Before that watermark no further window by time ends or becomes final. It is the very next one if rows or Python
         determine the edges.

@@ -334,7 +334,7 @@ class SliceSet:
 
     @property
     def oldest(self) -> int:
-        """The begin of the oldest slice; the end of time if there is none."""
+        """The start of the oldest slice; the end of time if there is none."""
         keys = self.held()
         return int(self.slices.low[self.blocks.base[keys] + self.blocks.head[keys]].min(initial=END_OF_TIME))
 

@@ -68,7 +68,7 @@ class Edges(NamedTuple):
     lows: Ints
     highs: Ints
     bounds: Ints
-    """The begin and end of each definition's intervals."""
+    """The start and end of each definition's intervals."""
 
 
 @inlined

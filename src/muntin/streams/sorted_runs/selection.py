@@ -26,7 +26,7 @@ RUNS, ROWS, FEW, BELOW, ABOVE, RANDOM = range(6)
 """Indices into a window's memory: the numbers of runs, of rows and of the few, the rank of the first of the few and of
 the one after the last, and the state of the random numbers."""
 BEGIN, LOW, HIGH, END, PIVOT = range(5)
-"""The bounds of a run: its begin, the begin and end of the current range, its end, and the place of the pivot."""
+"""The bounds of a run: its start, the start and end of the current range, its end, and the place of the pivot."""
 KEY, COUNT = range(2)
 """The rows of `few`: keys, and the number of rows up to each."""
 

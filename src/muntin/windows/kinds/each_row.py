@@ -22,7 +22,7 @@ class EachRow(Window):
     @property
     @abstractmethod
     def low(self) -> int:
-        """The begin of a frame, relative to its row. Frames by time must be resolved."""
+        """The start of a frame, relative to its row. Frames by time must be resolved."""
 
     @property
     @abstractmethod

@@ -42,7 +42,7 @@ class Frame(TimeFrame):
 
     @property
     def low(self) -> int:
-        """The begin of a frame, relative to its row's time."""
+        """The start of a frame, relative to its row's time."""
         return -int(self.before)
 
     @property
@@ -69,7 +69,7 @@ class FrameOfRows(RowFrame):
 
     @property
     def low(self) -> int:
-        """The begin of a frame, relative to its row."""
+        """The start of a frame, relative to its row."""
         return 0 if self.before is None else -self.before.count
 
     @property

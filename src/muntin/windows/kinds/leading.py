@@ -42,7 +42,7 @@ class Leading(TimeFrame):
 
     @property
     def low(self) -> int:
-        """The begin of a frame, relative to its row's time."""
+        """The start of a frame, relative to its row's time."""
         return int(self.delay)
 
     @property
@@ -69,7 +69,7 @@ class LeadingRows(RowFrame):
 
     @property
     def low(self) -> int:
-        """The begin of a frame, relative to its row."""
+        """The start of a frame, relative to its row."""
         return 0 if self.delay is None else self.delay.count
 
     @property

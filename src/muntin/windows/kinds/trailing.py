@@ -52,7 +52,7 @@ class Trailing(TimeFrame):
 
     @property
     def low(self) -> int:
-        """The begin of a frame, relative to its row's time."""
+        """The start of a frame, relative to its row's time."""
         return -int(self.delay) - int(self.range)
 
     @property
@@ -84,7 +84,7 @@ class TrailingRows(RowFrame):
 
     @property
     def low(self) -> int:
-        """The begin of a frame, relative to its row."""
+        """The start of a frame, relative to its row."""
         return self.high - self.range.count
 
     @property

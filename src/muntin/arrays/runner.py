@@ -297,7 +297,7 @@ class ArrayRun:
         module = binding.kernels(
             (*_block_kernels(binding), blocks.slide_blocks, two_stacks.slide_prefixes), "slide_blocks", "slide_prefixes"
         )
-        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        shift = self.rows - self.span.count  # earlier windows are not full, and not wanted
         if not shift and width > 1:
             module.slide_prefixes(inputs, times, min(width - 1, self.rows), outputs)
         if self.rows >= width:
@@ -315,7 +315,7 @@ class ArrayRun:
         sums: Sums = "as defined" if width >= prefix_sums.LANE else "compensated"
         kernels = (*_block_kernels(binding), *prefix_sums.KERNELS)
         module = binding.kernels(kernels, "slide_sums", sums=sums)
-        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        shift = self.rows - self.span.count  # earlier windows are not full, and not wanted
         block = prefix_sums.block_length(width)
         counts = term_counts(binding.states, sums)
 
@@ -383,7 +383,7 @@ class ArrayRun:
         width = _known(self.span.width)
         inputs, times = self._inputs(binding)
         module = binding.kernels((subtract_on_evict.slide_width,), "slide_width")
-        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        shift = self.rows - self.span.count  # earlier windows are not full, and not wanted
 
         def piece(start: int, stop: int) -> None:
             module.slide_width(inputs, times, width, start, stop, shift, outputs)
@@ -397,7 +397,7 @@ class ArrayRun:
         times = self.span.times(self.rows)
         source = _block_source(binding)
         module = binding.kernels((source.turn_block, source.merge_rows, *two_stacks.TRAILING), "slide_trailing")
-        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        shift = self.rows - self.span.count  # earlier windows are not full, and not wanted
         # As many slots as a window may have rows. For small states, pages that no window reaches are never touched.
         longest = self.rows
         if binding.dtype.itemsize > 64 or not binding.fixed:

@@ -199,7 +199,7 @@ class KeyTable:
         def restore() -> None:
             if epoch != self._epoch:
                 raise InvalidArgumentError("keys were released since this restore point, which is void")
-            # What was taken from the free numbers still stands there, above those that are left.
+            # Numbers taken from the free list are still there, above the remaining ones.
             again = self._free[self._tallies[WAITING] : tallies[WAITING]]
             again = again[again < tallies[CAPACITY]]
             self._forget(np.concatenate((again, np.arange(tallies[CAPACITY], self.capacity))))
@@ -304,7 +304,7 @@ class KeyTable:
         """Forget the keys added since these tallies, wherever numbering stopped. O(keys)."""
         self._recent.clear()
         self._taken.clear()
-        # What was taken from the free numbers still stands there, above those that are left.
+        # Numbers taken from the free list are still there, above the remaining ones.
         self._used[self._free[self._tallies[WAITING] : tallies[WAITING]]] = 0
         self._used[tallies[CAPACITY] :] = 0
         self._tallies[:] = tallies

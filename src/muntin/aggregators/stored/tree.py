@@ -201,7 +201,7 @@ class StoredMonoidTree(MonoidTree):
         *columns, (_, time) = found.schema
         self._types = self._agreed_types({n: NULL if kind == pa.null() else column_type(kind) for n, kind in columns})
         self._time_type = None if time is None else column_type(time)
-        self._chunk_format = found.header.get("chunk_format", OLDEST)  # the first manifests did not say
+        self._chunk_format = found.header.get("chunk_format", OLDEST)  # missing in the first manifests
         self._rebind()
         self._allocate()
         self._take_over_facts(found.header)
@@ -217,7 +217,7 @@ class StoredMonoidTree(MonoidTree):
     def _require_same(self, found: Snapshot) -> None:
         """Reject options that differ from those the window was created with."""
         own = self._policy_facts()
-        held = found.header.get("policy", own)  # the first manifests did not say
+        held = found.header.get("policy", own)  # missing in the first manifests
         if held != own:
             before = "without a policy" if held is None else f"with the policy {held['name']}"
             now = "none" if own is None else f"{own['name']}, as it is defined now,"

@@ -34,8 +34,8 @@ def word(
 ) -> Callable[[_Make], _Make]:
     """Let query files name windows by the function that creates them.
 
-    `lengths` and `plain` are its options, `required` the mandatory ones, each with an
-    example. The first argument is a length unless `first_is_length` is false.
+    `lengths` and `plain` are its options, `required` the mandatory ones, each with an example. The first argument is a
+    length unless `first_is_length` is false.
 
     >>> sorted(WORDS)[:2]
     ['calendar', 'cumulative']

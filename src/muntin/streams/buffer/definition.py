@@ -187,8 +187,7 @@ class BufferedDefinition:
         return reach
 
     def asked_rows(self, rows: SortedRows) -> SortedRows:
-        """Return those of some rows that the definition has not rejected: `rows` itself if it rejected none.
-        O(rows)."""
+        """Return the rows without those that the definition rejected: `rows` itself if none. O(rows)."""
         if not len(self.refused):
             return rows
         arrival = np.asarray(rows.arrival)

@@ -151,8 +151,8 @@ def resolve(
 ) -> Plan:
     """Return the plan of a query over columns of these types. Reads no row. O(windows and aggregates).
 
-    `windows` are the current ones, if a stream has added or removed some. In a `finite` table nothing is late, so the
-    allowed lateness need not fit the unit of its times.
+    `windows` are the remaining ones, if a stream has removed some. In a `finite` table nothing is late, so the allowed
+    lateness need not fit the unit of its times.
 
     >>> from muntin import Query, agg, window
     >>> query = Query(window.tumbling("1 hour"), {"high": agg.max("v")}, key="k")

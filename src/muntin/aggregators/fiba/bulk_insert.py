@@ -304,7 +304,7 @@ def set_aside(window: Arena, events: Ints, fresh: Slots, target: int, spare: int
 
 @kernel
 def part_spine(window: Arena, target: int) -> int:
-    """Leave a node that will be split on the left spine at most; return the place of its last piece."""
+    """Leave a node that will be split on the left spine at most; return the spine of its last piece."""
     links, marks = window.links, window.marks
     spine = spine_of(links, target)
     if target == marks[ROOT]:

@@ -1,10 +1,9 @@
 """`Stream.ask`, five windows of two aggregates of a million cards: one card in less than a millisecond, and in bulk.
 
-Card payments of 30 days, four a card; count and sum of the last hour, six hours, day, week and 30 days, without what
-has the point's own time. Beside the stream stand the least that Python can do for this one query, a dict of sorted
-lists with bisection and no types, tables or late rows, and pandas, which looks through all rows for one card, and joins
-rows and points for many. Of one card the time that 99 of 100 questions keep within is compared, in processor time; in
-bulk the points a second.
+Card payments of 30 days, four per card; count and sum of the last hour, six hours, day, week and 30 days, excluding
+rows with the point's own time. The rivals are the least that Python can do for this one query, a dict of sorted lists
+with bisection and no types, tables or late rows, and pandas, which scans all rows for one card, and joins rows and
+points for many. For one card the 99th percentile is compared, in CPU time; in bulk the points per second.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ AGGREGATES = {"n": agg.count(), "spent": agg.sum("v")}
 
 
 def query(**options: Any) -> Query:
-    """Return the question; with a hop it is answered from tiles."""
+    """Return the query; with a hop it is answered from tiles."""
     windows = {name: window.trailing(length, closed="left", **options) for name, length in LENGTHS.items()}
     return Query(windows, AGGREGATES, key="card", time="t", watermark=60 * 10**6)
 
 
 def payments(cards: int) -> pa.Table:
-    """Return rows in the order of their times."""
+    """Return rows in time order."""
     chance = np.random.default_rng(5)
     count = cards * PAYMENTS
     times = np.sort(chance.integers(0, LENGTHS["month"], count))
@@ -46,7 +45,7 @@ def payments(cards: int) -> pa.Table:
 
 
 class Lists:
-    """The same by hand: of each card the times, and the sums up to each of them."""
+    """The same by hand: the times of each card, and the sums up to each."""
 
     def __init__(self, data: pa.Table) -> None:
         self.times: dict[int, list[int]] = defaultdict(list)
@@ -88,7 +87,7 @@ def many_by_pandas(frame: pandas.DataFrame, cards: Any, now: int) -> pandas.Data
 
 
 def timed(ask: Callable[[int], Any], cards: list[int]) -> list[float]:
-    """Return the processor time of each question, in nanoseconds; the first ones, which warm it up, are not counted."""
+    """Return the CPU time of each question, in nanoseconds, without the first ones, which warm up."""
     taken = []
     for card in cards:
         begun = time.thread_time_ns()
@@ -130,7 +129,7 @@ def bulk(streams: dict[str, Any], lists: Lists, frame: pandas.DataFrame, cards: 
 
 
 def check(streams: dict[str, Any], lists: Lists, frame: pandas.DataFrame, cards: Any, now: int) -> None:
-    """Refuse to time those that disagree; what begins with a multiple of the hop may hold more."""
+    """Reject entrants that disagree; a frame that begins at a multiple of the hop may hold more."""
     found = streams[OURS].ask({"card": cards}).to_pandas()
     alone = pa.concat_tables([streams[OURS].ask({"card": [card]}) for card in cards[:100].tolist()]).to_pandas()
     pandas.testing.assert_frame_equal(alone, found[:100])
@@ -149,6 +148,6 @@ def run(quick: bool) -> Iterator[Figure]:
     chance = np.random.default_rng(6)
     cards = chance.integers(0, rows_for(quick, CARDS), rows_for(quick, POINTS))
     check(streams, lists, frame, cards[:2000], now)
-    gc.freeze()  # the collector would look through a million lists now and then, whoever is asked
+    gc.freeze()  # else the collector would scan a million lists now and then, whoever is timed
     yield one(streams, lists, frame, cards[:2000].tolist(), now)
     yield bulk(streams, lists, frame, cards, now, rounds_for(quick, 5))

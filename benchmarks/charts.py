@@ -11,7 +11,7 @@ class Chart:
     """Lines by name, each a value for every x; None where there is none. Both axes are logarithmic by default."""
 
     name: str
-    """What the file is called."""
+    """The name of the file."""
     title: str
     x: str
     y: str

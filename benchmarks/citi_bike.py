@@ -1,10 +1,10 @@
 """Bicycle trips of a city, a window of a day: Fiba with bulk evictions against Fiba with single ones.
 
-Trips are reported as they begin. Some are a few seconds late, those of a station that was cut off by hours: rows come
-out of order, mostly by a few, some by tens of thousands. Now and then the whole feed stops; when it goes on, the
-youngest rows come first, and thousands leave the window at once. Without the real files (monthly CSV files of Citi Bike
-up to 2020, taken in their own order; the folder in CITI_BIKE_DIR) the trips are drawn at random with these shapes. The
-sizes n of the window, m of the evictions and the distances d are drawn first.
+Trips are reported when they begin. Some are a few seconds late, those of a disconnected station hours: rows come out of
+order, mostly by a few, some by tens of thousands. Now and then the whole feed stops; when it resumes, the youngest rows
+come first, and thousands leave the window at once. Without the real files (monthly CSV files of Citi Bike up to 2020,
+in their own order; the folder in CITI_BIKE_DIR) the trips are drawn at random with these shapes. The sizes n of the
+window, m of the evictions and the distances d are drawn first.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(quick: bool) -> Iterator[Figure]:
 
 
 def generate(trips: int, seed: int = 15) -> tuple[np.ndarray, np.ndarray]:
-    """Return the times when trips began, and their durations in seconds, in the order in which they are reported."""
+    """Return the start times of trips, and their durations in seconds, in the order of reports."""
     chance = np.random.default_rng(seed)
     per_day = 55_000
     days = np.arange(trips // per_day + 2)
@@ -68,7 +68,7 @@ def generate(trips: int, seed: int = 15) -> tuple[np.ndarray, np.ndarray]:
     for stop in chance.choice(int(began.max()), 2 * len(days), replace=False):
         pause = int(chance.exponential(15 * 60_000))
         reported[(reported >= stop) & (reported < stop + pause)] = stop + pause
-    order = np.lexsort((-began, reported))  # what was held back comes with the youngest first
+    order = np.lexsort((-began, reported))  # held-back trips arrive youngest first
     return _frozen(began[order]), _frozen(seconds[order])
 
 
@@ -107,7 +107,7 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 
 def _runner(times: np.ndarray, values: np.ndarray, evict: str) -> Callable[[], float]:
-    """Return what runs all trips through a window, and sums the answers: inserts, evictions, a query for each row."""
+    """Return a function that runs all trips through a window, with a query per row, and sums the answers."""
     loops: dict[str, Any] = {}
 
     def trips() -> float:
@@ -178,7 +178,7 @@ def shapes(times: np.ndarray, step: int = 1) -> dict[str, np.ndarray]:
 
 
 def draw_histograms(times: np.ndarray, out: TextIO) -> None:
-    """Draw how often each size and distance occurs, both axes logarithmic; of the first 300,000 rows."""
+    """Draw the histograms of sizes and distances, both axes logarithmic, for the first 300,000 rows."""
     titles = {"n": "rows in the window", "m": "rows of an eviction", "d": "distance of an insertion"}
     for name, values in shapes(times[:300_000]).items():
         print(f"\n{name}: {titles[name]}", file=out)

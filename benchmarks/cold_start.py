@@ -1,11 +1,11 @@
 """The first answer of a process: seconds by the clock, and processor seconds with those of the compiling process.
 
-Each program runs in a new process. "Empty": nothing was ever compiled on this machine, but for what the package ships
-(`make kernels`). "Warm": another process has compiled it. "Waiting": the same as empty, but the call waits until all is
-compiled, so that its processor seconds are what the compiler costs. Beside them the first answers of polars, pandas and
-bytewax. Imports are included everywhere; the bytecode of all packages is there, as after an installation. On Spark: the
-first two micro-batches of a stream, by the clock, beside those of Spark's own window, and of the least that a stateful
-call in Python can do, a count of each key's rows by `transformWithState`; the session has started by then.
+Each program runs in a new process. "Empty": nothing was ever compiled on this machine, except what the package ships
+(`make kernels`). "Warm": another process has compiled it. "Waiting": the same as empty, but the call waits until
+everything is compiled, so its CPU seconds are the cost of the compiler. The rivals are the first answers of polars,
+pandas and bytewax. Imports are included everywhere; the bytecode of all packages exists, as after an installation. On
+Spark: the first two micro-batches of a stream, by the clock, against those of Spark's own window, and of the least that
+a stateful call in Python can do, a count of each key's rows by `transformWithState`; the session has already started.
 """
 
 from __future__ import annotations
@@ -111,14 +111,14 @@ print(json.dumps([each["durationMs"]["triggerExecution"] / 1e3 for each in writt
 
 @dataclass(frozen=True)
 class First:
-    """What a first answer took, in seconds."""
+    """The time of a first answer, in seconds."""
 
     wall: float
     processor: float
 
 
 def environment(cache: Path) -> dict[str, str]:
-    """Return the variables of a new process, which has the bytecode of our modules like that of all others."""
+    """Return the environment of a new process, with the bytecode of our modules like that of all others."""
     import muntin
 
     compileall.compile_dir(muntin.__path__[0], quiet=2)
@@ -135,17 +135,17 @@ def measure(program: str, cache: Path, *, waiting: bool = False) -> First:
 
 
 def query(windows: str, first: str = "max", second: str = "mean", more: str = "") -> str:
-    """Write a query."""
+    """Return the text of a query."""
     return QUERY.format(windows=windows, first=first, second=second, more=more)
 
 
 def push(asked: str, then: str = "") -> str:
-    """Write a program that pushes a thousand rows, and more after them."""
+    """Return a program that pushes a thousand rows, and more after them."""
     return f"{ROWS}\nstream = {asked}.stream()\nstream.push(table)\n{then}"
 
 
 def programs() -> Mapping[str, tuple[str, float]]:
-    """Return what is measured, and the processor seconds that it may take when nothing was compiled."""
+    """Return the programs, and the CPU seconds that each may take when nothing is compiled."""
     late = "stream.push(table[900:]); stream.push(table[100:110])"
     return {
         "slide, max of 1,000 values": (SLIDE, 1.0),
@@ -157,7 +157,7 @@ def programs() -> Mapping[str, tuple[str, float]]:
 
 
 def run(quick: bool) -> Iterator[Figure]:
-    """Yield the figures; where it must be quick, of arrays and of one window."""
+    """Yield the figures; with `quick`, of arrays and of one window."""
     rivals = {name: measure(text, Path()) for name, text in RIVALS.items() if importlib.util.find_spec(name)}
     for what, (program, target) in list(programs().items())[: 3 if quick else None]:
         with tempfile.TemporaryDirectory() as folder:
@@ -181,7 +181,7 @@ def _second_set(rivals: Mapping[str, First]) -> Figure:
 
 
 def _first_batches() -> Iterator[Figure]:
-    """Yield how long the first two micro-batches take on Spark, over those of its own window."""
+    """Yield the time of the first two micro-batches on Spark, relative to those of its own window."""
     program = SPARK.replace("{asked}", query(SLIDING, more=', time="ts"'))
     with tempfile.TemporaryDirectory() as folder:
         ways = {f"{OURS}, empty": OURS, f"{OURS}, warm": OURS, "transformWithState": "state", "F.window": "native"}

@@ -1,7 +1,7 @@
 """Windows by rows out of order: slices in row numbers against a buffer of the rows, at least 20 times at 1000 windows.
 
-One key, 100,000 rows a second of event time in pushes of 100,000; 20 % of the rows come up to 2 s late, which is what
-the watermark waits. Tumbling windows of 1,000 to 20,000 rows. The buffer is slow, and gets the first rows only.
+One key, 100,000 rows per second of event time in pushes of 100,000; 20 % of the rows come up to 2 s late, which is the
+watermark's delay. Tumbling windows of 1,000 to 20,000 rows. The buffer is slow, and gets only the first rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pushes(rate: int) -> list[pa.Table]:
 
 
 def answers(query: Query, tables: list[pa.Table], strategy: str) -> Any:
-    """Return the answers of a stream, in the order of windows."""
+    """Return the answers of a stream, by window."""
     stream = query.stream(strategy=strategy)
     emitted = pa.concat_tables([stream.push(table) for table in tables])
     bounds = emitted["window"].combine_chunks()
@@ -45,7 +45,7 @@ def answers(query: Query, tables: list[pa.Table], strategy: str) -> Any:
 
 
 def run(quick: bool) -> Iterator[Figure]:
-    """Yield one figure for each aggregation and number of windows."""
+    """Yield one figure per aggregation and number of windows."""
     tables = pushes(rows_for(quick, RATE))
     lines: dict[str, list[float | None]] = {}
     for name, aggregation in (("sum", agg.sum("v")), ("max", agg.max("v"))):
@@ -59,7 +59,7 @@ def run(quick: bool) -> Iterator[Figure]:
                 Entrant(OURS, lambda q=query: answers(q, tables, "counted"), sum(map(len, tables))),
                 Entrant("tuple buffer", lambda q=query, f=first: answers(q, f, "tuples"), sum(map(len, first))),
             ]
-            # Only with 1000 windows something is asked for; the others show where that comes from.
+            # Only 1000 windows have a target; the others show the trend.
             target = 20.0 if count == 1000 else 1.0
             figure = against_fastest("count_windows", what, entrants, target=target, rounds=rounds_for(quick, 3))
             for entrant, timing in figure.times.items():
@@ -69,6 +69,6 @@ def run(quick: bool) -> Iterator[Figure]:
 
 
 def chart(lines: dict[str, list[float | None]]) -> Chart:
-    """Return rows a second over the number of windows."""
+    """Return rows per second over the number of windows."""
     title = "Figure 16: windows by rows, 20 % out of order"
     return Chart("figure_16_count_windows", title, "windows", "rows a second", COUNTS, lines)

@@ -1,6 +1,6 @@
 """Aggregators side by side: every row goes through eviction, insert and query, by the same compiled loop for all.
 
-The windows are full before the clock starts, and go round: at the end of the values they hold what they began with.
+The windows are full before the clock starts, and wrap around: after all values they hold what they started with.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def bound(aggregation: Aggregation, dtype: str = "f8") -> Binding:
 
 
 def linkable(module: Any) -> Any:
-    """Return kernels that a loop of our own can call: machine code out of the cache can be run, but not linked."""
+    """Return kernels that our own loop can call: cached machine code can be run, but not linked."""
     for each in vars(module).values():
-        dispatcher = getattr(each, "_compiled", None)  # of a kernel that is called from Python, too
+        dispatcher = getattr(each, "_compiled", None)  # also for kernels called from Python
         if hasattr(dispatcher, "overloads"):
             dispatcher._cache = NullCache()
             dispatcher.overloads.clear()
@@ -53,7 +53,7 @@ def loop_over(module: Any, counted: bool) -> Any:
 
 
 class Driven:
-    """A full window of `length` rows through which all values go, `step` of them for each answer."""
+    """A full window of `length` rows through which all values go, `step` per answer."""
 
     def __init__(self, kind: Any, binding: Binding, values: Any, length: int, step: int = 1) -> None:
         self.columns = tuple(values for _ in binding.columns)
@@ -76,7 +76,7 @@ def entrant(name: str, kind: Any, binding: Binding, values: Any, length: int, st
 
 
 def same_answers(entrants: list[Entrant]) -> None:
-    """Refuse to time structures that disagree."""
+    """Reject structures that disagree."""
     expected = entrants[0].run().copy()
     for each in entrants[1:]:
         if not np.allclose(each.run().astype(float), expected.astype(float), rtol=1e-9, equal_nan=True):

@@ -1,9 +1,9 @@
 """Fiba: in order against TwoStacks, in bulk against its own single operations, and flat in m, d and n.
 
-All loops over single operations run inside a compiled kernel, and bulks are given as the arrays that kernels take, so
-that what is compared is the structures, not the calls from Python and the reading of columns. A bulk insertion at
-distance d puts m consecutive times before the d youngest, evicts the m oldest and queries. min_arity is 4, the default,
-but for the memory.
+All loops over single operations run inside a compiled kernel, and bulks are passed as the arrays that kernels take, so
+that structures are compared, not calls from Python and the reading of columns. A bulk insertion at distance d puts m
+consecutive times before the d youngest, evicts the m oldest and queries. min_arity is 4, the default, except for
+memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from muntin import agg, aggregators
 ROWS = 4_000_000
 WINDOW = 1 << 22
 GAP = 1 << 32
-"""Between two times of the first filling: room for all that is inserted between them."""
+"""The gap between two initial times: room for all insertions between them."""
 
 
 @agg.define(state="f8")
@@ -101,7 +101,7 @@ def _slider(kind: Any, values: np.ndarray, width: int) -> Callable[[], np.ndarra
 
 
 class Stream:
-    """A full window, and bulks that come at a distance from its young end while as many rows leave at the old one."""
+    """A full window, and bulks inserted at a distance from its young end while as many rows leave at the old end."""
 
     def __init__(self, size: int, bulk: int, distance: int, arity: int = 4) -> None:
         self.window = _window(min_arity=arity)
@@ -126,7 +126,7 @@ class Stream:
         self._insert_singly(self.times())
 
     def shuffled(self) -> None:
-        """Do the same with the rows in any order, so that they do not follow each other into a leaf."""
+        """Do the same with the rows shuffled, so that consecutive ones do not share a leaf."""
         self._insert_singly(_frozen(self.times()[self.order]))
 
     def _insert_singly(self, times: np.ndarray) -> None:
@@ -146,7 +146,7 @@ class Stream:
 
 
 def _late(quick: bool) -> Iterator[Figure]:
-    """One row at a time: those of a source that is behind, in their order, against those that come in time."""
+    """One row at a time: those of a delayed source, in order, against punctual ones."""
     size, rows = rows_for(quick, WINDOW), rows_for(quick, 1 << 18)
     for arity in (4, 8):
         for distance, target in ((1024, 3), (65536, 4.5), (1 << 20, 7)):
@@ -195,7 +195,7 @@ def _bulk_evict(quick: bool) -> Iterator[Figure]:
 
 
 def _evictions(size: int, bulk: int, turns: int) -> dict[str, Timing]:
-    """Time the evictions alone, by turns on two windows that are filled up again in between."""
+    """Time the evictions alone, alternating between two windows that are refilled in between."""
     windows = [Stream(size, bulk, 0) for _ in range(2)]
     taken: list[list[int]] = [[], []]
     for turn in range(turns if bulk < 10_000 else turns // 4):
@@ -242,7 +242,7 @@ def _memory() -> Figure:
 
 
 def _hundred_million() -> Figure:
-    """Run in a process of its own, whose peak is that of the window."""
+    """Run in a separate process, whose peak is that of the window."""
     done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=True)
     peak, taken = map(float, done.stdout.split())
     times = {"filled in bulks": Timing(taken, taken)}
@@ -259,7 +259,7 @@ def _fill_hundred_million() -> None:
     if window.query() != rows - bulk or len(window) != rows - bulk:
         raise SystemExit("fiba: a window of 100 M rows answers wrongly")
     taken = (time.perf_counter_ns() - begun) / rows
-    # Not what getrusage says: that begins with the size of the process that started this one.
+    # Not getrusage, which starts with the size of the parent process.
     peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     print(int(peak.split()[1]) * 1024 / 1e9, taken)
 

@@ -26,7 +26,7 @@ TABLE_3 = {
     "arg_max": ("130", "i4", agg.arg_max("v", "v")),
     "arg_max, double": ("250", "f8", agg.arg_max("v", "v")),
 }
-"""For each aggregation of the paper's Table 3 the window from which on the paper's implementation pays, and ours."""
+"""For each aggregation of the paper's Table 3 the least window at which the paper's tree pays off, and ours."""
 
 
 def run(quick: bool) -> Iterator[Figure]:
@@ -53,7 +53,7 @@ def _against_base_intervals(quick: bool) -> Figure:
 
 
 def _break_even(quick: bool) -> Figure:
-    """Find for each aggregation the least window at which a structure is faster than folding the window."""
+    """Find the least window of each aggregation at which a structure is faster than folding the window."""
     rows = ROWS // (20 if quick else 8)
     values = np.random.default_rng(4).integers(0, 1 << 20, rows)
     kinds = ("FlatFat", "TwoStacks", "Daba")
@@ -71,7 +71,7 @@ def _break_even(quick: bool) -> Figure:
 def least_windows(
     aggregation: Aggregation, dtype: str, values: Any, lengths: Sequence[int], kinds: Sequence[str], factor: float = 1.0
 ) -> tuple[dict[str, int], dict[str, Timing]]:
-    """Return the least window at which each structure is `factor` times as fast as folding it, and the last times."""
+    """Return the least window at which each structure is `factor` times as fast as folding, and the last times."""
     binding, found = bound(aggregation, dtype), {}
     times: dict[str, Timing] = {}
     for length in lengths:

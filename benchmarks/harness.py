@@ -1,11 +1,11 @@
 """Times competitors side by side: one process, one thread each, interleaved rounds, ratios rather than times.
 
 A machine's speed drifts from second to second. So each round runs every competitor once (A B C, B C A, ...), the first
-call of each (compilation, caches) is not counted, and what is compared is the median over the rounds. The best round is
-shown beside it. Nothing asserts a time: a missed target is printed as missed.
+call of each (compilation, caches) is not counted, and medians over the rounds are compared. The best round is shown
+beside it. Nothing asserts a time: a missed target is printed as missed.
 
-The order turns from round to round, and a slow entrant that is only shown runs apart, after the others: on a virtual
-machine that gives freed memory back to its host, whoever comes after seconds of idle memory pays up to 20 ns a row for
+The order rotates from round to round, and a slow entrant that is only shown runs apart, after the others: on a virtual
+machine that returns freed memory to its host, whoever runs after seconds of idle memory pays up to 20 ns per row for
 the pages of its output, whatever library it is.
 """
 
@@ -32,28 +32,28 @@ RESULTS = Path(__file__).with_name("results.json")
 PACKAGES = ("numpy", "numba", "bottleneck", "polars", "pandas", "numbagg", "duckdb", "pyarrow", "pyspark")
 OURS = "muntin"
 
-# One thread for everyone who would take more. The libraries read it when they are first imported: after this module.
+# One thread for all libraries. They read it when first imported: after this module.
 for _name in ("POLARS_MAX_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """One competitor of a race: a name, a call that takes no arguments, and how many rows it works on."""
+    """One competitor of a race: a name, a call without arguments, and its number of rows."""
 
     name: str
     run: Callable[[], Any]
     rows: int
     note: str = ""
     rival: bool = True
-    """False for one that is shown, but is not what the target is measured against."""
+    """False for one that is shown, but not compared with the target."""
     apart: bool = False
     """True for a slow one, which would leave the others' memory idle between their turns."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """The time of one entrant, in nanoseconds a row (for `cold_start`: nanoseconds)."""
+    """The time of one entrant, in nanoseconds per row (for `cold_start`: nanoseconds)."""
 
     median: float
     best: float
@@ -68,27 +68,27 @@ class Figure:
     experiment: str
     what: str
     value: float | None
-    """None where there was nothing to compare with."""
+    """None if there was nothing to compare with."""
     target: float
     at_least: bool
     unit: str
     times: Mapping[str, Timing]
     note: str = ""
     chart: Chart | None = None
-    """What the page of measurements draws of it."""
+    """The chart on the page of measurements."""
     by_processor: bool = False
-    """Whether times are processor time of one thread, because others used the machine."""
+    """Whether times are CPU time of one thread, because others used the machine."""
 
     @property
     def reached(self) -> bool | None:
-        """Whether the target was reached; None where there is no value."""
+        """Whether the target was reached; None if there is no value."""
         if self.value is None:
             return None
         return self.value >= self.target if self.at_least else self.value <= self.target
 
     @property
     def verdict(self) -> str:
-        """Say the value, the target and whether it was reached, in one line."""
+        """Return the value, the target and whether it was reached, in one line."""
         if self.value is None:
             return f"no rival (target {self._bound})"
         return f"{self.value:.2f}{self.unit} (target {self._bound}): {'reached' if self.reached else 'MISSED'}"
@@ -102,22 +102,22 @@ _clock = [time.perf_counter_ns]
 
 
 def now() -> int:
-    """Return nanoseconds, of which differences count."""
+    """Return nanoseconds; only differences count."""
     return _clock[0]()
 
 
 def count_processor_time() -> None:
-    """Time what this thread computes, and not what it waits for: for a machine on which others work too."""
+    """Measure the CPU time of this thread, for a machine that others use too."""
     _clock[0] = time.thread_time_ns
 
 
 def is_processor_time() -> bool:
-    """Say whether processor time is what is measured."""
+    """Return whether CPU time is measured."""
     return _clock[0] is time.thread_time_ns
 
 
 def race(entrants: Sequence[Entrant], rounds: int) -> dict[str, Timing]:
-    """Run every entrant once in each round, after one round that is not counted; those apart have two of their own."""
+    """Run every entrant once per round, after an uncounted round; those apart have two rounds of their own."""
     taken: dict[str, list[float]] = {each.name: [] for each in entrants}
     for group, times in (
         ([each for each in entrants if not each.apart], rounds),
@@ -148,19 +148,19 @@ def against_fastest(
 
 
 def rounds_for(quick: bool, full: int = 7) -> int:
-    """Return how many rounds to run."""
+    """Return the number of rounds."""
     return 3 if quick else full
 
 
 def rows_for(quick: bool, full: int) -> int:
-    """Return how many rows to work on."""
+    """Return the number of rows."""
     return full // 10 if quick else full
 
 
 def check_equal(expected: Any, got: Any, what: str, *, skip: int = 0, rtol: float = 1e-6) -> None:
-    """Refuse to time two that disagree. `skip` rows at the start may differ: libraries treat short windows differently.
+    """Reject two that disagree. `skip` rows at the start may differ: libraries treat short windows differently.
 
-    The shorter of the two is compared with the beginning of the other.
+    The shorter of the two is compared with the start of the other.
     """
     rows = min(len(expected), len(got))
     left, right = (np.asarray(each, dtype=np.float64)[skip:rows] for each in (expected, got))
@@ -197,14 +197,14 @@ def show(figure: Figure, out: TextIO = sys.stdout) -> None:
 
 
 def show_summary(figures: Sequence[Figure], out: TextIO = sys.stdout) -> None:
-    """Print one line for each figure."""
+    """Print one line per figure."""
     width = max((len(f"{f.experiment}: {f.what}") for f in figures), default=0)
     for figure in figures:
         print(f"{f'{figure.experiment}: {figure.what}':<{width}}  {figure.verdict}", file=out)
 
 
 def duration(nanoseconds: float) -> str:
-    """Return a time as it is shown."""
+    """Return a time as readable text."""
     return f"{nanoseconds / 1e9:.3f} s" if nanoseconds >= 1e6 else f"{nanoseconds:.2f} ns"
 
 
@@ -238,7 +238,7 @@ def as_json(figures: Iterable[Figure]) -> dict[str, Any]:
 
 
 def remember(figures: Sequence[Figure], path: Path = RESULTS) -> None:
-    """Put figures in the place of those that were measured before in the same experiments."""
+    """Replace earlier figures of the same experiments."""
     known = json.loads(path.read_text()) if path.exists() else {}
     for name in dict.fromkeys(figure.experiment for figure in figures):
         found = [
@@ -249,7 +249,7 @@ def remember(figures: Sequence[Figure], path: Path = RESULTS) -> None:
 
 
 def remembered(experiments: Iterable[str], path: Path = RESULTS) -> tuple[list[Figure], dict[str, str]]:
-    """Return the figures of all experiments, in this order, and what they ran on: versions are those of the last."""
+    """Return the figures of all experiments, in this order, and their environment: versions are those of the last."""
     known = json.loads(path.read_text())
     chosen = [known[name] for name in experiments if name in known]
     figures = [_figure(each) for group in chosen for each in group["figures"]]

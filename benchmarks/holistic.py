@@ -1,8 +1,8 @@
 """Median and 0.9 quantile from sorted runs by slice, against a buffer of the rows: at least 10 times as fast.
 
-100,000 rows a second of event time in pushes of 100,000, one slice a second. The buffer keeps the rows of the longest
-window, one behind the other, and asks np.partition for both quantiles of each window at once. Football-like values are
-84,232 distinct ones, machine-like values 37.
+100,000 rows per second of event time in pushes of 100,000, one slice per second. The buffer keeps the rows of the
+longest window contiguously, and gets both quantiles of each window by one np.partition. Football-like values are 84,232
+distinct ones, machine-like values 37.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VALUES = {"football-like": 84_232, "machine-like": 37}
 
 
 def tumbling(second: int) -> list[int]:
-    """Return the lengths of the windows that end with this second: of 20, of 1 to 20 seconds."""
+    """Return the lengths of the windows that end with this second, of 20 windows of 1 to 20 seconds."""
     return [length for length in range(1, 21) if (second + 1) % length == 0]
 
 
@@ -80,7 +80,7 @@ def of_rows(rows: Array) -> tuple[float, float]:
 
 
 def run(quick: bool) -> Iterator[Figure]:
-    """Yield one figure for each kind of window and of values."""
+    """Yield one figure per kind of window and of values."""
     rng = np.random.default_rng(14)
     lines: dict[str, list[float | None]] = {}
     rows = rows_for(quick, ROWS)
@@ -101,6 +101,6 @@ def run(quick: bool) -> Iterator[Figure]:
 
 
 def chart(lines: dict[str, list[float | None]]) -> Chart:
-    """Return rows a second over the number of distinct values."""
+    """Return rows per second over the number of distinct values."""
     title = "Figure 14: median and 0.9 quantile"
     return Chart("figure_14_holistic", title, "distinct values", "rows a second", tuple(VALUES.values()), lines)

@@ -1,8 +1,8 @@
 """Numbers for the keys of a stream: at most 15 ns a row for int64, 35 ns for strings of ten characters.
 
 100,000 keys are known, and pushes of 100,000 random rows look them up. The rivals do less: Arrow's `dictionary_encode`
-numbers a push by itself, without a memory of those before; a Python dict remembers, but takes one value at a time. Two
-columns and a million keys are shown too.
+numbers each push separately, without memory; a Python dict remembers, but takes one value at a time. Two columns and a
+million keys are shown too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROWS = 100_000
 
 
 def integers(count: int) -> pa.Array:
-    """Return keys that are far apart, in no order."""
+    """Return keys that are far apart, unordered."""
     return pa.array(np.random.default_rng(1).permutation(count) * 7919 + 10**9)
 
 
@@ -34,7 +34,7 @@ def names(count: int) -> pa.Array:
 
 
 def entrants(keys: list[pa.Array]) -> list[Entrant]:
-    """Return the table and its rivals, all of which know the keys already."""
+    """Return the table and its rivals, all of which already know the keys."""
     chosen = pa.array(np.random.default_rng(3).integers(0, len(keys[0]), ROWS))
     push = [column.take(chosen) for column in keys]
     table = KeyTable([column.type for column in keys])
@@ -55,7 +55,7 @@ def entrants(keys: list[pa.Array]) -> list[Entrant]:
 
 
 def after_other_work(entrant: Entrant, rounds: int) -> float:
-    """Return the median nanoseconds a row when all that the processor had at hand was something else."""
+    """Return the median nanoseconds per row with cold CPU caches."""
     other, taken = np.ones(8_000_000), []
     for _ in range(rounds):
         other.sum()
@@ -66,7 +66,7 @@ def after_other_work(entrant: Entrant, rounds: int) -> float:
 
 
 def timed(what: str, keys: list[pa.Array], rounds: int) -> tuple[str, dict[str, Timing], str]:
-    """Return what was run, the times, and how they compare."""
+    """Return the name, the times, and their comparison."""
     field = entrants(keys)
     times = race(field, rounds)
     ours = times[OURS].median

@@ -1,7 +1,7 @@
 """The latency of single slides, as in the tables 2 and 3 of the boundary aggregator's paper.
 
-Each slide, an eviction, an insert and a query, is timed by itself, by the processor's cycle counter. Beside it stands
-the greatest number of combines that a slide took on the calling thread, counted: that does not depend on the machine.
+Each slide, an eviction, an insert and a query, is timed separately, by the CPU's cycle counter. The greatest number of
+combines of a slide on the calling thread is also counted: that does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def timed_loop(module: Any, aside: bool) -> Any:
 
 
 def turning_loop(module: Any) -> Any:
-    """Compile the second thread: it turns over every chunk that is closed."""
+    """Compile the second thread, which flips every closed chunk."""
     turn = getattr(module.turn, "_compiled", module.turn)  # as kernels call it, not as Python does
 
     @njit(nogil=True, error_model="numpy", _nrt=False)
@@ -93,16 +93,16 @@ def latencies(name: str, length: int, windows: int) -> Any:
     times = np.zeros(len(values), np.int64)
     module, window = kind.over(binding, length)
     if kind is aggregators.Boundary:
-        window.marks[[3, 6]] = (length + 2) // 2  # the chunks that the paper's Theorem 1 asks for
+        window.marks[[3, 6]] = (length + 2) // 2  # the chunk length of the paper's Theorem 1
     module.insert_rows(window, (values,), times, 0, length)
     ticks, outputs = np.zeros(windows, np.int64), binding.outputs(windows)
     counters = np.zeros(24, np.int64)
     loop = timed_loop(module, threads == 2)
-    nobody = np.full(24, 1 << 60, np.int64)  # all chunks are turned over, so that nobody is waited for
+    nobody = np.full(24, 1 << 60, np.int64)  # all chunks count as flipped, so that nobody waits
     loop(window._make(array.copy() for array in window), (values,), times, length, ticks[:1], outputs, nobody)
     turning = turning_loop(module) if threads == 2 else None
     if turning is not None:
-        turning(window, 0, nobody)  # compiled, and told to stop
+        turning(window, 0, nobody)  # compile, and stop at once
     begun, begun_ticks = time.perf_counter_ns(), _now()
     if turning is not None:
         window.marks[ASIDE] = 1

@@ -1,7 +1,7 @@
 """The libraries that muntin is measured against, each called in its fastest documented way.
 
-Every call gives one row for each row in, short windows at the start included. Inputs are in the library's own array
-type already, so no conversion is timed; so are the outputs of muntin, bottleneck and numbagg (NumPy).
+Every call returns one row per row, including short windows at the start. Inputs are already in the library's own array
+type, so no conversion is timed; so are the outputs of muntin, bottleneck and numbagg (NumPy).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import muntin
 from muntin import agg
 
 DUCKDB_ROWS = 2_000_000
-"""DuckDB takes 100 to 1000 times as long, so it gets fewer rows, and is shown only."""
+"""DuckDB takes 100 to 1000 times as long, so it gets fewer rows, and is only shown."""
 
 
 class Contest:
-    """One data set in the array types of all libraries, and what each calls an aggregation by."""
+    """One data set in the array types of all libraries, and each library's call of an aggregation."""
 
     def __init__(self, values: np.ndarray[Any, np.dtype[np.float64]]) -> None:
         self.values = values

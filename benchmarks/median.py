@@ -1,7 +1,7 @@
 """Exact medians, one thread, 2 M standard normal float64: against pandas, and against the fastest library.
 
 Over 1024 rows at least 3 times as fast as pandas' rolling median; at every range at least as fast as the fastest of
-bottleneck, polars and pandas, and over 1024 rows 1.5 times. From range 1024 to 1048576 the time a row grows no faster
+bottleneck, polars and pandas, and over 1024 rows 1.5 times. From range 1024 to 1048576 the time per row grows no faster
 than the logarithm of the range, which doubles.
 """
 
@@ -20,7 +20,7 @@ from muntin import agg
 ROWS = 2_000_000
 WIDTH, LONGEST = 1024, 1 << 20
 TARGETS = {16: 1.0, WIDTH: 1.5, 32768: 1.0}
-"""How many times as fast as the fastest library, by range."""
+"""The target speed relative to the fastest library, by range."""
 
 
 def run(quick: bool) -> Iterator[Figure]:

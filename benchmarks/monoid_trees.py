@@ -29,7 +29,7 @@ NAME = "monoid_trees"
 
 
 def ratio(what: str, entrants: list[Entrant], target: float, rounds: int, note: str = "") -> Figure:
-    """Race, and give the time of the first over that of the second."""
+    """Race, and return the time of the first relative to the second."""
     times = race(entrants, rounds)
     ours, base = (times[each.name].median for each in entrants[:2])
     return Figure(NAME, what, ours / base, target, False, "x", times, note)
@@ -39,7 +39,7 @@ def ratio(what: str, entrants: list[Entrant], target: float, rounds: int, note: 
 
 
 def slides(quick: bool) -> Iterator[Figure]:
-    """An insert, an eviction and a query for each row, in one loop."""
+    """An insert, an eviction and a query per row, in one loop."""
     rows = (2 if quick else 4) * (1 << 20)
     kinds = (aggregators.MonoidTree, aggregators.TwoStacks, aggregators.Daba, aggregators.LogMonoidTree)
     for size, target in ((1024, 10.0), (1 << 20, 15.0)):
@@ -64,7 +64,7 @@ def _loop(kind: Any, size: int, rows: int) -> Callable[[], Any]:
 
 
 def bulk(quick: bool) -> Iterator[Figure]:
-    """Evict 2^10 to 2^22 rows at once and ask for the result, from a window of 2^23."""
+    """Evict 2^10 to 2^22 rows at once and query, from a window of 2^23."""
     rows = 1 << (20 if quick else 23)
     sizes = [1 << power for power in range(10, rows.bit_length() - 1, 3)]
     values = np.random.default_rng(1).standard_normal(rows)
@@ -92,9 +92,9 @@ def bulk(quick: bool) -> Iterator[Figure]:
 
 
 def _bulk_times(window: Any, size: int, rounds: int) -> float:
-    """Return the median time of an eviction and a query; the window is put back after each."""
+    """Return the median time of an eviction and a query; the window is restored after each."""
     cells = window._window.slots
-    if isinstance(window, LevelAggregator):  # only the nodes above the new front can have changed
+    if isinstance(window, LevelAggregator):  # only nodes above the new front can have changed
         changed = [spots(len(cells), level, size >> level) for level, _, _ in window._node_ranges()]
     else:
         changed = slice(None)
@@ -118,7 +118,7 @@ def _bulk_times(window: Any, size: int, rounds: int) -> float:
 
 
 def in_stores(quick: bool) -> Iterator[Figure]:
-    """Slides in batches, the window constant; the body in memory, in LMDB, in Redis."""
+    """Slides in batches, with a constant window; the body in memory, in LMDB, in Redis."""
     size, batch = 1 << (17 if quick else 20), 1 << 16
     policy = policies.at_most_rows(size)
     values = np.random.default_rng(1).standard_normal(size)
@@ -252,7 +252,7 @@ def dimensions(quick: bool) -> Iterator[Figure]:
 
 
 def table(quick: bool) -> Iterator[Figure]:
-    """The mean latency of a slide in nanoseconds, for six windows over readings of memory in use, one a second."""
+    """The mean latency of a slide in nanoseconds, for six windows over readings of memory in use, one per second."""
     rows, most = (10**6 if quick else 10**7), 1 << (16 if quick else 20)
     seconds = np.arange(rows)
     noise = np.random.default_rng(1).standard_normal(rows)
@@ -313,7 +313,7 @@ def _latency(window: Any, times: Any, values: Any) -> float:
 
 
 def _naive(window: Any, times: Any, values: Any) -> float:
-    """Return the mean of a few slides of the window that the policy has left at the end, all of it folded each time."""
+    """Return the mean of a few slides of the policy's final window, folded completely each time."""
     window.bulk_insert(times, values)
     taken = []
     for i in range(4):

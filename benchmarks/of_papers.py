@@ -1,6 +1,6 @@
 """Experiments of the papers that no other benchmark has: batches of changes, slides, disorder, and aggregations.
 
-Each is compared with its own first case, so that what is shown is how the time grows: the papers' machines differ.
+Each is compared with its own first case, to show how the time grows: the papers' machines differ.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TEN_TIMES = {
     "arg_max": ("2770", "i4", agg.arg_max("v", "v")),
     "arg_max, double": ("5810", "f8", agg.arg_max("v", "v")),
 }
-"""For each aggregation of Table 3 the window from which on the paper's tree is ten times as fast."""
+"""For each aggregation of Table 3 the least window at which the paper's tree is ten times as fast."""
 AGGREGATIONS = {
     "sum": agg.sum("v"),
     "max": agg.max("v"),
@@ -99,7 +99,7 @@ def _slides_of_rows(quick: bool) -> Figure:
 
 
 def _slides_of_time(quick: bool) -> Figure:
-    """Figure 6 of the boundary aggregator: max by time, 100 rows a second, 36 minutes, slides of 10 to 100 ms."""
+    """Figure 6 of the boundary aggregator: max by time, 100 rows per second, 36 minutes, slides of 10 to 100 ms."""
     values = np.random.default_rng(7).random(rows_for(quick, 4_000_000))
     times = np.arange(len(values)) * 10  # milliseconds
     slides = {f"{each} ms": each for each in (10, 20, 50, 100)}
@@ -131,7 +131,7 @@ def _ends(named: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _late(share: float, delay: float) -> Any:
-    """Return a maker of times, in the order in which rows come: a share of them late by up to so many seconds."""
+    """Return a generator of times in order of arrival, a `share` of them late by up to `delay` seconds."""
 
     def times(seconds: int) -> Any:
         ticks = np.arange(seconds * RATE, dtype=np.int64) * SECOND // RATE
@@ -189,7 +189,7 @@ def _ten_times(quick: bool) -> Figure:
 
 
 def _bulks(quick: bool) -> Figure:
-    """Figure 12 of bulk FiBA: bulks in order come and go, by their size."""
+    """Figure 12 of bulk FiBA: bulks enter and leave in order, by size."""
     size, taken = rows_for(quick, 1 << 22), rows_for(quick, 1 << 20)
     streams = {bulk: fiba.Stream(size, bulk, 0) for bulk in BULKS}
     entrants = [Entrant(f"m = {bulk}", each.repeat(each.in_bulk, taken), taken) for bulk, each in streams.items()]
@@ -200,7 +200,7 @@ def _bulks(quick: bool) -> Figure:
 
 
 def _bytes_of_the_tree() -> Figure:
-    """Figure 12 of the reactive aggregator, without the process around it: all arrays of a window."""
+    """Figure 12 of the reactive aggregator, for the arrays of a window alone."""
     sizes = {n: sum(array.nbytes for array in aggregators.FlatFat.over(bound(agg.max("v"), "i4"), n)[1]) for n in ROWS}
     note = ", ".join(f"{n:,} rows: {size:,} bytes" for n, size in sizes.items())
     what = f"FlatFat, max of int32, bytes a row of a window of {ROWS[-1]:,} rows"

@@ -1,8 +1,8 @@
 """`Query.over`, five windows of four aggregates beside rows and at points, against DuckDB: at least twice as fast.
 
 Card payments of 20,000 cards over 90 days; count, sum, maximum and mean of the last hour, six hours, day, week and 30
-days, without what has the row's own time. DuckDB has one frame for each window; at points it sorts rows and points
-together, as the fastest way to ask it. Both run on one thread.
+days, excluding rows with the row's own time. DuckDB has one frame per window; at points it sorts rows and points
+together, its fastest way. Both run on one thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUERY = Query(
 
 
 def drawn(count: int, seed: int) -> pa.Table:
-    """Return rows in the order of their times, of which no two are equal."""
+    """Return rows in order of their times, which are distinct."""
     chance = np.random.default_rng(seed)
     times = np.sort(chance.integers(0, DAYS // 2, count)) * 2 + seed % 2
     table = {"ts": pa.array(times, pa.timestamp("us")), "card": chance.integers(0, CARDS, count), "i": np.arange(count)}
@@ -35,7 +35,7 @@ def drawn(count: int, seed: int) -> pa.Table:
 
 
 def asked_of_duckdb(source: str, where: str = "") -> str:
-    """Return the question in SQL: one frame for each window."""
+    """Return the query in SQL: one frame per window."""
     columns = ", ".join(
         f"count(v) OVER {name} AS n_{name}, sum(v) OVER {name} AS spent_{name}, max(v) OVER {name} AS high_{name}, "
         f"avg(v) OVER {name} AS mean_{name}"

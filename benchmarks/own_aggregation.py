@@ -1,6 +1,6 @@
 """The same max written by a user with `agg.define`, over the built-in: at most 1.05 times its time.
 
-Two spellings: the plain one that a user would write, and one with all that the built-in's source has.
+Two spellings: the plain one that a user would write, and one with everything in the built-in's source.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs the benchmarks: `python benchmarks/run.py [NAME ...] [OPTION ...]`; `--help` names the options.
 
-A name stands for all that begin with it and `_`, too: `slicing` for `slicing_rows` and its kin. Without a name all run,
-in the order of the list, about fifteen minutes and twenty for Spark. Exits with 0 whether or not targets are
+A name also stands for all that begin with it and `_`: `slicing` for `slicing_rows` and the like. Without a name all
+run, in the order of the list, about fifteen minutes, and twenty for Spark. Exits with 0 whether or not targets are
 reached.
 """
 
@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-os.environ.setdefault("MUNTIN_COMPILE", "wait")  # read when muntin is imported: what is measured is machine code
+os.environ.setdefault("MUNTIN_COMPILE", "wait")  # read when muntin is imported: measure machine code
 
 from harness import (
     Figure,
@@ -73,7 +73,7 @@ def named(name: str) -> list[str]:
 
 
 def first_line(name: str) -> str:
-    """Return what an experiment is about, without importing it: its rivals need not be installed."""
+    """Return the summary of an experiment, without importing it: its rivals need not be installed."""
     source = (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 
@@ -83,7 +83,7 @@ OF_STORES = {"stores.Lmdb": "lmdb", "stores.Redis": "redis"}
 
 
 def packages(name: str, seen: frozenset[str] = frozenset()) -> set[str]:
-    """Return the packages that an experiment imports, by itself or by a file of this folder, wherever in them."""
+    """Return the packages that an experiment imports, directly or by a file of this folder, at any level."""
     path = Path(__file__).parent / f"{name}.py"
     files = [path] if path.exists() else list((path.parent / name).rglob("*.py"))
     texts = [each.read_text(encoding="utf-8") for each in files]
@@ -97,7 +97,7 @@ def packages(name: str, seen: frozenset[str] = frozenset()) -> set[str]:
 
 
 def require_packages(names: Sequence[str]) -> None:
-    """Say which packages are missing, and what to do, before anything is measured."""
+    """Report missing packages, and the remedy, before anything is measured."""
     for name in names:
         missing = sorted(each for each in packages(name) if importlib.util.find_spec(each) is None)
         if missing:
@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found.append(figure)
         figures += found
         if options.write_readme:
-            remember(found)  # at once: the others may take half an hour
+            remember(found)  # immediately: the others may take half an hour
     show_summary(figures, out)
     print("\n" + ", ".join(f"{name} {value}" for name, value in environment().items()), file=out)
     if options.json:

@@ -1,6 +1,6 @@
 """Rows like those of a sensor on a football field, and the windows of a dashboard that shows them.
 
-One value every so often; with disorder, one row in five comes up to two seconds late, and five times a minute nothing
+One value at a fixed rate; with disorder, one row in five comes up to two seconds late, and five times a minute nothing
 comes for a second and a half, which ends a session.
 """
 
@@ -19,13 +19,13 @@ from muntin.types import Array
 SECOND = 1_000_000
 """Times are in microseconds."""
 RATE = 100_000
-"""Rows a second of event time, and rows a push."""
+"""Rows per second of event time, and per push."""
 DELAY = 2 * SECOND
 PLAY, PAUSE = 10_500_000, 1_500_000
 
 
 def times(seconds: int, rate: int = RATE, *, disorder: bool = False) -> Array:
-    """Return the times of rows, in the order in which they come."""
+    """Return the times of rows, in order of arrival."""
     ticks = np.arange(seconds * rate, dtype=np.int64) * SECOND // rate
     if not disorder:
         return ticks
@@ -51,7 +51,7 @@ def pushes(ticks: Array, size: int = RATE, keys: Array | None = None) -> list[pa
 
 
 def tumbling(count: int) -> list[Any]:
-    """Return `count` definitions of tumbling windows, of 1 to 20 seconds evenly spread; a single one has 1 second."""
+    """Return `count` definitions of tumbling windows, evenly spread from 1 to 20 seconds; a single one has 1 second."""
     return [window.tumbling(f"{round(length)} milliseconds") for length in np.linspace(1_000, 20_000, count)]
 
 
@@ -63,9 +63,9 @@ def query(windows: list[Any], *, disorder: bool = False, **options: Any) -> Quer
 
 
 def flow(asked: Query, tables: list[pa.Table], a_run: int, *, first: int = 1, **forced: Any) -> Callable[[], int]:
-    """Return a call that pushes the next few tables into one stream, and says how many windows came out.
+    """Return a function that pushes the next few tables into one stream, and returns the number of windows.
 
-    The stream has had the first ones before, so that neither its making nor its filling is timed.
+    The stream has already had the first ones, so neither its creation nor its filling is timed.
     """
     stream = asked.stream(**forced)
     coming = iter(tables)

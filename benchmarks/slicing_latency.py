@@ -1,10 +1,10 @@
 """What a result costs at the end of a window: slices merged lazily, by a tree, and by other aggregators.
 
-A sum over "24 hours" every "1 minute", 1000 rows a minute: a window of 1440 slices ends with every minute. Three things
+A sum over "24 hours" every "1 minute", 1000 rows per minute: a window of 1440 slices ends every minute. Three things
 are timed. The merging itself, eager and lazy: the kernel that answers a window, called ten thousand times from compiled
-code, since a single call takes less than Python's way to it; the eager one has the newest slice to put into its tree
-each time. `SliceSet.answer` for a window of each of 250 keys, divided by their number: every merger, with memory that
-the processor's caches do not hold. And the whole call of `Stream.advance` with one key: what a user waits for.
+code, since a single call takes less than the overhead of Python; the eager one inserts the newest slice into its tree
+each time. `SliceSet.answer` for a window of each of 250 keys, divided by their number: every merger, with memory beyond
+the CPU caches. And the whole call of `Stream.advance` with one key: what a user waits for.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ KEYS, RATE, DAY = 250, 1000, 1440
 MINUTE = 60 * SECOND
 MERGERS = {"eager": "flat_fat", "lazy": "lazy", "two_stacks": "two_stacks", "boundary": "boundary", "fiba": "fiba"}
 LENGTHS = (15, 60, 240, DAY)
-"""Minutes that windows are long, which is how many slices they have."""
+"""The lengths of windows in minutes, which are their numbers of slices."""
 TIMES = 10_000
 
 
 def rows(begin: int, minutes: int, keys: int) -> Any:
-    """Return the rows of some minutes as a table, with keys in turn."""
+    """Return the rows of some minutes as a table, cycling through the keys."""
     ticks = np.arange(begin * RATE, (begin + minutes) * RATE, dtype=np.int64)
     return sensor.pushes(ticks * MINUTE // RATE, len(ticks), ticks % keys)[0]
 
 
 class Minutes:
-    """A stream with a full window, to which minute after minute is pushed."""
+    """A stream with a full window, pushed minute by minute."""
 
     def __init__(self, merge: str, length: int, keys: int) -> None:
         asked = sensor.query([window.sliding(f"{length} minutes", every="1 minute")], key="k")
@@ -57,11 +57,11 @@ class Minutes:
 
     @property
     def end(self) -> int:
-        """The end of the last minute that was pushed."""
+        """The end of the last pushed minute."""
         return self.minute * MINUTE
 
     def advance(self) -> float:
-        """Let the windows that are due go; return the nanoseconds of the call."""
+        """Emit the windows that are due; return the nanoseconds of the call."""
         begun = now()
         self.stream.advance(self.end)
         return float(now() - begun)
@@ -86,8 +86,8 @@ def merging(merge: str, length: int, minutes: int) -> list[float]:
 
 
 def repeating(slices: Any, *, tree: bool) -> Any:
-    """Compile a loop that answers the same windows again and again, as if their newest slice had just come."""
-    module = import_file(Path(slices.folding._module.__file__))  # what is loaded from disk cannot be called by others
+    """Compile a loop that answers the same windows repeatedly, as if their newest slice had just come."""
+    module = import_file(Path(slices.folding._module.__file__))  # kernels loaded from disk cannot be called by others
     query, fold = module.query_windows, module.fold_windows
 
     @njit(nogil=True, error_model="numpy")
@@ -114,7 +114,7 @@ def repeating(slices: Any, *, tree: bool) -> Any:
 
 
 def answering(merge: str, minutes: int) -> list[float]:
-    """Return the nanoseconds a window of answering those of many keys."""
+    """Return the nanoseconds per window of answering many keys."""
     of = Minutes(merge, DAY, KEYS)
     taken = []
     for _ in range(minutes + 1):
@@ -160,5 +160,5 @@ def run(quick: bool) -> Iterator[Figure]:
 
 
 def timing(taken: list[float], note: str) -> Timing:
-    """Return times as they are shown."""
+    """Return the timing of some samples."""
     return Timing(statistics.median(taken), min(taken), note)

@@ -1,8 +1,8 @@
 """The bytes that a sum keeps for late rows, by strategy: 500 slices and 50,000 tuples, and more and fewer of each.
 
-Tumbling windows with an allowed lateness of as many windows as there are to be slices, in order. The table of keys,
-whose size depends on neither, is left out. A slice's state is what the sum itself needs; the rest is its edges, the
-times of its first and last row and their number, which revisions need.
+Tumbling windows with an allowed lateness of as many windows as slices, in order. The key table, whose size depends on
+neither, is excluded. A slice's state is what the sum itself needs; the rest is its edges, the times of its first and
+last row and their number, which revisions need.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ rivals.register()
 
 
 def held(strategy: str, slices: int, tuples: int, *, late: bool = True) -> tuple[Any, int]:
-    """Return a stream that holds `slices` slices of `tuples` tuples, and its bytes; not `late`: one that slides."""
+    """Return a stream that holds `slices` slices of `tuples` tuples, and its bytes; if not `late`, one that slides."""
     span = f"{slices} seconds"
     windows = [window.tumbling("1 second")] if late else [window.sliding(span, every="1 second")]
     stream = sensor.query(windows, **({"allowed_lateness": span} if late else {})).stream(strategy=strategy)
-    # Twice as long as what is held, so that the rest has been let go.
+    # Twice as long as what is held, so that the rest has been evicted.
     ticks = np.arange(2 * tuples, dtype=np.int64) * (slices * SECOND) // tuples
     for table in sensor.pushes(ticks, max(1, tuples // 10)):
         stream.push(table)
     return stream, int(stream.metrics()["bytes"] or 0) - stream._state.resolved.keys.nbytes
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: ARG001  # it is quick
-    """Yield the bytes a slice, and whether they depend on the tuples."""
+def run(quick: bool) -> Iterator[Figure]:  # noqa: ARG001  # always quick
+    """Yield the bytes per slice, and whether they depend on the tuples."""
     state = held("slices", 10, 100)[0]._state.resolved.strategies[0].sets[0].states.itemsize
     by_slices = {n: [held(s, m, TUPLES)[1] for m in MANY_SLICES] for n, s in STRATEGIES.items()}
     by_tuples = {n: [held(s, SLICES, m)[1] for m in MANY_TUPLES] for n, s in STRATEGIES.items()}

@@ -1,10 +1,10 @@
 """Slicing against buckets, a tuple buffer and an aggregate tree on tuples: at least 100 times each at 1000 windows.
 
-A sum over 1 to 1000 tumbling windows of 1 to 20 seconds: 100,000 rows a second of event time, one second a push. All
-are timed after 20 seconds that are not, but for buckets and the tuple buffer, which would take many minutes for those:
-they are timed in the seconds three and four, in which windows of up to four seconds end, and which are easier for them
-than what comes after. Rivals are timed for two pushes, 200,000 rows. The tree on tuples is brought up to date once a
-push, with one combine a row, where the paper's is with each row. Pairs and Cutty are slicing too, for rows in order.
+A sum over 1 to 1000 tumbling windows of 1 to 20 seconds: 100,000 rows per second of event time, one second per push.
+All are timed after 20 untimed seconds, except buckets and the tuple buffer, which would take many minutes for those:
+they are timed in seconds three and four, in which windows of up to four seconds end, and which are easier for them than
+later ones. Rivals are timed for two pushes, 200,000 rows. The tree on tuples is updated once per push, with one combine
+per row, the paper's with each row. Pairs and Cutty are slicing too, for rows in order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ rivals.register()
 
 
 def run(quick: bool) -> Iterator[Figure]:
-    """Yield one figure for each order of rows."""
+    """Yield one figure per order of rows."""
     rounds, a_run = rounds_for(quick, 5), 2 if quick else 5
     for disorder in (False, True):
         check(disorder)
@@ -45,7 +45,7 @@ def run(quick: bool) -> Iterator[Figure]:
 
 
 def entrants(count: int, tables: Sequence[Any], a_run: int, disorder: bool) -> list[Entrant]:
-    """Return slices as planned, lazy and eager, and their rivals, each with a stream of its own."""
+    """Return slices as planned, lazy and eager, and their rivals, each with its own stream."""
     windows = sensor.tumbling(count)
     asked = sensor.query(windows, disorder=disorder)
 
@@ -65,7 +65,7 @@ def entrants(count: int, tables: Sequence[Any], a_run: int, disorder: bool) -> l
 
 
 def check(disorder: bool) -> None:
-    """Refuse to time strategies that disagree."""
+    """Reject strategies that disagree."""
     tables = sensor.pushes(sensor.times(30, 100, disorder=disorder), 500)
     names = [*RIVALS.values(), *([] if disorder else SLICING.values())]
     expected = answers("slices", tables, disorder)
@@ -94,7 +94,7 @@ def in_words(times: dict[str, Timing]) -> str:
 
 
 def chart(disorder: bool, taken: list[dict[str, Timing]]) -> Chart:
-    """Return rows a second over the number of windows."""
+    """Return rows per second over the number of windows."""
     number, kind = (9, "20 % out of order, sessions") if disorder else (8, "in order")
     lines = {name: [1e9 / times[name].median for times in taken] for name in taken[0] if name != OURS}
     title = f"Figure {number}: throughput, sum, {kind}"

@@ -1,8 +1,8 @@
 """What a row costs a stream of slices, over what it costs `muntin.slide`: in order, and with disorder and sessions.
 
-A sum over 1, 20 and 1000 tumbling windows of 1 to 20 seconds at once: 100,000 rows a second of event time, one second a
-push, after 20 seconds that are not timed. `slide` takes a sum over 1024 rows of as many rows in one call. Sliding
-windows of many slices are shown beside the figures that the paper's own Java core reached on this kind of machine.
+A sum over 1, 20 and 1000 tumbling windows of 1 to 20 seconds at once: 100,000 rows per second of event time, one second
+per push, after 20 untimed seconds. `slide` takes a sum over 1024 rows of as many rows in one call. Sliding windows of
+many slices are shown beside the figures of the paper's own Java core on this kind of machine.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FILL = 20
 COUNTS = (1, 20, 1000)
 LIMITS = {False: (2.5, 2.5, 5.0), True: (10.0, 10.0, 20.0)}
 JAVA = {False: ("45 to 48", "45 to 48", "20"), True: ("-", "24 to 27", "7.5")}
-"""Millions of rows a second of the paper's Java core, for the same numbers of windows."""
+"""Millions of rows per second of the paper's Java core, for the same numbers of windows."""
 
 
 def run(quick: bool) -> Iterator[Figure]:
-    """Yield one figure for each order and number of windows, then those of long sliding windows."""
+    """Yield one figure per order and number of windows, then those of long sliding windows."""
     rounds, a_run = rounds_for(quick), 3 if quick else 10
     for disorder in (False, True):
         ticks = sensor.times(FILL + a_run * (rounds + 1), disorder=disorder)
@@ -48,7 +48,7 @@ def run(quick: bool) -> Iterator[Figure]:
 
 
 def streams(asked: Any, tables: list[Any], a_run: int) -> list[Entrant]:
-    """Return the stream as it is planned, and as it is with slices merged lazily or from a tree."""
+    """Return the stream as planned, and with slices merged lazily or from a tree."""
     mergers = {OURS: "auto", "lazy": "lazy", "eager": "flat_fat"}
     return [
         Entrant(name, sensor.flow(asked, tables, a_run, first=FILL, merge=merge), a_run * RATE, rival=name == OURS)
@@ -72,7 +72,7 @@ def over_slide(disorder: bool, ratios: list[float | None]) -> Chart:
 
 
 def long_windows(length: str, every: str, filled: Array, seconds: int, java: float, rounds: int) -> Figure:
-    """Return how fast a sliding window of many slices is, which hold few rows each until the timed ones come."""
+    """Return the speed of a sliding window of many slices, which hold few rows each before the timed ones."""
     after = sensor.times(rounds + 2) + seconds * sensor.SECOND
     tables = [*sensor.pushes(filled, len(filled)), *sensor.pushes(after)]
     asked = sensor.query([window.sliding(length, every=every)])

@@ -1,7 +1,7 @@
 """`slide` max and min by rows, slide 1, one thread, against the fastest of bottleneck, polars, pandas and numbagg.
 
 10 M standard normal float64; ranges 16, 1024, 32768 and 1048576; at least 5 times as fast at every range. numbagg has
-no moving max or min. DuckDB is shown on 2 M rows (slow, and never the fastest). Also: the time a row at range 1048576
+no moving max or min. DuckDB is shown on 2 M rows (slow, and never the fastest). Also: the time per row at range 1048576
 is at most 1.5 times that at range 16.
 """
 

@@ -2,14 +2,13 @@
 
 Speed bought with drift does not count, so the greatest error of each library is measured first, over sampled windows,
 on two data sets: standard normal values, and an offset of 1e8 with rare spikes from 1e9 to 1e12 of both signs (an
-algorithm that subtracts what leaves the window may keep a spike's rounding error for ever). The reference is
+algorithm that subtracts what leaves the window may keep a spike's rounding error forever). The reference is
 `math.fsum`, for std over deviations from the mean, corrected for that mean's own rounding: off by a few units of 2^-53.
 The error of a mean is relative to the mean of |x| in the window, that of a std to the std itself.
 
 A library is a rival if at every range and on both data sets its error is at most 10 times muntin's plus 100 times
-2^-52. Where no library is, the rivals are the most accurate one and those whose worst error is at most twice as large:
-the figure is then a comparison with less accurate code, and its note says so. All are shown. Times are of the normal
-data.
+2^-52. If no library is, the rivals are the most accurate one and those whose worst error is at most twice as large: the
+figure then compares with less accurate code, and its note says so. All are shown. Times are for the normal data.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ RANGES = (16, 1024, 32768, 1048576)
 ROWS = 10_000_000
 SPIKES = 200
 SAMPLED_VALUES = 8_000_000
-"""How many values the sampled windows of one range may hold together."""
+"""The most values in all sampled windows of one range."""
 FACTOR, SLACK = 10.0, 100.0 * 2.0**-52
 
 
@@ -66,7 +65,7 @@ def _data(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _sample(rows: int, width: int, spikes: np.ndarray) -> np.ndarray:
-    """Choose the last rows of windows: anywhere, at the very end, and where a spike has just left."""
+    """Choose the last rows of windows: at random, at the very end, and where a spike has just left."""
     count = max(8, min(400, SAMPLED_VALUES // width))
     anywhere = np.random.default_rng(3).integers(width, rows, count // 2)
     after = spikes[spikes + width < rows] + width
@@ -90,7 +89,7 @@ def _reference(values: np.ndarray, width: int, ends: np.ndarray) -> Mapping[str,
 def _errors(
     entrants: list[Entrant], name: str, reference: Mapping[str, np.ndarray], ends: np.ndarray
 ) -> dict[str, float]:
-    """Return the greatest error of each library over the sampled windows that it has rows for."""
+    """Return the greatest error of each library over its sampled windows."""
     scale = reference["scale" if name == "mean" else "std"]
     found = {}
     for each in entrants:
@@ -102,7 +101,7 @@ def _errors(
 
 
 def _rivals(errors: list[dict[str, float]]) -> tuple[set[str], str]:
-    """Return which libraries are as accurate as muntin, or else the most accurate ones, and which of both it is."""
+    """Return the libraries as accurate as muntin, or else the most accurate ones, and which case it is."""
     libraries = set(errors[0]) - {OURS, "duckdb"}
     accurate = {each for each in libraries if all(e[each] <= FACTOR * e[OURS] + SLACK for e in errors)}
     if accurate:
@@ -113,7 +112,7 @@ def _rivals(errors: list[dict[str, float]]) -> tuple[set[str], str]:
 
 
 def _judged(entrant: Entrant, errors: list[dict[str, float]], rivals: set[str]) -> Entrant:
-    """Note the library's errors, and let only the accurate ones be rivals."""
+    """Return the entrant with its errors in the note, as a rival only if accurate."""
     shown = " / ".join(f"{found[entrant.name]:.0e}" for found in errors)
     note = ", ".join(filter(None, (f"error {shown}", entrant.note)))
     return replace(entrant, note=note, rival=entrant.name in rivals or entrant.name == OURS)

@@ -1,10 +1,10 @@
 """What a push of one row costs: processor time a call, where nothing is due and where windows come out.
 
-Maximum and mean over "10 seconds" every "1 second", 10 keys, kernels warm. Beside the stream stands the least that
-Python can do for this one query: panes in dicts, no late rows, no snapshots, no types, answers as tuples. It gives the
-same answers. Calls are timed in turns of 100, side by side; `push` takes tables of one row that are made beforehand,
-`push_row` the values themselves. Last a stream of frames that holds many rows, beside a frame of polars to which each
-row is appended and which is filtered then; polars has threads, so that there the time of all threads counts.
+Maximum and mean over "10 seconds" every "1 second", 10 keys, kernels warm. The rival is the least that Python can do
+for this one query: panes in dicts, no late rows, no snapshots, no types, answers as tuples. It gives the same answers.
+Calls are timed in alternating turns of 100; `push` takes prepared tables of one row, `push_row` the values themselves.
+Last comes a stream of frames that holds many rows, against a polars frame to which each row is appended and which is
+then filtered; polars has threads, so the time of all threads counts there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def as_table(each: Row) -> pa.Table:
 
 
 class Panes:
-    """The same query by hand: a dict of panes for each key, each with its maximum, sum and count."""
+    """The same query by hand: a dict of panes per key, each with its maximum, sum and count."""
 
     def __init__(self) -> None:
         self.panes: dict[str, dict[int, tuple[float, float, int]]] = {}
@@ -65,7 +65,7 @@ class Panes:
         return answers
 
     def emit(self) -> list[Any]:
-        """Return the windows that end at the edge, and forget what no later one needs."""
+        """Return the windows that end at the edge, and evict what no later one needs."""
         begin, answers = self.edge - LENGTH, []
         for key, of_key in self.panes.items():
             held = [state for pane, state in of_key.items() if begin <= pane < self.edge]
@@ -77,7 +77,7 @@ class Panes:
 
 
 def check() -> None:
-    """Refuse to time two that disagree."""
+    """Reject two that disagree."""
     ours, by_row, others = stream(), stream(), Panes()
     for number in range(200):
         each = row(number, 300)
@@ -95,7 +95,7 @@ def timed(
     rounds: int,
     clock: Callable[[], int] = time.thread_time_ns,
 ) -> dict[str, Timing]:
-    """Return the processor time of a call, of each kind; what it is called with is made outside of the timed part."""
+    """Return the CPU time per call of each kind; arguments are created outside the timed part."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds + 5):
         for name, (make, call) in calls.items():
@@ -119,7 +119,7 @@ def pushes(step: int, rounds: int) -> dict[str, Timing]:
 
 
 def advances(rounds: int) -> dict[str, Timing]:
-    """Time calls of `advance` that let no window end."""
+    """Time calls of `advance` that end no window."""
     ours = stream()
     for number in range(KEYS):
         ours.push(as_table(row(number, 1)))
@@ -131,7 +131,7 @@ CARDS = 1_000
 
 
 class Appended:
-    """Count and sum of the last hour and month of a card, by a frame of polars with all rows."""
+    """Count and sum of the last hour and month of a card, by a polars frame with all rows."""
 
     def __init__(self, held: pa.Table) -> None:
         import polars
@@ -139,7 +139,7 @@ class Appended:
         self.polars, self.rows = polars, polars.from_arrow(held)
 
     def push(self, table: pa.Table) -> list[Any]:
-        """Take a row; return what its frames hold, the longer one last."""
+        """Take a row; return the answers of its frames, the longer one last."""
         self.rows = self.polars.concat([self.rows, self.polars.from_arrow(table)])
         card, at = table["k"][0].as_py(), table["t"][0].as_py()
         mine = self.rows.filter((self.polars.col("k") == card) & (self.polars.col("t") > at - MONTH))
@@ -148,7 +148,7 @@ class Appended:
 
 
 def frames(held: int, rounds: int) -> dict[str, Timing]:
-    """Time one row pushed to frames over many that are held; refuse to time two that disagree."""
+    """Time one row pushed to frames over many held rows; reject two that disagree."""
     random = np.random.default_rng(1)
     times = np.sort(random.integers(0, MONTH // 2, held))
     rows = pa.table({"k": random.integers(0, CARDS, held), "t": times, "v": random.integers(0, 9, held).astype(float)})

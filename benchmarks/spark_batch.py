@@ -1,15 +1,14 @@
 """Batch on Spark: trailing windows of `Query.spark` against Spark's own frames, and one long key on one core and two.
 
-6 M rows, parquet in, noop out, `local[2]`. Spark's frames run as they are by default and with its segment tree. All
-ways run in one session, in turns, and ratios are of the medians. Frames that take minutes get fewer rows, as noted.
-What else the machine does changes figures, and ratios less.
+6 M rows, parquet in, noop out, `local[2]`. Spark's frames run by default and with its segment tree. All entrants run in
+one session, in turns, and ratios are of the medians. Frames that take minutes get fewer rows, as noted. Other load on
+the machine affects figures, and ratios less.
 
-What was tried: of a trailing frame most of the time is Spark's, which writes rows as Arrow and reads answers; the
-windows themselves are some hundredths of it. Longer Arrow batches (65,536 rows rather than 10,000) and a longer buffer
-to Python (1 MiB) made no difference. Rows that were sent in bundles (one binary for each task) and sorted in Python,
-rather than by Spark, took 6 to 35 % more processor time in all of 8 rounds (4 M rows, frames of 10 rows): what Spark
-saved, Python spent. That rows of a long key are copied into two pieces by `explode` is not to be seen in the time of
-its stage.
+What was tried: most of the time of a trailing frame is Spark's, which writes rows as Arrow and reads answers; the
+windows themselves are a few hundredths of it. Longer Arrow batches (65,536 rows rather than 10,000) and a longer buffer
+to Python (1 MiB) made no difference. Rows sent in bundles (one binary per task) and sorted in Python, rather than by
+Spark, took 6 to 35 % more CPU time in all of 8 rounds (4 M rows, frames of 10 rows): what Spark saved, Python spent.
+Copying rows of a long key into two pieces by `explode` does not show in the time of its stage.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ BEGIN = 1_700_000_000_000_000
 TREE = "spark.sql.window.segmentTree.enabled"
 ROWS, FILE = 6_000_000, 1_000_000
 MOST = {1_000: 500_000, 100_000: 60_000}
-"""Of so many rows Spark's own frames of this length are asked by default; of the longest with one key, so that a frame
-holds 30,000 rows on average. That flatters Spark: a full one takes three times as long."""
+"""The rows for Spark's own frames of each length by default; the longest with one key, so that a frame holds 30,000
+rows on average. That flatters Spark: a full one takes three times as long."""
 
 
 def generate(where: Path, count: int, keys: int, seconds: float) -> None:
-    """Write rows in order over so many seconds, of keys at random."""
+    """Write rows in order over `seconds` seconds, with random keys."""
     where.mkdir(parents=True)
     chance = np.random.default_rng(keys)
     step = seconds * 1e6 / count
@@ -64,11 +63,11 @@ def seconds(frame: Any) -> float:
 
 
 Ways: TypeAlias = Mapping[str, tuple[int, Any]]
-"""How many rows each works on, and what makes its DataFrame; ours is the first."""
+"""The number of rows of each entrant, and a function that creates its DataFrame; ours is the first."""
 
 
 def in_turns(ways: Ways, rounds: int) -> dict[str, Timing]:
-    """Return the nanoseconds a row of each way, in some rounds in which they take turns."""
+    """Return the nanoseconds per row of each entrant, over rounds in which they take turns."""
     measured: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, (count, frame) in ways.items():
@@ -78,7 +77,7 @@ def in_turns(ways: Ways, rounds: int) -> dict[str, Timing]:
 
 
 def figures(what: str, ways: Ways, targets: Mapping[str, float], rounds: int) -> Iterator[Figure]:
-    """Yield how many times as fast as each of the others ours is."""
+    """Yield our speed relative to each of the others."""
     times = in_turns(ways, rounds)
     for rival, target in targets.items():
         beside = {OURS: times[OURS], rival: times[rival]}
@@ -167,7 +166,7 @@ def by_hour(spark: Any, where: Path, count: int, rounds: int) -> Iterator[Figure
 
 
 def one_key(where: Path, count: int, rounds: int) -> Iterator[Figure]:
-    """Each number of cores in a process of its own: a session cannot change it."""
+    """Each number of cores in a separate process: a session cannot change it."""
     times = {}
     for cores in (2, 1):
         command = [sys.executable, __file__, str(where), str(cores), str(rounds)]
@@ -179,7 +178,7 @@ def one_key(where: Path, count: int, rounds: int) -> Iterator[Figure]:
 
 
 def hot(where: Path, cores: int, rounds: int) -> None:
-    """Print the median of the seconds that one long key takes."""
+    """Print the median seconds of one long key."""
     spark = session(cores)
     query = Query(window.trailing("1 hour"), {"max": AGGREGATES["max"]})
     frame = spark.read.parquet(str(where))
@@ -187,7 +186,7 @@ def hot(where: Path, cores: int, rounds: int) -> None:
 
 
 def run(quick: bool) -> Iterator[Figure]:
-    """Run all, in one session but for the long key."""
+    """Run all, in one session except for the long key."""
     count, rounds = rows_for(quick, ROWS), 1 if quick else 3
     with tempfile.TemporaryDirectory() as made:
         where = Path(made)

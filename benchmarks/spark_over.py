@@ -1,23 +1,23 @@
 """`Query.over(at=points)` on Spark, beside its own ways: a range join, and one `rangeBetween` for each window.
 
-Card payments over 90 days, and points at which features are asked for; count, sum, maximum and mean of the last hour,
-six hours, day, week and 30 days, without what has the point's own time. Spark joins points with the payments of 30 days
-before them, once for all windows, and aggregates by condition; or it sorts both together and has one `rangeBetween` for
-each window, as it is by default and with its segment tree. Parquet in, noop out, `local[2]`, one session, in turns;
-ratios are of the medians. All give the same answers, which is checked first.
+Card payments over 90 days, and points for which features are computed; count, sum, maximum and mean of the last hour,
+six hours, day, week and 30 days, excluding rows with the point's own time. Spark joins points with the payments of the
+30 days before them, once for all windows, and aggregates by condition; or it sorts both together and has one
+`rangeBetween` per window, by default and with its segment tree. Parquet in, noop out, `local[2]`, one session, in
+turns; ratios are of the medians. All give the same answers, which is checked first.
 
-The join multiplies points by what a card has in 30 days, which ours does not: how many payments a card has decides.
-Where that is 5,000 the join gets a fifth of the events, lest it takes minutes, and `rangeBetween` by default a
-hundredth. By processor time, since others used the machine, for 0.2 M events, the last of two or three rounds: with
-250 payments a card the join took 1.2 times as long as ours and the segment tree 7 times; with 5,000 the join 9.9 times
-and the segment tree 2.9 times. For 1 M events with 250 a card the join took 11.1 s, ours 7.1 s, and 5.0 s without the
-look for long keys, which has become one count of a sample since then.
+The join multiplies points by a card's payments in 30 days, which ours does not: the number of payments per card
+decides. At 5,000 the join gets a fifth of the events, lest it take minutes, and `rangeBetween` by default a hundredth.
+By CPU time, since others used the machine, for 0.2 M events, the last of two or three rounds: with 250 payments per
+card the join took 1.2 times as long as ours and the segment tree 7 times; with 5,000 the join 9.9 times and the segment
+tree 2.9 times. For 1 M events with 250 per card the join took 11.1 s, ours 7.1 s, and 5.0 s without the search for long
+keys, which has since become one count of a sample.
 
-Where our time goes, of 0.4 M events: to read both, to bring them together and to sort them, by Spark alone, took 1.8 s
-of processor time; with rows as Arrow for Python that drops them 1.8 to 2.1 s; with the answers 1.9 to 2.6 s. Python has
-0.15 us a row of that (1.1 M rows in one process), of 5: of which a third was to sort rows that Spark had sorted, until
-those were left as they stand. So there is little to gain but from a quicker shuffle. To sort by the card alone in
-Spark, which is quicker by its radix sort, and by time in Python was not tried.
+Where our time goes, for 0.4 M events: reading both, grouping and sorting them, by Spark alone, took 1.8 s of CPU time;
+with rows as Arrow for Python that drops them 1.8 to 2.1 s; with the answers 1.9 to 2.6 s. Python takes 0.15 us per row
+of that (1.1 M rows in one process), of 5: a third of it was sorting rows that Spark had already sorted, until that was
+skipped. So there is little to gain except from a faster shuffle. Sorting by card alone in Spark, which is faster by its
+radix sort, and by time in Python was not tried.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ QUERY = Query(
 )
 TREE = "spark.sql.window.segmentTree.enabled"
 PATIENCE = 30
-"""A way that takes longer, in seconds, is run once."""
+"""An entrant that takes longer, in seconds, is run once."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """How much there is, and how many times as fast as some of Spark's ways ours is to be."""
+    """The amount of data, and the target speed relative to some of Spark's ways."""
 
     events: int
     of_card: int
-    """The payments of each card, over all of the time."""
+    """The payments of each card, over the whole time."""
     targets: Mapping[str, float]
 
     @property
@@ -88,7 +88,7 @@ def generate(where: Path, case: Case) -> None:
 
 
 def write(where: Path, count: int, cards: int, seed: int) -> None:
-    """Write payments, or points, in the order of their times."""
+    """Write payments, or points, in time order."""
     chance = np.random.default_rng(seed)
     times = BEGIN + np.sort(chance.integers(0, 90 * DAY, count))
     amounts = {"v": chance.integers(0, 1000, count) / 4} if seed == 1 else {"i": np.arange(count)}
@@ -98,7 +98,7 @@ def write(where: Path, count: int, cards: int, seed: int) -> None:
 
 
 class Ways:
-    """The same question, asked in four ways of the same files."""
+    """The same query in four ways over the same files."""
 
     def __init__(self, spark: Any, where: Path) -> None:
         self.spark = spark
@@ -108,7 +108,7 @@ class Ways:
         return QUERY.over(self.events, at=self.points)
 
     def joined(self) -> Any:
-        """Points with the payments of the longest window, of which each aggregate takes what is in its own."""
+        """Points joined with the payments of the longest window; each aggregate takes those in its own."""
         from pyspark.sql import functions as F
 
         points = self.points.select("i", "card", F.unix_micros("ts").alias("at"))
@@ -127,7 +127,7 @@ class Ways:
         return points.join(events, near, "left").groupBy("i", "card", "at").agg(*columns)
 
     def framed(self, tree: bool) -> Any:
-        """Both sorted together, one frame for each window; then the points."""
+        """Both sorted together, one frame per window; then the points."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
@@ -148,7 +148,7 @@ class Ways:
         return events.unionByName(points).select("i", *columns).where(F.col("i").isNotNull())
 
     def some(self, rivals: Iterable[str]) -> dict[str, Any]:
-        """Return what makes the DataFrame of some ways; ours is the first."""
+        """Return functions that create the DataFrames of some ways; ours is the first."""
         ways = {
             OURS: self.ours,
             "range join": self.joined,
@@ -165,7 +165,7 @@ def seconds(frame: Any) -> float:
 
 
 def check(ways: Mapping[str, Any]) -> None:
-    """Refuse to time those that disagree."""
+    """Reject ways that disagree."""
     found = {name: make().orderBy("i").toPandas() for name, make in ways.items()}
     for name, frame in found.items():
         for column in found[OURS].columns[3:]:
@@ -173,7 +173,7 @@ def check(ways: Mapping[str, Any]) -> None:
 
 
 def compare(ways: Mapping[str, Any], rounds: int) -> dict[str, Timing]:
-    """Return the seconds of each way, in turns; those of a slow one once."""
+    """Return the seconds of each way, in turns; of a slow one once."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, make in ways.items():
@@ -183,7 +183,7 @@ def compare(ways: Mapping[str, Any], rounds: int) -> dict[str, Timing]:
 
 
 def run(quick: bool) -> Iterator[Figure]:
-    """Yield how many times as fast as each of Spark's ways ours is."""
+    """Yield our speed relative to each of Spark's ways."""
     spark = session(2)
     for given in CASES:
         case = given.of(10) if quick else given

@@ -1,21 +1,21 @@
 """Streaming on Spark: `Query.spark` beside Spark's own windows, and beside Python that drops its rows.
 
 8 or 20 M rows, parquet in, noop out, `local[2]`. All ways run in one session, one after the other, in two rounds: Java
-compiles for minutes, so that the last round is the one that counts. The first micro-batches of each are not counted. A
-way that takes longer than its patience is stopped, what it has done by then counts, and it is not run again. Figures of
-a machine that does other work besides are worth their ratios only. All of it takes about ten minutes.
+compiles for minutes, so only the last round counts. The first micro-batches of each are not counted. A way that takes
+longer than its patience is stopped, what it has done by then counts, and it is not run again. On a machine with other
+load only the ratios are meaningful. All of it takes about ten minutes.
 
-Where keys are many, answers are more than rows: five a row for 100,000 keys and for a million. There the time is also
-given for each row and each answer.
+With many keys, there are more answers than rows: five per row for 100,000 keys and for a million. There the time is
+also given per row and answer.
 
-What was tried: state by key, rather than by time, is rewritten nearly whole when all keys get rows (54 MB a
-micro-batch of 1 M rows and 10,000 keys, rather than 29). Where rows are kept as they are, all those of a micro-batch
-are state until the next one brings the watermark: that is written whatever the layout. Chunks are named by BLAKE2;
-SHA-256 takes half as long where the processor has instructions for it, and longer where not, so it was left. PySpark
-collects garbage after each task, which took 0.5 s of processor time a micro-batch until workers froze what they have
-loaded. A bucket for each row found by Spark, as one more column, cost a tenth of the whole. With two workers, the one
-that is given a bucket has its state from the batch before half of the time; otherwise it reads it, a fifth of the time
-at 10,000 keys. Unix sockets, rather than TCP, between Java and Python made no difference.
+What was tried: state by key, rather than by time, is rewritten almost completely when all keys get rows (54 MB per
+micro-batch of 1 M rows and 10,000 keys, rather than 29). If raw rows are kept, all those of a micro-batch are state
+until the next one brings the watermark: that is written whatever the layout. Chunks are named by BLAKE2; SHA-256 takes
+half as long if the CPU has instructions for it, and longer if not, so it was left. PySpark collects garbage after each
+task, which took 0.5 s of CPU time per micro-batch until workers froze what they have loaded. Letting Spark compute each
+row's bucket, as one more column, cost a tenth of the whole. With two workers, the one that gets a bucket has its state
+from the previous batch half of the time; otherwise it reads it, a fifth of the time at 10,000 keys. Unix sockets,
+rather than TCP, between Java and Python made no difference.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ AGGREGATES = {"max": agg.max("v"), "sum": agg.sum("v"), "mean": agg.mean("v")}
 
 @dataclass(frozen=True)
 class Scenario:
-    """What runs side by side, and over which rows."""
+    """The ways to compare, and their rows."""
 
     name: str
     keys: int
     targets: Mapping[tuple[str, str], float]
-    """How many times as fast one way is to be as another."""
+    """The target speed of one way relative to another."""
     batch: int = 1_000_000
     skip: int = 2
-    """The micro-batches at the beginning that are not counted."""
+    """The number of first micro-batches that are not counted."""
     rate: int = 20_000
-    """Rows a second of event time."""
+    """Rows per second of event time."""
     window: tuple[str, str] = ("60 seconds", "1 second")
     patience: int = 40
-    """The seconds after which a way is stopped."""
+    """Seconds after which a way is stopped."""
     rows: int = 8_000_000
     answered: float | None = None
-    """The nanoseconds that each row and each answer may take, at most."""
+    """The most nanoseconds per row and answer."""
 
     @property
     def ways(self) -> list[str]:
-        """What runs, in the order of `WAYS`."""
+        """The ways to run, in the order of `WAYS`."""
         named = {way for pair in self.targets for way in pair}
         return [way for way in WAYS if way in named]
 
@@ -100,7 +100,7 @@ SCENARIOS = [
 
 
 def session(cores: int) -> Any:
-    """Return the session in which both benchmarks of Spark run."""
+    """Return the session of both Spark benchmarks."""
     return muntin.spark.session(
         f"local[{cores}]",
         spark__driver__memory="4g",
@@ -116,7 +116,7 @@ def session(cores: int) -> Any:
 
 
 def generate(where: Path, rows: int, scenario: Scenario) -> None:
-    """Write files of one micro-batch each: rows in order, so many a second, of keys at random."""
+    """Write files of one micro-batch each: rows in order, `scenario.rate` per second, with random keys."""
     where.mkdir(parents=True)
     chance = np.random.default_rng(scenario.keys)
     for number, begin in enumerate(range(0, rows, scenario.batch)):
@@ -135,7 +135,7 @@ def generate(where: Path, rows: int, scenario: Scenario) -> None:
 
 
 def dropped(frame: Any, _: Scenario) -> Any:
-    """The ceiling of any way through Python: rows go there, and nothing comes back."""
+    """The upper bound of any way through Python: rows go there, and nothing comes back."""
 
     def drop(batches: Any) -> Any:
         for _ in batches:
@@ -171,7 +171,7 @@ def sliding(frame: Any, scenario: Scenario) -> Any:
 
 
 def packed(frame: Any, _: Scenario) -> Any:
-    """An aggregation that does not commute: rows are packed, and kept as they are."""
+    """An aggregation that does not commute: rows are packed, and kept raw."""
     aggregates = {"run": agg.longest_increasing_run("v")}
     query = Query(window.tumbling("1 second"), aggregates, key="key", watermark="1 second")
     return query.spark(frame)
@@ -182,17 +182,17 @@ WAYS = {"dropped": dropped, "muntin": sliding, "packed": packed, "two levels": t
 
 @dataclass(frozen=True)
 class Measured:
-    """What one way took."""
+    """The measurement of one way."""
 
     timing: Timing
-    """Nanoseconds a row; at least so many, where not one micro-batch was done in time."""
+    """Nanoseconds per row; a lower bound if no micro-batch finished in time."""
     answers: float
-    """For each row; 0 of ways that are not ours."""
+    """Answers per row; 0 for ways other than ours."""
     stopped: bool
 
     @property
     def answered(self) -> Timing:
-        """Nanoseconds for each row and each answer."""
+        """Nanoseconds per row and answer."""
         taken = self.timing.median / (1 + self.answers)
         return Timing(taken, taken, f"{self.answers:.1f} answers a row, {self.timing.median:,.0f} ns a row")
 
@@ -218,7 +218,7 @@ def measure(spark: Any, where: Path, scenario: Scenario, way: str) -> Measured:
 
 
 def compare(spark: Any, scenario: Scenario, rounds: int) -> dict[str, Measured]:
-    """Run all ways of a scenario in turn; return the times of the last round, by which Java has compiled."""
+    """Run all ways of a scenario in turn; return the times of the last round, when Java has compiled."""
     found: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as made:
         where = Path(made) / "rows"

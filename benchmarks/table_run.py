@@ -1,6 +1,6 @@
 """`Query.run` over a table: its time over that of its kernels, which is what reading, sorting and answering add.
 
-Sliding windows of an hour and sessions over calls of four regions, the query of the documentation in small.
+Sliding windows of an hour and sessions over calls of four regions, a small version of the documentation's query.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DAY = 86_400 * 1_000_000
 
 
 def calls(rows: int) -> pa.Table:
-    """Return calls of one day, in the order of time."""
+    """Return calls of one day, in time order."""
     chance = np.random.default_rng(0)
     return pa.table(
         {
@@ -33,7 +33,7 @@ def calls(rows: int) -> pa.Table:
 
 
 def timed(query: Query, table: pa.Table) -> tuple[float, float]:
-    """Return the nanoseconds a row of a run, and of the kernels that it called."""
+    """Return the nanoseconds per row of a run, and of the kernels it called."""
     spent, original = [0], Entry.__call__
 
     def call(entry: Entry, *arguments: Any) -> Any:
@@ -53,7 +53,7 @@ def timed(query: Query, table: pa.Table) -> tuple[float, float]:
 
 
 def run(quick: bool) -> Iterator[Figure]:
-    """Yield the time of a run over that of its kernels."""
+    """Yield the time of a run relative to that of its kernels."""
     table = calls(rows_for(quick, 10_000_000))
     windows = [window.sliding("1 hour", every="1 minute"), window.session("5 minutes")]
     aggregates = {"longest": agg.max("len"), "who": agg.arg_max("len", "caller")}

@@ -1,8 +1,8 @@
 """Two threads over one, 1.7 times as fast at least where memory allows it.
 
-`slide` over 50 M rows: a max reads and writes 24 bytes a row in about a nanosecond, as much as one core gets from
-memory, so that 1.5 is what two can gain. `Query.run` over 10 M rows that come in the order of time: with 1,000 keys,
-where each thread has keys of its own, and with one key, which is cut.
+`slide` over 50 M rows: a max reads and writes 24 bytes per row in about a nanosecond, the memory bandwidth of one core,
+so two can gain at most 1.5. `Query.run` over 10 M rows in time order: with 1,000 keys, where each thread has its own
+keys, and with one key, which is cut.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WINDOWS = {
 
 
 def run(quick: bool) -> Iterator[Figure]:
-    """Yield the figures: by the clock, since the processor time of the calling thread leaves out what others do."""
+    """Yield the figures: by the clock, since the CPU time of the calling thread excludes the others."""
     if is_processor_time():
         print("threads: not measured by processor time; run it on a machine with two free cores", file=sys.stderr)
         return

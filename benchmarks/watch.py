@@ -28,7 +28,7 @@ def main() -> None:
     options.add_argument("--width", type=int, default=1600)
     asked = options.parse_args()
     with waiting():
-        load(SLICE * 100)[0].frame(0, 1 << 40, asked.width)  # compiled before anything is measured
+        load(SLICE * 100)[0].frame(0, 1 << 40, asked.width)  # compile before anything is measured
         series, times, values, seconds = load(asked.rows)
         print(f"{asked.rows:,} rows taken in {seconds:.1f} s, {asked.rows / seconds / 1e6:.1f} M rows a second")
         print(f"{'zoom':>9} {'rows in view':>14} {'a frame':>10} {'worst':>10} {'all rows':>11} {'ratio':>8}")
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def load(rows: int) -> tuple[Series, np.ndarray, np.ndarray, float]:
-    """Take rows in batches, one in a thousand late; return them sorted, too."""
+    """Load rows in batches, one in a thousand late; also return them sorted."""
     random = np.random.default_rng(1)
     times = np.cumsum(random.integers(1, 2_000, rows, np.int64))
     values = random.normal(size=rows).cumsum()
@@ -48,13 +48,13 @@ def load(rows: int) -> tuple[Series, np.ndarray, np.ndarray, float]:
         begun = time.perf_counter()
         series.add(times[part][~late], values[part][~late])
         series.add(times[part][late], values[part][late])
-        series.rows(0, 0)  # sorts what has come
+        series.rows(0, 0)  # sorts the new rows
         seconds += time.perf_counter() - begun
     return series, times, values, seconds
 
 
 def measure(series: Series, times: np.ndarray, values: np.ndarray, zoom: float, width: int) -> None:
-    """Pan through one zoom level, by both ways, by turns and at the same places; refuse to time two that disagree."""
+    """Pan through one zoom level in both ways, alternating at the same places; reject two that disagree."""
     begin, end = int(times[0]), int(times[-1])
     length = max(width, int((end - begin) * zoom))
     ours, plain = [], []
@@ -78,7 +78,7 @@ def measure(series: Series, times: np.ndarray, values: np.ndarray, zoom: float, 
 
 
 def all_rows(times: np.ndarray, values: np.ndarray, lo: int, hi: int, width: int) -> tuple[np.ndarray, ...]:
-    """Return the same as a frame, for each column of pixels that holds rows, from all rows of the range."""
+    """Return the same as a frame, for each pixel column with rows, from all rows of the range."""
     places = np.searchsorted(times, pixel_edges(lo, hi, width))
     columns = np.flatnonzero(places[:-1] < places[1:])
     begins, lasts = places[columns], places[columns + 1] - 1

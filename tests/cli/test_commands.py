@@ -131,7 +131,7 @@ def test_doctor_refuses_an_old_java(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     finding = doctor._java()
     assert (finding.state, finding.detail) == ("broken", f"11, {java}")
-    assert "17 or 21" in finding.advice
+    assert "17, 21 or 25" in finding.advice
 
 
 def test_the_shell_completes_names_of_benchmarks(muntin):

@@ -13,7 +13,7 @@ from muntin.types import Array, logical_value
 
 
 def read_answers(binding: Binding, outputs: tuple[Array, ...], held: Array) -> dict[str, list[Any]]:
-    """Return the answers in all rows of the outputs, by name; `held` says which of the windows hold rows."""
+    """Return the answers in all rows of the outputs, by name; `held` marks the windows that hold rows."""
     return {
         name: [_answer(column, row, here) for row, here in enumerate(held.tolist())]
         if not _is_number(column.result)
@@ -28,7 +28,7 @@ def read_answer(binding: Binding, outputs: tuple[Array, ...], empty: bool) -> di
 
 
 class _Column(NamedTuple):
-    """What kernels wrote of one aggregation."""
+    """The outputs of kernels for one aggregation."""
 
     values: Array
     valid: Array | None
@@ -50,14 +50,14 @@ def _answer(column: _Column, row: int, held: bool) -> Any:
 
 
 def _numbers(column: _Column, held: Array) -> list[Any]:
-    """Return what `_answer` does of each row, in a hundredth of the time."""
+    """Return what `_answer` returns for each row, in a hundredth of the time."""
     known = held if column.valid is None else held & column.valid
     cells = zip(column.values.tolist(), known.tolist(), held.tolist(), strict=True)
     return [cell if ok else None if here else column.empty for cell, ok, here in cells]
 
 
 def _is_number(result: Result) -> bool:
-    """Say whether answers are numbers that NumPy gives to Python as they are."""
+    """Return whether answers are numbers that NumPy converts to Python directly."""
     whole = result.ending is None and not result.names and result.length is None
     return whole and result.types[0].family in ("boolean", "integer", "floating")
 

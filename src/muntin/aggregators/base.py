@@ -1,7 +1,7 @@
-"""The abstract data type that all aggregators share: values in, times in order or not, one answer out.
+"""The abstract data type of all aggregators: values in, times in order or not, one answer out.
 
 Here is what does not depend on the structure: the types of values and times, conversion when they widen, errors,
-snapshots, checks. A structure adds its kernels and says how it is laid out in arrays.
+snapshots, checks. A structure adds its kernels and declares its layout in arrays.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ONE_AT_A_TIME = frozenset(
         *("snapshot", "flush", "close"),
     )
 )
-"""Methods that change a window, or read what others change."""
+"""Methods that change a window, or read what others may change."""
 
 
 class Aggregator(ABC):
@@ -73,25 +73,25 @@ class Aggregator(ABC):
     """
 
     structure: ClassVar[tuple[Any, ...]]
-    """The kernels of this structure: `push`, `pop`, `total`, and what else it can do."""
+    """The kernels of this structure: `push`, `pop`, `total`, and its further operations."""
     entries: ClassVar[tuple[str, ...]] = ()
-    """Those kernels that are called from Python, besides the common ones."""
+    """The kernels called from Python, besides the common ones."""
     title: ClassVar[str] = ""
-    """The name that users know it by, where that is not the name of the class."""
+    """The public name, if it differs from that of the class."""
     needs_invert: ClassVar[bool] = False
     needs_identity: ClassVar[bool] = False
     _turn: Turn
-    """Held by the thread whose call is at work."""
+    """Held by the thread whose call is running."""
     _halfway = False
     """Whether a call was interrupted while it changed the window."""
     _codes_of: Any = None
     """The module of kernels whose machine code is in `_codes`."""
     _codes: dict[str, Callable[..., Any]]
     _window: Any
-    """The arrays that hold the structure: a named tuple, declared where the structure's kernels are."""
+    """The arrays of the structure: a named tuple, declared beside the structure's kernels."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let one thread at a time call what is defined here."""
+        """Let only one thread at a time call the methods defined here."""
         super().__init_subclass__(**options)
         for name in _ONE_AT_A_TIME & vars(cls).keys():
             setattr(cls, name, exclusive(vars(cls)[name]))
@@ -140,7 +140,7 @@ class Aggregator(ABC):
                 f"{cls.__name__} takes rows out by invert, and {what} has none; TwoStacks needs none"
             )
 
-    # ------------------------------------------------------------ what the user calls
+    # ------------------------------------------------------------ public methods
 
     @exclusive
     def insert(self, t: Any, v: Any = None) -> None:
@@ -172,9 +172,9 @@ class Aggregator(ABC):
                 self._insert(columns, times, len(times))
 
     def _taken_as_they_are(self, ts: Any, vs: Any) -> tuple[tuple[Array, ...], Array] | None:
-        """Return the columns and times of rows that nothing is to be asked of but their order; None for all others.
+        """Return the columns and times of rows that need no check except of their order; None for all others.
 
-        Those are NumPy arrays of the types that kernels take. What depends on the types was asked when they came first.
+        Those are NumPy arrays of the types that kernels take. What depends on the types was checked the first time.
         """
         if (
             self._taken_type is None
@@ -192,7 +192,7 @@ class Aggregator(ABC):
         return (read_only(vs), *(all_valid(len(ts)) for _ in self._binding.masks)), times
 
     def _read_rows(self, ts: Any, vs: Any) -> tuple[tuple[Array, ...], Array]:
-        """Return the columns and times of rows in the types that kernels take; the window has these types then."""
+        """Return the columns and times of rows in the types that kernels take, widening those of the window."""
         time_type, times = self._read_times(ts)
         self._require_units(time_type)
         columns = self._columns_of(vs)
@@ -297,7 +297,7 @@ class Aggregator(ABC):
         self._check(States(self._binding), require)
 
     def __repr__(self) -> str:
-        """Show what it computes, how full it is, and the answer."""
+        """Return the aggregations, the number of rows, and the answer."""
         inner = next(iter(self._aggregations.values())) if self._single else self._aggregations
         span = f", {self.oldest!r} .. {self.youngest!r}" if len(self) else ""
         return f"<{self._name()} {inner!r}: {len(self)} rows{span}>"
@@ -316,15 +316,15 @@ class Aggregator(ABC):
 
     @abstractmethod
     def _allocate(self) -> None:
-        """Make `_window`, the named tuple of arrays that holds the structure, empty."""
+        """Create an empty `_window`, the named tuple of arrays of the structure."""
 
     @abstractmethod
     def _accept(self, times: Array) -> None:
-        """Refuse times that the structure cannot take. Changes nothing."""
+        """Reject times that the structure cannot take. Changes nothing."""
 
     @abstractmethod
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
-        """Insert rows that have been accepted, and whose types are known."""
+        """Insert rows that were accepted, in the window's types."""
 
     @abstractmethod
     def _arrays(self) -> dict[str, Array]:
@@ -332,18 +332,18 @@ class Aggregator(ABC):
 
     @abstractmethod
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
-        """Take over the arrays of a snapshot."""
+        """Load the arrays of a snapshot."""
 
     @abstractmethod
     def _check(self, states: States, require: Any) -> None:
         """Require every invariant."""
 
     def _form(self) -> tuple[tuple[Any, ...], tuple[str, ...]]:
-        """Return the kernels of the form in which the structure is now, and which of them are called from Python."""
+        """Return the kernels of the structure's current form, and which of them are called from Python."""
         return self.structure, self.entries
 
     def _rule(self) -> SlideRule | None:
-        """Return the slide policy that the kernels ask, for the types that times have now."""
+        """Return the slide policy that the kernels call, for the current type of times."""
         return None
 
     def _options(self) -> dict[str, Any]:
@@ -351,7 +351,7 @@ class Aggregator(ABC):
         return {}
 
     def _after_conversion(self) -> None:
-        """Mend what depends on more than single states, after their type has widened."""
+        """Repair what depends on more than single states, after their type has widened."""
 
     # ------------------------------------------------------------ types: those of the first values, widened later
 
@@ -375,14 +375,14 @@ class Aggregator(ABC):
         )
         self._taken_type = self._type_taken_as_it_is()
         self._time_cell = np.zeros(1, np.int64)
-        # Kernels get everything read-only: another kind of array would be compiled for again.
+        # Kernels get everything read-only: another kind of array would need another compilation.
         self._cell_views = tuple(map(read_only, self._cells))
         self._time_view = read_only(self._time_cell)
         if not hasattr(self, "_window"):
             self._allocate()
 
     def _type_taken_as_it_is(self) -> np.dtype[Any] | None:
-        """Return the type of values that need no look at each: of a single column, where times are int64; else None."""
+        """Return the type of values that need no check: of a single column, if times are int64; else None."""
         binding = self._binding
         if self._time_type != INT64 or len(binding.columns) != 1 or any(a.skip_nan for a in binding.aggregations):
             return None
@@ -391,10 +391,10 @@ class Aggregator(ABC):
         return kind.physical if plain and numpy_type(kind.physical) == kind == self._types[binding.columns[0]] else None
 
     def _run(self, name: str, *arguments: Any) -> Any:
-        """Run a kernel of the window whose arguments have the same types for as long as the window's kernels are these.
+        """Run a kernel whose arguments keep their types as long as the window has these kernels.
 
-        After the first time its machine code is called by itself: numbers are int64, and arrays those of the window, of
-        its answers, or rows as `read_only` gives them.
+        After the first time its machine code is called directly: numbers are int64, and arrays are those of the window,
+        of its answers, or rows from `read_only`.
         """
         module = self._module
         if self._codes_of is not module:
@@ -416,7 +416,7 @@ class Aggregator(ABC):
         return kernels_of(self._binding, structure, entries)
 
     def _take_types(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
-        """Take over types that were found to fit; bind again, and carry the states over, if they are wider."""
+        """Adopt types that fit; if they are wider, rebind and convert the states."""
         if self._time_type == time_type and self._types == types:
             return
         self._time_type, self._types = time_type, types
@@ -431,7 +431,7 @@ class Aggregator(ABC):
         self._after_conversion()
 
     def _admitted(self, values: list[tuple[str, ColumnType, Any]]) -> dict[str, ColumnType]:
-        """Return the types that the columns need for these values too. Changes nothing; refuses what cannot be."""
+        """Return the column types widened for these values. Changes nothing; rejects what does not fit."""
         if all(kind is self._types[name] for name, kind, _ in values):
             return self._types
         types = dict(self._types)
@@ -454,7 +454,7 @@ class Aggregator(ABC):
         return types
 
     def _require_units(self, time_type: ColumnType) -> None:
-        """Refuse times in whose unit a duration of an aggregation cannot be told."""
+        """Reject times whose unit cannot express a duration of an aggregation."""
         if self._time_type is not None:
             return
         timed = {name: each for name, each in self._aggregations.items() if each.definition.durations}
@@ -513,7 +513,7 @@ class Aggregator(ABC):
         return self._read_time(t)[1]
 
     def _read_time(self, t: Any) -> tuple[ColumnType, int]:
-        """Return the type that the window's times have with this one, and the time in its unit. Changes nothing."""
+        """Return the window's time type widened for this time, and the time in its unit. Changes nothing."""
         if type(t) is int and self._time_type is INT64 and -(2**63) <= t < 2**63:
             return INT64, t
         t = t.to_datetime64() if hasattr(t, "to_datetime64") else t
@@ -535,7 +535,7 @@ class Aggregator(ABC):
         return window, t if window == INT64 else int(physical_value(t, window, "time"))
 
     def _read_times(self, ts: Any) -> tuple[ColumnType, Array]:
-        """Return the type that the window's times have with these, and the times in its unit. Changes nothing."""
+        """Return the window's time type widened for these times, and the times in its unit. Changes nothing."""
         column = read_column(ts, "time")
         if column.valid is not None:
             row = int(np.argmin(column.valid))
@@ -563,7 +563,7 @@ class Aggregator(ABC):
         return np.datetime64(int(t), self._time_type.logical.unit)
 
     def _lower(self, answer: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a call that lowers a state returns; an answer that does not fit is an error that names whose."""
+        """Return the result of a call that lowers a state; an answer that does not fit raises a named error."""
         try:
             return answer(*arguments)
         except OverflowError as error:
@@ -588,7 +588,7 @@ def _stamp(scalar: Any) -> Any:
 
 
 def named(aggregation: Aggregation | Mapping[str, Aggregation]) -> dict[str, Aggregation]:
-    """Return aggregations by name; refuse what is none."""
+    """Return aggregations by name; reject anything else."""
     named = dict(aggregation) if isinstance(aggregation, Mapping) else {_SINGLE: aggregation}
     for name, each in named.items():
         if not isinstance(each, Aggregation):
@@ -599,7 +599,7 @@ def named(aggregation: Aggregation | Mapping[str, Aggregation]) -> dict[str, Agg
 
 
 def _declared_types(names: tuple[str, ...], dtype: Any, conditions: Collection[str | None]) -> dict[str, ColumnType]:
-    """Return the types that `dtype` declares; where it is one for all columns, `conditions` are still booleans."""
+    """Return the types that `dtype` declares; if it is one for all columns, `conditions` are still booleans."""
     if isinstance(dtype, Mapping):
         return {name: _as_type(dtype[name]) if name in dtype else NULL for name in names}
     return {name: NULL if dtype is None or name in conditions else _as_type(dtype) for name in names}

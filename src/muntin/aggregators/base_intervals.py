@@ -6,8 +6,8 @@
 
 The interval j of level l covers the positions [j 2^l, (j + 1) 2^l). It is computed from its two halves when its last
 row comes, so an insert takes fewer than one combine, amortised, and log2(n) at most; an eviction takes none. A query
-cuts the window into the longest intervals that fit, 2 log2(n) at most. `FlatFat` does the same work in a tree that is
-addressed by shifts alone; this is what it is measured against.
+cuts the window into the longest intervals that fit, 2 log2(n) at most. `FlatFat` does the same work in a tree addressed
+by shifts alone; this is its baseline.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class IntervalWindow(NamedTuple):
     times: Ints
     marks: Ints
     offsets: Ints
-    """Where the ring of each level begins, and the last one ends."""
+    """The start of each level's ring, and the end of the last one."""
 
 
 @inlined
 def place_of(offsets: Ints, level: int, interval: int) -> int:
-    """Return where the aggregate of an interval is: each level is a ring of its own, half as long as the one below."""
+    """Return the slot of an interval's aggregate: each level is its own ring, half as long as the one below."""
     at: int = offsets[level] + (interval & (offsets[level + 1] - offsets[level] - 1))
     return at
 
@@ -67,7 +67,7 @@ def pop(window: IntervalWindow) -> None:
 
 @inlined
 def highest_level(begin: int, end: int) -> int:
-    """Return the level of the longest interval that begins at a position, and ends at `end` or before."""
+    """Return the level of the longest interval that begins at `begin` and ends at `end` or before."""
     level = lowest_bit(begin | (1 << 62))
     while 1 << level > end - begin:
         level -= 1
@@ -76,7 +76,7 @@ def highest_level(begin: int, end: int) -> int:
 
 @inlined
 def between(window: IntervalWindow, begin: int, end: int) -> State:
-    """Return the aggregate of the positions [begin, end), which are not none: the longest intervals that fit."""
+    """Return the aggregate of the positions [begin, end), at least one, from the longest intervals that fit."""
     slots, offsets = window.slots, window.offsets
     level = highest_level(begin, end)
     state = hold(load(slots, place_of(offsets, level, begin >> level)))
@@ -130,17 +130,17 @@ class BaseIntervals(RingAggregator):
         return IntervalWindow(slots, times, marks, offsets.astype(np.int64))
 
     def _intervals(self) -> list[Array]:
-        """Return for each level the intervals that lie in the window."""
+        """Return the intervals of each level that lie in the window."""
         front, end = int(self._marks[FRONT]), int(self._marks[END])
         return [np.arange(-(-front >> level), end >> level) for level in range(len(self._window.offsets) - 1)]
 
     def _place(self, level: int, intervals: Any) -> Any:
-        """Return where the aggregates of some intervals of a level are."""
+        """Return the slots of some intervals of a level."""
         offsets = self._window.offsets
         return offsets[level] + (intervals & (offsets[level + 1] - offsets[level] - 1))
 
     def _places(self) -> Array:
-        """Return where the aggregates of all intervals in the window are, level by level."""
+        """Return the slots of all intervals in the window, level by level."""
         return np.concatenate([self._place(level, intervals) for level, intervals in enumerate(self._intervals())])
 
     def _reserve(self, rows: int) -> None:
@@ -164,7 +164,7 @@ class BaseIntervals(RingAggregator):
         self._move_in(arrays, max(16, 1 << (len(arrays["times"]) - 1).bit_length()))
 
     def _move_in(self, arrays: Mapping[str, Array], capacity: int) -> None:
-        """Lay out in new rings what `_arrays` has gathered: a longer ring holds no interval that was not there."""
+        """Lay out the result of `_arrays` in new rings: a longer ring holds no new intervals."""
         self._window = self._empty(capacity)
         self._marks[:] = arrays["marks"]
         self._window.times[np.arange(self._marks[FRONT], self._marks[END]) & (capacity - 1)] = arrays["times"]

@@ -1,7 +1,7 @@
-"""Windows of one length over an array, one for each row: cut into blocks of that length.
+"""Windows of one length over an array, one per row: cut into blocks of that length.
 
-Each window is a suffix of one block and a prefix of the next. The suffixes are what `TwoStacks` would turn over, at
-places that are known here beforehand, and what the boundary aggregator calls lcs; the prefixes are its csa.
+Each window is a suffix of one block and a prefix of the next. The suffixes are what `TwoStacks` would flip, at places
+known in advance here, and what the boundary aggregator calls lcs; the prefixes are its csa.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from muntin.kernels.vocabulary import (
 
 @inlined
 def turn_block(slots: Slots, base: int, columns: Columns, times: Ints, block: int, width: int) -> None:
-    """Leave in the slots base + k the suffixes of a block: rows [block + k, block + width)."""
+    """Write the suffixes of a block to the slots base + k: rows [block + k, block + width)."""
     suffix = lift(columns, times, block + width - 1)
     for k in range(width - 1, 0, -1):
         store(slots, base + k, suffix)
@@ -45,7 +45,7 @@ def merge_block(
     shift: int,
     outputs: Outputs,
 ) -> None:
-    """Run the windows that begin in a block and end before row `stop`: its suffixes, with prefixes of the next one."""
+    """Run the windows that begin in a block and end before row `stop`: its suffixes with prefixes of the next one."""
     after = block + width
     emit(outputs, after - 1 - shift, load(slots, base))
     ends = min(width - 1, stop - after)
@@ -71,10 +71,9 @@ def merge_rows(
     shift: int,
     outputs: Outputs,
 ) -> State:
-    """Run the windows that end with the rows [row + begin, row + end); return the prefix that has grown by these.
+    """Run the windows that end with the rows [row + begin, row + end); return the prefix extended by these rows.
 
-    The window of row `row + i` is the suffix from row begins[i] on, which is in the slot begins[i] - base, and the
-    prefix.
+    The window of row `row + i` is the suffix from row begins[i] on, in slot begins[i] - base, and the prefix.
     """
     for at in range(begin, end):
         prefix = combine(prefix, lift(columns, times, row + at))
@@ -86,7 +85,7 @@ def merge_rows(
 def slide_blocks(
     slots: Slots, columns: Columns, times: Ints, width: int, start: int, stop: int, shift: int, outputs: Outputs
 ) -> None:
-    """Run the windows of `width` rows that end with the rows [start, stop), one for each row; start >= width - 1.
+    """Run the windows of `width` rows that end with the rows [start, stop), one per row; start >= width - 1.
 
     The window that ends with row i is row i - shift of the output.
     """

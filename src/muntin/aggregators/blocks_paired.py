@@ -1,9 +1,9 @@
-"""The two halves of `slide_blocks`, and what windows by time share with them, two rows at a time.
+"""The two halves of `slide_blocks`, and what windows by time share with them, by pairs of rows.
 
-Combining two rows first leaves one step in two on the chain from state to state, whose latency bounds the loop where a
-combine is a single instruction, as for max. That is one combine a row more, and a third less time or half; unrolling by
-four, or running several blocks side by side, gained nothing more. Larger combines do not gain: the processor overlaps
-the parts that are not on the chain by itself.
+Combining two rows first halves the steps on the chain from state to state, whose latency bounds the loop if a combine
+is a single instruction, as for max. That is one more combine per row, and a third to half less time; unrolling by four,
+or running several blocks side by side, gained nothing more. Larger combines do not gain: the processor already overlaps
+the parts that are not on the chain.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from muntin.kernels.vocabulary import (
 
 @inlined
 def turn_block(slots: Slots, base: int, columns: Columns, times: Ints, block: int, width: int) -> None:
-    """Leave in the slots base + k the suffixes of a block: rows [block + k, block + width)."""
+    """Write the suffixes of a block to the slots base + k: rows [block + k, block + width)."""
     suffix = lift(columns, times, block + width - 1)
     k = width - 1
     while k > 1:
@@ -54,7 +54,7 @@ def merge_block(
     shift: int,
     outputs: Outputs,
 ) -> None:
-    """Run the windows that begin in a block and end before row `stop`: its suffixes, with prefixes of the next one."""
+    """Run the windows that begin in a block and end before row `stop`: its suffixes with prefixes of the next one."""
     after = block + width
     emit(outputs, after - 1 - shift, load(slots, base))
     ends = min(width - 1, stop - after)
@@ -88,10 +88,9 @@ def merge_rows(
     shift: int,
     outputs: Outputs,
 ) -> State:
-    """Run the windows that end with the rows [row + begin, row + end); return the prefix that has grown by these.
+    """Run the windows that end with the rows [row + begin, row + end); return the prefix extended by these rows.
 
-    The window of row `row + i` is the suffix from row begins[i] on, which is in the slot begins[i] - base, and the
-    prefix.
+    The window of row `row + i` is the suffix from row begins[i] on, in slot begins[i] - base, and the prefix.
     """
     at = begin
     while at + 1 < end:

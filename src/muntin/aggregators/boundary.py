@@ -1,4 +1,4 @@
-"""Boundary: chunks of rows, turned over when they are full. On one thread (SBA), or on two (PBA).
+"""Boundary: chunks of rows, flipped when they are full. On one thread (SBA), or on two (PBA).
 
     positions   front .......... | chunk ...... | current ....... end
     a slot      the aggregate    | likewise     | the row's own
@@ -6,12 +6,12 @@
                 end (lcs)                         and beside the ring: the aggregate of each chunk (ca), and that of
                                                   the current one so far (csa)
 
-The window is the suffix of its oldest chunk, the chunks between, and the current one. When a chunk is full, it is
-turned over in place. With `threads=2` a second thread does that while the first one goes on; the window does not begin
-in that chunk before the one in front of it has left, and the length of a chunk is chosen so that it is ready by then.
+The window is the suffix of its oldest chunk, the chunks between, and the current one. A full chunk is flipped in place.
+With `threads=2` a second thread does that while the first one goes on; the window does not begin in that chunk before
+the previous chunk has left, and the length of a chunk is chosen so that it is ready by then.
 
 A chunk is half as long as the window, so a window of constant length spans three chunks at most: an insert and a query
-take three combines. A window that grows has at most O(log n) chunks, because each is half as long as all before it.
+take three combines. A growing window has at most O(log n) chunks, because each is half as long as all before it.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit
 from muntin.types import Array, ColumnType, numpy_type
 
 CURRENT, SIZE, OLDEST, CHUNKS, FIXED, ASIDE = 2, 3, 4, 5, 6, 7
-"""Marks: where the current chunk begins, how long it will be, the numbers of the oldest chunk and of the current one,
-the fixed length of chunks or 0, and whether a second thread turns them over."""
+"""Marks: the start of the current chunk, its final length, the numbers of the oldest chunk and of the current one, the
+fixed length of chunks or 0, and whether a second thread flips them."""
 MOST_CHUNKS = 128
-"""Chunks are numbered; number k is in place k modulo this. More than a window of 2^63 rows can have at a time."""
+"""Chunk number k is in place k modulo this. More than a window of 2^63 rows can have at a time."""
 CHUNK_MASK = MOST_CHUNKS - 1
 
 
 class BoundaryWindow(NamedTuple):
-    """A ring, and what is known of its chunks; that of number k is at k modulo `MOST_CHUNKS`."""
+    """A ring, and the data of its chunks; chunk k is at k modulo `MOST_CHUNKS`."""
 
     slots: Slots
     times: Ints
@@ -58,7 +58,7 @@ class BoundaryWindow(NamedTuple):
 
 @inlined
 def turn(window: BoundaryWindow, begin: int, end: int) -> None:
-    """Make every slot of a chunk the aggregate from there to its end."""
+    """Flip a chunk: make every slot the aggregate from there to its end."""
     slots = window.slots
     last = len(slots) - 1
     state = hold(load(slots, (end - 1) & last))
@@ -69,14 +69,14 @@ def turn(window: BoundaryWindow, begin: int, end: int) -> None:
 
 @inlined
 def close_chunk(window: BoundaryWindow) -> None:
-    """End the current chunk here, and begin a new one: half as long as the window, unless its length is fixed."""
+    """Close the current chunk, and begin a new one: half as long as the window, unless its length is fixed."""
     marks, current, begins, sums = window.marks, window.current, window.begins, window.sums
     store(sums, marks[CHUNKS] & CHUNK_MASK, load(current, 0))
     marks[CHUNKS] += 1
     begins[marks[CHUNKS] & CHUNK_MASK] = marks[END]
     marks[CURRENT] = marks[END]
     marks[SIZE] = marks[FIXED]
-    # A window that is longer than expected has few chunks, too.
+    # A window longer than expected must not have many chunks either.
     if marks[FIXED] == 0 or marks[CHUNKS] - marks[OLDEST] > 3:
         marks[SIZE] = max(marks[FIXED], (marks[END] - marks[FRONT] + 2) // 2)
 
@@ -101,7 +101,7 @@ def push(window: BoundaryWindow, time: int, state: State) -> None:
 
 @inlined
 def pop(window: BoundaryWindow) -> None:
-    """Remove the oldest state; where only the current chunk is left, that is closed first."""
+    """Remove the oldest state; if only the current chunk is left, it is closed first."""
     marks, begins = window.marks, window.begins
     if marks[FRONT] == marks[CURRENT]:
         close_chunk(window)
@@ -113,7 +113,7 @@ def pop(window: BoundaryWindow) -> None:
 
 @kernel
 def pop_until(window: BoundaryWindow, position: int) -> None:
-    """Remove all states before a position; what stays of the current chunk is closed and turned over."""
+    """Remove all states before a position; the rest of the current chunk is closed and flipped."""
     slots, marks, current, begins = window.slots, window.marks, window.current, window.begins
     while marks[OLDEST] < marks[CHUNKS] and begins[(marks[OLDEST] + 1) & CHUNK_MASK] <= position:
         marks[OLDEST] += 1
@@ -135,7 +135,7 @@ def from_position(window: BoundaryWindow, position: int, chunk: int) -> State:
         return load(current, 0)
     state = load(slots, position & (len(slots) - 1))
     if position == begins[chunk & CHUNK_MASK]:
-        state = load(sums, chunk & CHUNK_MASK)  # the whole chunk, which may not have been turned over yet
+        state = load(sums, chunk & CHUNK_MASK)  # the whole chunk, which may not be flipped yet
     for between in range(chunk + 1, marks[CHUNKS]):
         state = combine(state, load(sums, between & CHUNK_MASK))
     if marks[CURRENT] < marks[END]:
@@ -198,7 +198,7 @@ class Boundary(RingAggregator):
         self._threads = threads
         self._range, self._slide = (int(x) if isinstance(x, np.integer) else x for x in (range, slide))
         if range is not None:
-            self._fixed_chunk(1.0)  # refuses what is no range
+            self._fixed_chunk(1.0)  # rejects an invalid range
             if not isinstance(self._range, int):
                 self._range, self._slide = (f"{ns} nanoseconds" for ns in durations_in_ns(range, slide))
         self._turning: dict[int, Future[None]] = {}
@@ -222,16 +222,16 @@ class Boundary(RingAggregator):
         return module
 
     def _turn_aside(self) -> None:
-        """Have the chunk that has just been filled turned over by the second thread."""
+        """Let the second thread flip the chunk that has just been filled."""
         marks, begins = self._marks, self._window.begins
         chunk = int(marks[CHUNKS]) - 1
         begin, end = int(begins[chunk % MOST_CHUNKS]), int(marks[CURRENT])
         self._turning[chunk] = _second_thread().submit(self._module_aside.turn, self._window, begin, end)
 
     def _wait_for_oldest(self) -> None:
-        """Wait until the chunk in which the window begins has been turned over, if rows of it have left.
+        """Wait until the oldest chunk is flipped, if rows of it have left.
 
-        Its suffixes are needed then; and the next rows come into the places of those that have left.
+        Its suffixes are needed then, and new rows reuse the places of those that have left.
         """
         oldest = int(self._marks[OLDEST])
         for chunk in [chunk for chunk in self._turning if chunk < oldest]:
@@ -243,7 +243,7 @@ class Boundary(RingAggregator):
         while self._turning:
             self._turning.popitem()[1].result()
 
-    # ------------------------------------------------------------ what the ring asks for
+    # ------------------------------------------------------------ overrides of the ring
 
     def evict(self) -> None:
         """Remove the oldest row; `IndexError` if there is none. O(1), unless the newest chunk is all there is."""
@@ -277,7 +277,7 @@ class Boundary(RingAggregator):
 
     def _reserve(self, rows: int) -> None:
         if rows > len(self._window.slots):
-            self._wait_for_all()  # they write into the ring that is left behind
+            self._wait_for_all()  # pending flips write into the old ring
         super()._reserve(rows)
 
     def _take_types(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
@@ -305,13 +305,13 @@ class Boundary(RingAggregator):
         return window
 
     def _settings(self) -> tuple[int, int]:
-        """Return the fixed length of a chunk, 0 if there is none, and whether a second thread turns chunks over."""
+        """Return the fixed length of a chunk, 0 if there is none, and whether a second thread flips chunks."""
         chunk = self._fixed_chunk(self._combine_time()) if self._range is not None else 0
         return chunk, int(self._has_helper)
 
     @property
     def _has_helper(self) -> bool:
-        """Whether the second thread is used: a state that can fail to combine must not do so behind the caller."""
+        """Whether the second thread is used: a combine that can fail must not do so in the background."""
         return self._threads == 2 and not self._binding.may_fail
 
     def _fixed_chunk(self, combine_time: float) -> int:
@@ -330,7 +330,7 @@ class Boundary(RingAggregator):
         return chunk_of_rows(self._range, self._slide)
 
     def _combine_time(self) -> float:
-        """Return how long a combine takes, in nanoseconds; measured once for each aggregation and its types."""
+        """Return the nanoseconds of a combine; measured once per aggregation and types."""
         return measured_combine(self._binding) if not isinstance(self._range, int) else 0.0
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
@@ -350,7 +350,7 @@ class Boundary(RingAggregator):
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         super()._adopt(arrays)
-        self._marks[[FIXED, ASIDE]] = self._settings()  # those of the options, which may be others than the snapshot's
+        self._marks[[FIXED, ASIDE]] = self._settings()  # from the options, which may differ from the snapshot's
 
     def _options(self) -> dict[str, Any]:
         return {"threads": self._threads, "range": self._range, "slide": self._slide}
@@ -397,14 +397,14 @@ _measured: dict[tuple[str, Any], float] = {}
 
 
 def measured_combine(binding: Binding, states: int = 1024, clock: Callable[[], int] = time.perf_counter_ns) -> float:
-    """Return the nanoseconds that a combine takes, over empty states. Those of Python objects are taken for 1000."""
+    """Return the nanoseconds of a combine, over empty states. For Python objects 1000 is assumed."""
     if not binding.compiled:
         return 1000.0
     key = (binding.fingerprint, binding.types)
     if key not in _measured:
         module = kernels_of(binding, Boundary.structure, Boundary.entries)
         window = Boundary.over(binding, states)[1]
-        module.turn(window, 0, states)  # compiled, and in the caches
+        module.turn(window, 0, states)  # compile, and warm the caches
         started = clock()
         module.turn(window, 0, states)
         _measured[key] = (clock() - started) / (states - 1)
@@ -412,7 +412,7 @@ def measured_combine(binding: Binding, states: int = 1024, clock: Callable[[], i
 
 
 def chunk_of_rows(range: int, slide: int) -> int:
-    """Return how many slices a chunk has, for windows that count rows: Theorem 1 of the paper.
+    """Return the slices per chunk, for windows that count rows: Theorem 1 of the paper.
 
     >>> chunk_of_rows(1000, 1), chunk_of_rows(10, 2), chunk_of_rows(100, 7)
     (501, 4, 13)
@@ -424,7 +424,7 @@ def chunk_of_rows(range: int, slide: int) -> int:
 
 
 def chunk_of_time(range: int, slide: int, combine_time: float) -> int:
-    """Return how many slices a chunk has, for windows by time: Theorem 2; a combine takes `combine_time` of its unit.
+    """Return the slices per chunk, for windows by time: Theorem 2; a combine takes `combine_time` of its unit.
 
     >>> chunk_of_time(60_000_000_000, 1_000_000_000, 50.0), chunk_of_time(100_000, 100, 50.0)
     (60, 751)

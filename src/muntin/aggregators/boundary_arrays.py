@@ -1,8 +1,8 @@
-"""The boundary aggregator over arrays, on two threads: one turns chunks of windows over, the other merges them.
+"""The boundary aggregator over arrays, on two threads: one flips chunks of windows, the other merges them.
 
-The rows are all there, so that the second thread need not wait for them: it runs one chunk ahead. A chunk is all the
-windows that begin before the first of them ends, `range / slide` of them: there is no waiting that shorter chunks would
-spare, and each window is two parts, one combine. There are two buffers of suffixes (lcs): one is written, one read.
+All rows are in memory, so the second thread need not wait for them: it runs one chunk ahead. A chunk is all the windows
+that begin before the first of them ends, `range / slide` of them: shorter chunks would save no waiting, and each window
+is two parts, one combine. There are two buffers of suffixes (lcs): one is written, one read.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from muntin.kernels.vocabulary import (
 )
 
 TURNED, MERGED, STOPPED, COUNTERS = 0, 8, 16, 24
-"""Where the counters are: chunks turned over, chunks merged, and whether a thread has failed; a cache line apart."""
+"""The places of the counters: chunks flipped, chunks merged, and whether a thread has failed; a cache line apart."""
 
 
 @inlined
 def wait_for_buffer(counters: Ints, chunk: int) -> bool:
-    """Wait until the buffer of this chunk has been read; say whether it has, or the other thread has failed."""
+    """Wait until the buffer of this chunk has been read; return False if the other thread has failed."""
     spins = 0
     while published(counters, 8) + 1 < chunk:
         if published(counters, 16) != 0:
@@ -43,7 +43,7 @@ def wait_for_buffer(counters: Ints, chunk: int) -> bool:
 
 @inlined
 def wait_for_suffixes(counters: Ints, chunk: int) -> bool:
-    """Wait until this chunk has been turned over; say whether it has, or the other thread has failed."""
+    """Wait until this chunk is flipped; return False if the other thread has failed."""
     spins = 0
     while published(counters, 0) <= chunk:
         if published(counters, 16) != 0:
@@ -54,12 +54,12 @@ def wait_for_suffixes(counters: Ints, chunk: int) -> bool:
     return True
 
 
-# ---------------------------------------------------------------- windows of one length, one for each row
+# ---------------------------------------------------------------- windows of one length, one per row
 
 
 @kernel
 def turn_blocks(slots: Slots, columns: Columns, times: Ints, width: int, start: int, stop: int, counters: Ints) -> None:
-    """Turn over every block, for the windows that end with the rows [start, stop)."""
+    """Flip every block, for the windows that end with the rows [start, stop)."""
     for block in range(start - width + 1, stop - width + 1, width):
         chunk = (block - start + width - 1) // width
         if not wait_for_buffer(counters, chunk):
@@ -80,7 +80,7 @@ def merge_blocks(
     outputs: Outputs,
     counters: Ints,
 ) -> None:
-    """Run the windows of `slide_blocks`, the suffixes being computed by another thread."""
+    """Run the windows of `slide_blocks`, with suffixes computed by another thread."""
     for block in range(start - width + 1, stop - width + 1, width):
         chunk = (block - start + width - 1) // width
         if not wait_for_suffixes(counters, chunk):
@@ -94,7 +94,7 @@ def merge_blocks(
 
 @inlined
 def chunk_end(first: Ints, last: Ints, begin: int, stop: int) -> int:
-    """Return the window after the last one that begins before window `begin` ends."""
+    """Return the window after the last that begins before window `begin` ends."""
     end = begin + 1
     while end < stop and first[end] < last[begin]:
         end += 1
@@ -105,7 +105,7 @@ def chunk_end(first: Ints, last: Ints, begin: int, stop: int) -> int:
 def turn_windows(
     slots: Slots, columns: Columns, times: Ints, first: Ints, last: Ints, start: int, stop: int, counters: Ints
 ) -> None:
-    """Turn over every chunk of the windows [first, last) of rows, both bounds ascending."""
+    """Flip every chunk of the windows [first, last) of rows, both bounds ascending."""
     half = len(slots) // 2
     chunk = 0
     begin = start
@@ -139,7 +139,7 @@ def merge_windows(
     outputs: Outputs,
     counters: Ints,
 ) -> None:
-    """Run the windows [first, last) of rows, the suffixes being computed by another thread."""
+    """Run the windows [first, last) of rows, with suffixes computed by another thread."""
     half = len(slots) // 2
     chunk = 0
     begin = start

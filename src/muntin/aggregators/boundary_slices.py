@@ -1,8 +1,8 @@
-"""The boundary aggregator over arrays, on one thread, for windows that slide by more than a row.
+"""The boundary aggregator over arrays, on one thread, for windows that slide by more than one row.
 
-Rows are first aggregated into slices, from one window's begin to the next one's; only slices are merged. So each row
-takes one combine, and each window three: one for the suffix of its chunk (lcs), one for the prefix of the next (csa),
-one to join them; and one more where a window ends inside a slice. `TwoStacks` takes two for each row.
+Rows are first aggregated into slices, from the start of one window to that of the next; only slices are merged. So each
+row takes one combine, and each window three: one for the suffix of its chunk (lcs), one for the prefix of the next
+(csa), one to combine both; and one more if a window ends inside a slice. `TwoStacks` takes two per row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from muntin.kernels.vocabulary import (
 
 @inlined
 def fold_rows(state: State, some: bool, columns: Columns, times: Ints, row: int, edge: int) -> State:
-    """Return a state with the rows [row, edge) after it; `some` says whether it holds any yet."""
+    """Return a state extended by the rows [row, edge); `some` tells whether it holds any yet."""
     if row < edge and not some:
         state = lift(columns, times, row)
         row += 1
@@ -39,13 +39,13 @@ def fold_rows(state: State, some: bool, columns: Columns, times: Ints, row: int,
 
 @inlined
 def next_edge(first: Ints, slice_: int, stop: int, end: int) -> int:
-    """Return where the slice ends, or `end` if that comes before."""
+    """Return the end of the slice, or `end` if that comes before."""
     return min(first[slice_ + 1], end) if slice_ + 1 < stop else end
 
 
 @inlined
 def turn_slices(slots: Slots, base: int, first: Ints, begin: int, last_slice: int, suffix: State) -> State:
-    """Turn the slices of a chunk, the last of which is `suffix`, into suffixes; return the longest."""
+    """Flip the slices of a chunk, the last of which is `suffix`, into suffixes; return the longest."""
     store(slots, base + last_slice - begin, suffix)
     suffix = hold(suffix)
     for k in range(last_slice - 1, begin - 1, -1):
@@ -57,7 +57,7 @@ def turn_slices(slots: Slots, base: int, first: Ints, begin: int, last_slice: in
 
 @inlined
 def joined(suffix: State, behind: bool, prefix: State, some: bool, piece: State) -> State:
-    """Return the state of a window: a suffix, the slices behind it, and the part of a slice, where there are any."""
+    """Return the state of a window: a suffix, the slices after it if `behind`, and part of a slice if `some`."""
     if behind:
         suffix = combine(suffix, prefix)
     if some:
@@ -66,12 +66,12 @@ def joined(suffix: State, behind: bool, prefix: State, some: bool, piece: State)
 
 
 @kernel
-def slide_slices(  # noqa: C901  # one pass, whose parts share too much state to stand apart
+def slide_slices(  # noqa: C901  # one pass, whose parts share too much state to be separated
     slots: Slots, columns: Columns, times: Ints, first: Ints, last: Ints, start: int, stop: int, outputs: Outputs
 ) -> None:
     """Run the windows [first, last) of rows, both ascending. Half of the slots hold suffixes, half the next slices."""
     base, other = 0, len(slots) // 2
-    piece = lift(columns, times, 0)  # the rows of the slice at hand that have been read
+    piece = lift(columns, times, 0)  # the rows of the current slice read so far
     prefix = piece
     some = False
     begin = slice_ = start
@@ -97,13 +97,13 @@ def slide_slices(  # noqa: C901  # one pass, whose parts share too much state to
                     store(slots, base + slice_ - begin, piece)
                 slice_ += 1
                 some = False
-        if not some:  # they had been made before, up to the boundary, and perhaps empty ones after it
+        if not some:  # they were built before, up to the boundary, perhaps with empty ones after it
             while first[slice_] >= boundary:
                 slice_ -= 1
             piece = hold(load(slots, base + slice_ - begin))
         end = slice_ + 1
         emit(outputs, begin, turn_slices(slots, base, first, begin, slice_, piece))
-        # The other windows of this chunk, while the slices of the next one are made.
+        # The other windows of this chunk, while the slices of the next one are built.
         some = behind = False
         for window in range(begin + 1, end):
             while row < last[window]:

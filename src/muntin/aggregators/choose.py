@@ -1,4 +1,4 @@
-"""Which aggregator runs the windows of an array, and why: the rules of the table, read from the top."""
+"""Chooses the aggregator for the windows of an array: the rules of the table, read from the top."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from muntin.aggregators.table import TABLE, Entry, Facts, Rule
 
 @dataclass(frozen=True)
 class Chosen:
-    """An aggregator, what it merges, and why it was chosen."""
+    """An aggregator, what it merges, and why it is chosen."""
 
     aggregates: tuple[str, ...]
     aggregator: str
     why: str
     when: str = ""
-    """What must hold for it, where that depends on the rows."""
+    """Its condition, if that depends on the rows."""
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return it in one line."""
         when = f" {self.when}" if self.when else ""
         return f"{', '.join(self.aggregates)} by {self.aggregator}{when} ({self.why})"
 

@@ -1,6 +1,6 @@
 """Daba: the de-amortised banker's aggregator, in its "lite" form. No operation takes more than three combines.
 
-It is `TwoStacks` with the turning over done a step at a time, in place, before it is needed:
+It is `TwoStacks` with the flip done a step at a time, in place, before it is needed:
 
     positions   front ..... left ..... right ..... across ..... back ..... end
     a slot      aggregate   aggregate  the row's   aggregate    the row's
@@ -10,8 +10,8 @@ It is `TwoStacks` with the turning over done a step at a time, in place, before 
 
 Each insert or eviction takes one step: it finishes one slot from the left side (combining it with [right, back)) and
 one from the right side (combining it with its neighbour). The two sides meet in the middle just when the stretch is
-done, and the distance from `left` to `back` is always one less than the front is longer than the back, so that a new
-stretch is begun exactly when the back has grown as long as the front.
+done, and the distance from `left` to `back` is always one less than the excess of the front over the back, so a new
+stretch begins exactly when the back is as long as the front.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from muntin.types import Array
 LEFT, RIGHT, ACROSS, BACK = 2, 3, 4, 5
 """Marks: the positions of the drawing."""
 BACK_SUM, MIDDLE_SUM = 0, 1
-"""Where beside the ring the aggregates of [back, end) and of [right, back) are."""
+"""The places in `sums` of the aggregates of [back, end) and of [right, back)."""
 
 
 class DabaWindow(NamedTuple):
@@ -43,15 +43,15 @@ class DabaWindow(NamedTuple):
 
 @inlined
 def step(slots: Slots, marks: Ints, sums: Slots) -> None:
-    """Keep the promise after an insert or an eviction: at most two combines."""
+    """Restore the invariants after an insert or an eviction: at most two combines."""
     last = len(slots) - 1
-    if marks[FRONT] == marks[BACK]:  # the front is empty: the back, a row at most, becomes the front
+    if marks[FRONT] == marks[BACK]:  # empty front: the back, at most a row, becomes the front
         marks[LEFT] = marks[END]
         marks[RIGHT] = marks[END]
         marks[ACROSS] = marks[END]
         marks[BACK] = marks[END]
         return
-    if marks[LEFT] == marks[BACK]:  # as many rows behind as before: begin a new stretch
+    if marks[LEFT] == marks[BACK]:  # the back is as long as the front: begin a new stretch
         marks[LEFT] = marks[FRONT]
         marks[RIGHT] = marks[BACK]
         marks[ACROSS] = marks[END]
@@ -62,7 +62,7 @@ def step(slots: Slots, marks: Ints, sums: Slots) -> None:
         marks[RIGHT] += 1
         marks[ACROSS] += 1
     else:
-        # The right side first, and its place written only when both are known: a combine that fails changes nothing.
+        # The right side first, and written only when both are known: a combine that fails changes nothing.
         left = marks[LEFT] & last
         across = (marks[ACROSS] - 1) & last
         if marks[ACROSS] < marks[BACK]:

@@ -1,13 +1,13 @@
-"""Counts of distinct values over arrays, by where each value came before.
+"""Counts of distinct values over arrays, by the previous occurrence of each value.
 
-A row is the first of its value in a window [first, last) if the row before it with the same value comes before `first`.
-So a row counts in the windows that hold it and begin after that row: as both bounds ascend, these are neighbours, and
-two marks, where they begin and where they end, stand for all of them. The counts are the running sum of the marks.
+A row is the first of its value in a window [first, last) if the previous row with the same value comes before `first`.
+So a row counts in the windows that hold it and begin after that row: as both bounds ascend, these are contiguous, and
+two marks, at their start and end, represent all of them. The counts are the running sum of the marks.
 
     values    a  b  a  c        the second a counts in windows that begin after the first one
     before   -1 -1  0 -1
 
-O(n log n) for n rows, whatever the lengths of the windows, and all of it in NumPy.
+O(n log n) for n rows, whatever the lengths of the windows, all in NumPy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from muntin.types import OBJECT, Array
 
 
 def distinct_counts(column: Column, first: Array, last: Array) -> Array:
-    """Return how many distinct values each window [first, last) of rows holds, both bounds ascending.
+    """Return the number of distinct values in each window [first, last) of rows, both bounds ascending.
 
     NaN is one value, and so are 0.0 and -0.0. No value is null. O(n log n).
 
@@ -38,7 +38,7 @@ def distinct_counts(column: Column, first: Array, last: Array) -> Array:
 
 
 def _before(column: Column) -> Array:
-    """Return for each row the last one before it that has the same value, or -1."""
+    """Return for each row the previous one with the same value, or -1."""
     values = column.values
     if values.dtype == OBJECT:
         codes: dict[object, int] = {}
@@ -52,9 +52,9 @@ def _before(column: Column) -> Array:
 
 
 def write_answers(binding: Binding, counts: Array, outputs: tuple[Array, ...]) -> None:
-    """Write what aggregations with state="distinct" say of windows with so many distinct values. O(windows).
+    """Write the answers of aggregations with state="distinct" for these counts. O(windows).
 
-    `lower` is called once for each count that occurs: it only asks for the length.
+    `lower` is called once per distinct count: it only reads the length.
     """
     module = binding.uncompiled.kernels(())
     sizes, place = np.unique(counts, return_inverse=True)

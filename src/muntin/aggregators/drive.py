@@ -1,6 +1,6 @@
-"""Kernels that every structure shares: they call its `push`, `pop` and `total`, each written in the structure's file.
+"""Kernels that all structures share: they call `push`, `pop` and `total`, which each structure defines.
 
-`window` is the named tuple of arrays that holds the structure; only the structure's own kernels know its fields.
+`window` is the named tuple of the structure's arrays; only the structure's own kernels know its fields.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def answer(window: Any, outputs: Outputs) -> None:
 def slide_rows(
     window: Any, columns: Columns, times: Ints, first: Ints, last: Ints, start: int, stop: int, outputs: Outputs
 ) -> None:
-    """Run the windows [first, last) of rows, both bounds ascending, through the structure, which is empty."""
+    """Run the windows [first, last) of rows, both bounds ascending, through an empty structure."""
     begin = first[start]
     end = begin
     for i in range(start, stop):
-        # Rows leave before others come, so that the structure never holds more than the longest window.
+        # Rows leave before others enter, so the structure never holds more than the longest window.
         while begin < first[i]:
             if begin < end:
                 pop(window)
@@ -57,7 +57,7 @@ def slide_rows(
                 end += 1  # a row between two windows
             begin += 1
         while end < last[i]:
-            push(window, end, lift(columns, times, end))  # its number will do for a time, and no two are equal
+            push(window, end, lift(columns, times, end))  # its number serves as a unique time
             end += 1
         if end > begin:
             emit(outputs, i, total(window))

@@ -1,4 +1,4 @@
-"""Any in-order aggregator under a slide policy. It has no search, so a small tree decides, and rows leave singly."""
+"""Any in-order aggregator under a slide policy. It cannot search, so a small tree decides, and rows leave singly."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Enforced:
             raise ColumnError(f"{policy!r} looks at the column {missing[0]!r}, which {window!r} does not have")
 
     def restore_point(self) -> RestorePoint:
-        """Return a callback that takes back what was inserted into the tree alone. O(1).
+        """Return a callback that undoes insertions into the tree alone. O(1).
 
-        There was room for the new rows beside all old ones, so that those which the policy has let go are still there.
+        There was room for the new rows beside all old ones, so rows evicted by the policy are still there.
         """
         tree = self._judge
         types, time_type, arrays = tree._types, tree._time_type, tree._window
@@ -94,7 +94,7 @@ class Enforced:
             self._let_go()
 
     def _by_name(self, vs: Any) -> Any:
-        """Return values as columns, which both structures can read."""
+        """Return values as columns by name, which both structures can read."""
         if not self._columns or isinstance(vs, Mapping) or hasattr(vs, "column_names") or hasattr(vs, "columns"):
             return vs
         if len(self._columns) == 1:

@@ -6,14 +6,14 @@
        2       3
      4   5   6   7      leaves: positions modulo the capacity
 
-Inserts and evictions only write leaves and marks. A query first applies what has gathered: m changes of a tree of n
-leaves are carried up level by level, at most m(1 + ceil(log2(n / m))) combines. Then the root is the answer, or, where
-the ring wraps around, so that the youngest rows lie left of the oldest, the leaves from the oldest to the last and
-those from the first to the youngest: a suffix and a prefix of the tree, log2(n) combines at most each.
+Inserts and evictions only write leaves and marks. A query first applies pending changes: m changes of a tree of n
+leaves are propagated level by level, at most m(1 + ceil(log2(n / m))) combines. Then the root is the answer, or, if the
+ring wraps around, so that the youngest rows lie left of the oldest, a suffix of the tree (from the oldest leaf) and a
+prefix (to the youngest), log2(n) combines at most each.
 
-While rows leave in the order in which they came, where rows lie says which nodes hold something; nodes above both the
-young and the old end of a wrapped ring are not read, and not kept up. A row evicted from the middle leaves a hole: from
-then on, until the tree is rebuilt, each node is marked as holding something or nothing.
+While rows leave in order, their positions tell which nodes hold something; nodes above both the young and the old end
+of a wrapped ring are neither read nor maintained. A row evicted from the middle leaves a hole: from then on, until the
+tree is rebuilt, each node is marked as full or empty.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from muntin.turns import changing
 from muntin.types import Array
 
 APPLIED, STALE = 2, 3
-"""Marks: the position up to which the nodes are up to date, and which other nodes are not."""
+"""Marks: the position up to which the nodes are up to date, and which other nodes are stale."""
 FRONT_STALE, TOP_STALE = 1, 2
 """What is stale: the nodes above the oldest leaf, or all above both ends of a wrapped ring as well."""
 LEAST_CAPACITY = 16
@@ -76,7 +76,7 @@ def pop(window: RingWindow) -> None:
         marks[STALE] = FRONT_STALE
 
 
-# ---------------------------------------------------------------- carrying changes up, level by level
+# ---------------------------------------------------------------- propagating changes, level by level
 
 
 @kernel
@@ -90,7 +90,7 @@ def renew(slots: Slots, marks: Ints, capacity: int) -> None:
             renew_complete(slots, capacity, begin, capacity, changed, capacity)
         if end > capacity:
             renew_complete(slots, capacity, 0, end - capacity, max(changed - capacity, 0), end - capacity)
-        # Nodes above both ends are not read while the ring is wrapped; that they are old is remembered.
+        # Nodes above both ends are not read while the ring is wrapped; they are marked as stale.
         marks[STALE] = TOP_STALE
     elif begin < end and (changed < end or marks[STALE] != 0):
         if marks[STALE] == TOP_STALE:
@@ -105,14 +105,14 @@ def renew_straight(slots: Slots, capacity: int, begin: int, end: int, changed: i
     """Compute the nodes above the leaves [changed, end), and those above `begin` if the front has moved."""
     oldest, youngest = capacity + begin, capacity + end - 1
     first = capacity + changed
-    complete = oldest  # the first node of its level that has no leaf before the oldest row's
+    complete = oldest  # the first node of its level without a leaf before the oldest row's
     while youngest > 1:
         below_oldest, below_youngest = oldest, youngest
         oldest >>= 1
         youngest >>= 1
         first >>= 1
         complete = (complete + 1) >> 1
-        # What has left is below a node above the oldest leaf only if that leaf is not the node's first.
+        # Evicted rows are below a node above the oldest leaf only if that leaf is not the node's first.
         if front and oldest < first and oldest < complete:
             renew_node(slots, oldest, below_oldest, below_youngest)
         for node in range(first, youngest + 1):
@@ -121,7 +121,7 @@ def renew_straight(slots: Slots, capacity: int, begin: int, end: int, changed: i
 
 @kernel
 def renew_node(slots: Slots, node: int, oldest: int, youngest: int) -> None:
-    """Compute a node from its children, of which those outside [oldest, youngest] hold nothing."""
+    """Compute a node from its children; those outside [oldest, youngest] are empty."""
     if 2 * node < oldest:
         store(slots, node, load(slots, 2 * node + 1))
     elif 2 * node + 1 > youngest:
@@ -132,7 +132,7 @@ def renew_node(slots: Slots, node: int, oldest: int, youngest: int) -> None:
 
 @kernel
 def renew_complete(slots: Slots, capacity: int, begin: int, end: int, changed: int, stop: int) -> None:
-    """Compute the nodes above the leaves [changed, stop) of which all leaves are in [begin, end)."""
+    """Compute the nodes above the leaves [changed, stop) whose leaves are all in [begin, end)."""
     begin += capacity
     end += capacity
     first = capacity + changed
@@ -180,7 +180,7 @@ def total(window: RingWindow) -> State:
     begin = marks[FRONT] & (capacity - 1)
     end = begin + marks[END] - marks[FRONT]
     if (end > capacity or end - begin == capacity) and marks[APPLIED] + 1 == marks[END]:
-        # What `renew` does in the usual case, one new row in a wrapped or full ring, without the price of a call.
+        # The usual case of `renew`, one new row in a wrapped or full ring, without the cost of a call.
         node = capacity + ((marks[END] - 1) & (capacity - 1))
         while node & 1 == 1 and node > 1:
             node >>= 1
@@ -196,7 +196,7 @@ def total(window: RingWindow) -> State:
 
 @kernel
 def stretch(slots: Slots, leaf: int, end: int) -> State:
-    """Return the aggregate of the leaves [leaf, end), which are not none: the largest nodes that fit."""
+    """Return the aggregate of the leaves [leaf, end), at least one, from the largest nodes that fit."""
     height = highest_level(leaf, end)
     state = hold(load(slots, leaf >> height))
     leaf += 1 << height
@@ -209,7 +209,7 @@ def stretch(slots: Slots, leaf: int, end: int) -> State:
 
 @kernel
 def between(slots: Slots, capacity: int, begin: int, end: int) -> State:
-    """Return the aggregate of the positions [begin, end), which are not none, from nodes that are up to date."""
+    """Return the aggregate of the positions [begin, end), at least one, from up-to-date nodes."""
     leaf = begin & (capacity - 1)
     stop = leaf + end - begin
     if stop <= capacity:
@@ -288,7 +288,7 @@ class FlatFat(RingAggregator):
 
         O(log n) to find it, O(1) to remove it; the first one from the middle also marks the nodes, O(capacity).
         """
-        self._time(t)  # refuses what is no time, also where there is no row
+        self._time(t)  # rejects an invalid time, even if there is no row
         begin, end = self._span(t, t) if len(self) else (0, 0)
         if begin >= end:
             raise KeyError(f"no row in the window has the time {t!r}")
@@ -322,7 +322,7 @@ class FlatFat(RingAggregator):
         return next(iter(answers.values())) if self._single else answers
 
     def _spans(self, los: Any, his: Any) -> tuple[Array, Array]:
-        """Return the positions of the rows of many ranges, begin and end of each; empty ones have end <= begin."""
+        """Return the positions [begin, end) of the rows of many ranges; empty ones have end <= begin."""
         low, high = (self._read_times(each)[1] for each in (los, his))
         if len(low) != len(high):
             raise InvalidArgumentError(f"there are {len(low)} lower bounds and {len(high)} upper ones")
@@ -354,13 +354,13 @@ class FlatFat(RingAggregator):
         return self._capacity + (position & (self._capacity - 1))
 
     def _held_position(self, position: int, step: int) -> int:
-        """Return the position itself if it holds a row, or else the next one in the direction of `step` that does."""
+        """Return the position if it holds a row, else the next one in the direction of `step` that does."""
         while self._marked and self._marks[FRONT] <= position < self._marks[END] and not self._holds(position):
             position += step
         return position
 
     def _holds(self, positions: Any) -> Any:
-        """Say which positions of the window are not holes."""
+        """Return which positions of the window are not holes."""
         return self._window.holds[self._leaf(positions)] & 1 == 1
 
     def _held(self) -> Array:
@@ -380,7 +380,7 @@ class FlatFat(RingAggregator):
         self._shrink()
 
     def _mark_nodes(self) -> None:
-        """Mark what each node holds, from now on; what was left out above the two ends is done at the next query."""
+        """Start marking each node as full or empty; the next query computes what was skipped above the two ends."""
         held = self._held()
         window = self._window
         holds = np.zeros(len(window.slots), np.int8)
@@ -403,7 +403,7 @@ class FlatFat(RingAggregator):
         return (flat_fat_marked.STRUCTURE, flat_fat_marked.ENTRIES) if has_marks else super()._form()
 
     def _trim(self) -> None:
-        """Take holes at the young end out of the window."""
+        """Remove holes at the young end from the window."""
         while not self._holds(int(self._marks[END]) - 1):
             self._marks[END] -= 1
             self._marks[HOLES] -= 1
@@ -438,7 +438,7 @@ class FlatFat(RingAggregator):
             raise
 
     def _reserve(self, rows: int) -> None:
-        """Make room for more rows: pack the tree if a quarter of it are holes, and double it otherwise."""
+        """Make room for more rows: compact the tree if a quarter of it is holes, else double it."""
         used = int(self._marks[END] - self._marks[FRONT])
         if used + rows <= self._capacity:
             return
@@ -471,14 +471,14 @@ class FlatFat(RingAggregator):
         self._rebuild(self._capacity)
 
     def _lower(self, answer: Callable[..., Any], *arguments: Any) -> Any:
-        """Start over from the leaves if a combine fails on the way up."""
+        """Start over from the leaves if a combine fails while propagating."""
         try:
             return super()._lower(answer, *arguments)
         except BaseException:
             self._rebuild(self._capacity)
             raise
 
-    # ------------------------------------------------------------ what the ring asks for
+    # ------------------------------------------------------------ overrides of the ring
 
     def _evict_many(self, count: int) -> None:
         if self._marked:
@@ -494,7 +494,7 @@ class FlatFat(RingAggregator):
         return self._held_span(self._time(lo), self._time(hi))
 
     def _held_span(self, lo: int, hi: int) -> tuple[int, int]:
-        """Return the positions from the first row of a range to the last, between which there may be holes."""
+        """Return the positions from the first row of a range to the last, possibly with holes in between."""
         begin, end = self._position(lo, "left"), self._position(hi, "right")
         return self._held_position(begin, 1), self._held_position(end - 1, -1) + 1
 
@@ -502,7 +502,7 @@ class FlatFat(RingAggregator):
         return {"capacity": self._most}
 
     def _arrays(self) -> dict[str, Array]:
-        """Keep the leaves where they are: the same tree, rebuilt, has the same nodes to the last bit."""
+        """Save the leaves at their places: the rebuilt tree has the same nodes to the last bit."""
         positions = np.arange(self._marks[FRONT], self._marks[END])
         return {
             "slots": self._window.slots[self._leaf(positions)],
@@ -541,7 +541,7 @@ class FlatFat(RingAggregator):
             self._check_nodes(states, require, {int(self._leaf(p)) for p in held}, wrapped)
 
     def _check_nodes(self, states: States, require: Any, level: set[int], wrapped: bool) -> None:
-        """Require that each node is the aggregate of its children; in a wrapped ring only those that are read."""
+        """Require that each node is the aggregate of its children; in a wrapped ring only nodes that are read."""
         slots = self._window.slots
         holds = self._window.holds if self._marked else np.ones(len(slots), np.int8)
         oldest = int(self._leaf(self._marks[FRONT]))

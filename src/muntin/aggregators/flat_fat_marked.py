@@ -1,8 +1,7 @@
-"""The kernels of a `FlatFat` from whose middle rows have left: each node is marked as holding something or nothing.
+"""The kernels of a `FlatFat` with holes: each node is marked as full or empty.
 
-Beside the tree there are the marks of all nodes, 1 for one that holds something and 2 for one that waits to be
-computed, and a list of the leaves that wait. The marks stand for the neutral element: a node of which one child holds
-nothing is a copy of the other.
+Beside the tree there are the marks of all nodes, 1 for full and 2 for waiting to be computed, and a list of the waiting
+leaves. The marks replace a neutral element: a node with one empty child is a copy of the other.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from muntin.aggregators.ring import END, FRONT
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, emit_empty, hold, kernel, load, store
 
 HOLES, PENDING = 4, 5
-"""Marks: the evicted rows between the oldest and the youngest one, and the leaves that wait to be carried up."""
+"""Marks: the holes between the oldest and the youngest row, and the leaves that wait to be propagated."""
 HOLDS, WAITS = 1, 2
 """The marks of a node, as bits."""
 
@@ -28,7 +27,7 @@ class MarkedWindow(NamedTuple):
     holds: Any
     """For each node the bits `HOLDS` and `WAITS`."""
     work: Ints
-    """The leaves that wait to be carried up."""
+    """The leaves that wait to be propagated."""
 
 
 @kernel
@@ -64,7 +63,7 @@ def pop_until(window: MarkedWindow, position: int) -> None:
 
 @kernel
 def schedule(window: MarkedWindow, leaf: int, held: int) -> None:
-    """Mark a leaf as holding a row or not, and note that the nodes above it must be computed again."""
+    """Mark a leaf as full or empty, and schedule the nodes above it for recomputation."""
     marks, holds, work = window.marks, window.holds, window.work
     if holds[leaf] & WAITS == 0:
         work[marks[PENDING]] = leaf
@@ -101,7 +100,7 @@ def renew(window: MarkedWindow) -> None:
 
 @kernel
 def join(state: State, slots: Slots, holds: Any, leaf: int, end: int) -> State:
-    """Return a state with the leaves [leaf, end) after it: the largest nodes that fit, and hold something."""
+    """Return a state extended by the leaves [leaf, end), from the largest full nodes that fit."""
     while leaf < end:
         height = highest_level(leaf, end)
         if holds[leaf >> height] == HOLDS:
@@ -125,7 +124,7 @@ def between(window: MarkedWindow, begin: int, end: int) -> State:
 
 @kernel
 def total(window: MarkedWindow) -> State:
-    """Return the aggregate of the whole window: the root, or, where the ring is wrapped, a suffix and a prefix."""
+    """Return the aggregate of the whole window: the root, or, if the ring is wrapped, a suffix and a prefix."""
     times, marks = window.times, window.marks
     if (marks[FRONT] & (len(times) - 1)) + marks[END] - marks[FRONT] <= len(times):
         renew(window)
@@ -141,7 +140,7 @@ def answer_between(window: MarkedWindow, begin: int, end: int, outputs: Outputs)
 
 @kernel
 def answer_spans(window: MarkedWindow, begins: Ints, ends: Ints, outputs: Outputs) -> None:
-    """Lower the aggregates of many spans of positions; each that is not empty begins and ends with a row."""
+    """Lower the aggregates of many spans of positions; non-empty ones begin and end with a row."""
     for i in range(len(begins)):
         if begins[i] < ends[i]:
             emit(outputs, i, between(window, begins[i], ends[i]))

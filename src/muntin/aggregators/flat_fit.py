@@ -1,8 +1,8 @@
-"""FlatFit: a ring in which each slot remembers how far its aggregate reaches, and where to go on from there.
+"""FlatFit: a ring in which each slot records how far its aggregate reaches.
 
-A query walks from the oldest row over these pointers to the end, and on the way back leaves in every slot it met the
-aggregate from there to the end, and a pointer there. The next query then skips them all. Each row is met a bounded
-number of times before it leaves: at most three combines a slide, amortised; a single query may take n.
+A query follows these pointers from the oldest row to the end, and on the way back stores in every visited slot the
+aggregate from there to the end, and a pointer to the end. The next query then skips them all. Each row is visited a
+bounded number of times before it leaves: at most three combines per slide, amortised; a single query may take n.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FlatFitWindow(NamedTuple):
     reach: Ints
     """The position up to which each slot's aggregate reaches."""
     stack: Ints
-    """The positions that a query has met on its way."""
+    """The positions that a query has visited."""
 
 
 @inlined
@@ -49,7 +49,7 @@ def pop(window: FlatFitWindow) -> None:
 
 @inlined
 def aggregate_from(window: FlatFitWindow, position: int) -> State:
-    """Return the aggregate from a position to the end, and let every slot on the way reach there too."""
+    """Return the aggregate from a position to the end, and extend every visited slot to the end."""
     slots, marks, reach, stack = window.slots, window.marks, window.reach, window.stack
     last = len(slots) - 1
     end = marks[END]
@@ -103,7 +103,7 @@ class FlatFit(RingAggregator):
         return (np.zeros(capacity, np.int64), np.zeros(capacity, np.int64))
 
     def _evict_many(self, count: int) -> None:
-        """O(1): nothing but the front moves."""
+        """O(1): only the front moves."""
         self._marks[FRONT] += count
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:

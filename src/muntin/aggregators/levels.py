@@ -1,10 +1,10 @@
-"""What the monoid trees share: a tree over the ring of rows, as levels of aggregates of neighbouring pairs.
+"""The base of monoid trees: a tree over the ring of rows, as levels of aggregates of adjacent pairs.
 
-Positions only grow, and node j of level l stands for the rows [j * 2^l, (j + 1) * 2^l): its children are the nodes 2j
-and 2j + 1 below, and no pointer is kept. Level 0 is the rows themselves. Each level is a ring of half the size of the
-one below, and all are in a single array, one after another, which doubles when there is no room.
+Positions only grow, and node j of level l covers the rows [j * 2^l, (j + 1) * 2^l): its children are the nodes 2j and
+2j + 1 below, without pointers. Level 0 is the rows themselves. Each level is a ring of half the size of the one below,
+and all are in a single array, one after another, which doubles when it is full.
 
-A part of the window is folded, or searched, in strides that double while they fit and then halve: O(log n) combines.
+A part of the window is folded or searched in strides that double while they fit and then halve: O(log n) combines.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         """Return the state of the whole window, which is not empty."""
 
     def has_node(window: Any, level: int, j: int) -> bool:
-        """Say whether a node that begins inside the window is there, with all its rows."""
+        """Return whether a node that begins inside the window exists, with all its rows."""
 
     def move_front(window: Any, position: int) -> None:
         """Remove all rows before a position."""
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @replaceable
 @kernel
 def spot(size: int, marks: Ints, level: int, j: int) -> int:
-    """Return the cell of a node: each level is a ring of half the size of the one below, and comes after it."""
+    """Return the cell of a node: each level is a ring of half the size of the one below, and follows it."""
     capacity = size >> (level + 1)
     return size - 2 * capacity + (j & (capacity - 1))
 
@@ -92,13 +92,13 @@ def node(window: Any, level: int, j: int) -> State:
 @replaceable
 @kernel
 def ready(window: Any, level: int, j: int) -> bool:
-    """Say whether a node is in memory. Here they all are."""
+    """Return whether a node is in memory. Here all are."""
     return True
 
 
 @kernel
 def fold_rows(window: Any, begin: int, end: int) -> State:
-    """Return the aggregate of the positions [begin, end), which are not none."""
+    """Return the aggregate of the positions [begin, end), at least one."""
     state = hold(node(window, 0, begin))
     at = begin + 1
     level = 0
@@ -122,7 +122,7 @@ def answer_range(window: Any, begin: int, end: int, outputs: Outputs) -> None:
 
 @kernel
 def longest_cut(window: Any) -> Any:
-    """Return the end of the longest part that must go, of all that end where a node ends; -1: one is not `ready`."""
+    """Return the end of the longest part to evict, of those that end with a node; -1 if a node is not `ready`."""
     marks = window.marks
     whole = hold(total(window))
     old = hold(node(window, 0, marks[FRONT]))
@@ -146,7 +146,7 @@ def longest_cut(window: Any) -> Any:
 
 @kernel
 def leaving(window: Any) -> Any:
-    """Return the position before which a monotone policy lets all rows go, at least one; -1: a node is not `ready`."""
+    """Return the position before which a monotone policy evicts all rows, at least one; -1 if a node is not `ready`."""
     marks = window.marks
     whole = hold(total(window))
     old = hold(node(window, 0, marks[FRONT]))
@@ -174,7 +174,7 @@ def leaving(window: Any) -> Any:
 
 @kernel
 def cut_down(window: Any) -> None:
-    """Let go what a policy says that is not monotone; ask it again about what is left."""
+    """Evict by a policy that is not monotone; ask it again about the rest."""
     marks = window.marks
     while marks[FRONT] < marks[END]:
         position = longest_cut(window)
@@ -185,7 +185,7 @@ def cut_down(window: Any) -> None:
 
 @kernel
 def enforce(window: Any) -> None:
-    """Let go what the policy says. Nearly always that is one row, or none: two questions, and no search."""
+    """Evict by the policy. Nearly always that is one row, or none: two policy calls, and no search."""
     cells, marks = window.slots, window.marks
     front = marks[FRONT]
     if thorough():
@@ -222,7 +222,7 @@ class LevelAggregator(RingAggregator):
 
     entries: ClassVar[tuple[str, ...]] = ("insert_enforced", "answer_range", "move_front", "rebuild")
     spare: ClassVar[int] = 1
-    """How many times the rows there is room for below."""
+    """The places per row in the lowest level."""
 
     def __init__(
         self,
@@ -257,11 +257,11 @@ class LevelAggregator(RingAggregator):
 
     def _take_types(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
         if self._policy is not None:
-            self._policy.rule(time_type)  # refuses a duration that these times cannot be compared with
+            self._policy.rule(time_type)  # rejects a duration incomparable with these times
         super()._take_types(time_type, types)
 
     def insert_unasked(self, t: Any, v: Any = None) -> None:
-        """Insert a row without asking the policy: one that it has kept before, in a window that is made again.
+        """Insert a row without calling the policy: one that it kept before, in a window being rebuilt.
 
         >>> from muntin import agg, aggregators, policies
         >>> window = aggregators.MonoidTree(agg.sum("v"), policy=policies.at_most_rows(1), compiled=False)
@@ -315,7 +315,7 @@ class LevelAggregator(RingAggregator):
         times, marks = self._window.times, self._window.marks
         front, end = int(marks.item(FRONT)), int(marks.item(END))
         begin = front & (len(times) - 1)
-        older = times[begin : begin + end - front]  # up to the end of the ring; the others are at its begin
+        older = times[begin : begin + end - front]  # up to the end of the ring; the others are at its start
         found = int(older.searchsorted(time, side))
         if found < len(older):
             return front + found
@@ -341,7 +341,7 @@ class LevelAggregator(RingAggregator):
         """Yield each level that has nodes, with its first node and the one after its last."""
 
     def _reserve(self, rows: int) -> None:
-        """Double all levels until there is room for `rows` rows; each node stays what it is."""
+        """Double all levels until there is room for `rows` rows; nodes stay unchanged."""
         capacity = len(self._window.times) // self.spare
         if rows <= capacity:
             return
@@ -359,11 +359,11 @@ class LevelAggregator(RingAggregator):
         self._window = grown
 
     def _small_fields(self) -> tuple[str, ...]:
-        """Return the names of the arrays that do not grow with the rows: the marks, and what the structure adds."""
+        """Return the names of the arrays that do not grow with the rows: the marks, and those of the structure."""
         return tuple(name for name in self.layout._fields if name not in self.ring_fields)
 
     def _arrays(self) -> dict[str, Array]:
-        """Leave out the nodes above the rows, which say what they are."""
+        """Omit the nodes above the rows, which determine them."""
         at = np.arange(self._marks[FRONT], self._marks[END]) & (len(self._window.times) - 1)
         small = [getattr(self._window, name) for name in self._small_fields()]
         held = [self._window.slots[at], self._window.times[at], *small]
@@ -394,6 +394,6 @@ class LevelAggregator(RingAggregator):
 
 
 def spots(size: int, level: int, nodes: Any) -> Any:
-    """Do what the kernel `spot` does, for many nodes."""
+    """Return what the kernel `spot` returns, for many nodes."""
     capacity = size >> (level + 1)
     return size - 2 * capacity + (nodes & (capacity - 1))

@@ -1,8 +1,8 @@
-"""LogMonoidTree: the monoid tree in its plain form. Every operation takes O(log n) combines, any bulk eviction too.
+"""LogMonoidTree: the plain monoid tree. Every operation takes O(log n) combines, including any bulk eviction.
 
-One tree over the rows, in levels of pairs (see `levels.py`), all of whose aggregates are always right: an insert renews
-those above the newest row, an eviction of any number of rows those above the oldest that stays. Levels go up
-to the first that has at most two nodes, whose aggregate is the window's.
+One tree over the rows, in levels of pairs (see `levels.py`), whose aggregates are always up to date: an insert renews
+those above the newest row, an eviction of any number of rows those above the oldest remaining one. The highest level is
+the first with at most two nodes, whose aggregate is the window's.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ HEIGHT = 3
 
 @kernel
 def has_node(window: RingWindow, level: int, j: int) -> Any:
-    """Say whether a node that begins inside the window is there, with all its rows."""
+    """Return whether a node that begins inside the window exists, with all its rows."""
     return level <= window.marks[HEIGHT] and ((j + 1) << level) <= window.marks[END]
 
 
 @kernel
 def renew(window: RingWindow, level: int, j: int) -> None:
-    """Renew a node from its children, those that have rows in the window."""
+    """Renew a node from its children with rows in the window."""
     cells, marks = window.slots, window.marks
     size = len(cells)
     below = level - 1
@@ -138,7 +138,7 @@ class LogMonoidTree(LevelAggregator):
             yield level, front >> level, ((end - 1) >> level) + 1
 
     def _in_ring(self, field: str) -> bool:
-        """Say no of the nodes where a combine can fail: an insertion writes those above it, so all are kept by then."""
+        """Return False for the nodes if a combine can fail: an insertion rewrites some, so all are saved first."""
         return super()._in_ring(field) and not (field == "slots" and self._binding.may_fail)
 
     def _check_structure(self, states: States, require: Any) -> None:

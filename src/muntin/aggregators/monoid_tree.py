@@ -1,8 +1,8 @@
-"""MonoidTree: the amortised monoid tree aggregator. O(1) combines a slide, amortised; O(log n) for any bulk eviction.
+"""MonoidTree: the amortised monoid tree aggregator. O(1) combines per slide, amortised; O(log n) for any bulk eviction.
 
-A forest over the rows, in levels of pairs (see `levels.py`). A pair has a parent only once a newer pair stands beside
-it, so that no aggregate ever changes: the last pair of every level is the root of a tree of its own, and E rows have
-((E + 1) >> l) - 1 nodes in level l. Beside the forest:
+A forest over the rows, in levels of pairs (see `levels.py`). A pair gets a parent only once a newer pair follows it, so
+no aggregate ever changes: the last pair of every level is the root of its own tree, and E rows have ((E + 1) >> l) - 1
+nodes in level l. Beside the forest:
 
     results   the aggregate of the leftmost tree, and that of all others
     stack     the aggregates of what the leftmost tree will be without its oldest 1, 2, 4 ... rows
@@ -11,7 +11,7 @@ An insert extends the second result and closes pairs up the levels, as a counter
 result from the stack, and pushes the new oldest pairs onto it. Only when the leftmost tree has grown or is used up
 are the results and the stack rebuilt, from the first and last pairs of the levels; once, however much has changed.
 
-Nodes that begin before the oldest row are out of date, and never read.
+Nodes that begin before the oldest row are stale, and never read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 TOP, SPLIT, DEPTH = 3, 4, 5
 """Marks: the highest level, the position after the leftmost tree, and the place after the top of the stack."""
 LEFTMOST, OTHERS, STACK = 0, 1, 2
-"""Where in `results` the two results are, and where the stack begins."""
+"""The places in `results` of the two results, and of the stack."""
 
 
 class MonoidTreeWindow(NamedTuple):
@@ -49,7 +49,7 @@ class MonoidTreeWindow(NamedTuple):
 
 @kernel
 def has_node(window: MonoidTreeWindow, level: int, j: int) -> Any:
-    """Say whether a node that begins inside the window is there, with all its rows."""
+    """Return whether a node that begins inside the window exists, with all its rows."""
     return j < ((window.marks[END] + 1) >> level) - 1
 
 
@@ -91,7 +91,7 @@ def rebuild_right(window: MonoidTreeWindow) -> None:
 
 @kernel
 def update_split(window: MonoidTreeWindow) -> None:
-    """Find the leftmost tree; if it ends elsewhere than before, rebuild results and stack."""
+    """Find the leftmost tree; if its end has changed, rebuild results and stack."""
     marks = window.marks
     count = marks[END] + 1
     top = marks[TOP]
@@ -136,7 +136,7 @@ def push(window: MonoidTreeWindow, time: int, state: State) -> None:
 
 @kernel
 def clear(window: MonoidTreeWindow) -> None:
-    """Say that no row is left."""
+    """Mark the window as empty."""
     marks = window.marks
     marks[FRONT] = marks[END]
     marks[TOP] = 0
@@ -172,7 +172,7 @@ def pop(window: MonoidTreeWindow) -> None:
 
 @kernel
 def move_front(window: MonoidTreeWindow, position: int) -> None:
-    """Remove all rows before a position: by the stack where they are few, else at once."""
+    """Remove all rows before a position: by the stack if they are few, else at once."""
     marks = window.marks
     if position - marks[FRONT] <= marks[TOP] + 1:
         while marks[FRONT] < position:
@@ -238,7 +238,7 @@ class MonoidTree(LevelAggregator):
     mark_count: ClassVar[int] = 6
 
     def __new__(cls, *_: Any, store: Store | None = None, **__: Any) -> Self:
-        """Make a window in memory, or one whose body is in a store."""
+        """Create a window in memory, or one whose body is in a store."""
         if store is None or cls is not MonoidTree:
             return super().__new__(cls)
         from muntin.aggregators.stored import StoredMonoidTree  # which is a MonoidTree
@@ -293,7 +293,7 @@ class MonoidTree(LevelAggregator):
             yield level, front >> level, ((end + 1) >> level) - 1
 
     def _allocate(self) -> None:
-        end = self.updates if hasattr(self, "_window") else 0  # positions go on, whatever the types become
+        end = self.updates if hasattr(self, "_window") else 0  # positions continue, whatever the types become
         super()._allocate()
         self._marks[[FRONT, END, SPLIT, DEPTH]] = end, end, end, 2
 

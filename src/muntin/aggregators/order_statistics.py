@@ -1,15 +1,15 @@
 """Order statistics over arrays: the sorted window, kept as a set of ranks.
 
-The rows are cut into blocks at least as long as the longest window, so that a window lies in two neighbouring blocks.
-Each block is sorted once; two neighbours are merged in one pass, and a row's place in the merged order is its rank.
-The window is then a set of ranks: a bitmap, with a Fenwick tree over groups of 64 words. A row enters or leaves in
-O(log n). From one window to the next a quantile moves by a rank or two: so the word where the last one was found is
-remembered, with the number of ranks before it, and the next one is looked for from there, in O(1); what is further off
-is found by the tree in O(log n), with at most 64 words to count.
+The rows are cut into blocks at least as long as the longest window, so a window lies in two adjacent blocks. Each block
+is sorted once; two adjacent ones are merged in one pass, and a row's place in the merged order is its rank. The window
+is then a set of ranks: a bitmap, with a Fenwick tree over groups of 64 words. A row enters or leaves in O(log n). From
+one window to the next a quantile moves by a rank or two: so the word of the last one is cached, with the number of
+ranks before it, and the search for the next one starts there, in O(1); ranks further off are found by the tree in O(log
+n), with at most 64 words to count.
 
-Rejected: a skip list (what pandas has: five times slower); linked lists of two sorted blocks and one pointer to the
-median (Suomela), which answer only one fixed rank, where `lower` may ask for any, and whose steps branch on the data; a
-loop that clears the lowest bits of the word until the one that is asked for: the processor does not foresee its end.
+Rejected: a skip list (as in pandas: five times slower); linked lists of two sorted blocks and one pointer to the median
+(Suomela), which answer only one fixed rank, while `lower` may read any, and whose steps branch on the data; a loop that
+clears the lowest bits of the word up to the wanted one: its end is unpredictable.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from muntin.kernels.vocabulary import Ints, Outputs, emit, emit_empty, index, ke
 from muntin.types import Array
 
 ROWS, GROUPS, WORD, BEFORE, TREE = 0, 1, 2, 3, 3
-"""Where in the memory are: the number of rows, that of groups, the word that was looked into last, how many ranks are
-before it, and the Fenwick tree: group g, from 1 on, is at TREE + g."""
+"""Places in the memory: the number of rows, of groups, the last word read, the number of ranks before it, and the
+Fenwick tree: group g, from 1 on, is at TREE + g."""
 HEAD = 4
-"""The numbers before the tree. The bitmap, 64 ranks a word, is after both: at HEAD + groups."""
+"""The numbers before the tree. The bitmap, 64 ranks per word, follows both, at HEAD + groups."""
 NEAR = 64
-"""How many words are passed, at most, before the tree is asked."""
+"""The most words to scan before the tree is used."""
 
 _AT_ONCE = 1 << 14
-"""Rows that NumPy sees in one call: few enough for the cache of the processor, and enough for a call."""
+"""Rows per NumPy call: few enough for the CPU cache, and enough to pay for a call."""
 
 
 class SortedWindow(NamedTuple):
@@ -42,8 +42,8 @@ class SortedWindow(NamedTuple):
 
     values: Any
     memory: Ints
-    """All that says which ranks are in the window: one array, because numba counts references to each that a function
-    touches, which costs more than the look-up."""
+    """All that determines which ranks are in the window: one array, because numba counts references to each array that
+    a function touches, which costs more than the lookup."""
 
 
 @kernel
@@ -54,7 +54,7 @@ def size(view: SortedWindow) -> Any:
 
 @kernel
 def find_word(memory: Ints, rank: int) -> None:
-    """Move to the word that holds a rank: from the last one, or by the tree."""
+    """Move to the word with a rank: from the last one, or by the tree."""
     groups = memory[GROUPS]
     word = memory[WORD]
     before = memory[BEFORE]
@@ -70,7 +70,7 @@ def find_word(memory: Ints, rank: int) -> None:
         inside = count_bits(memory[index(word)])
         steps += 1
     if steps == 0:
-        return  # nothing is written that the next look would have to wait for
+        return  # write nothing that the next lookup would have to wait for
     if steps == NEAR:
         group = 0
         before = 0
@@ -94,7 +94,7 @@ def find_word(memory: Ints, rank: int) -> None:
 
 @kernel
 def nth(view: SortedWindow, rank: int) -> Any:
-    """Return the value that has `rank` smaller ones before it in the window."""
+    """Return the value with `rank` values before it in the sorted window."""
     memory = view.memory
     find_word(memory, rank)
     word = memory[WORD]
@@ -104,7 +104,7 @@ def nth(view: SortedWindow, rank: int) -> Any:
 
 @kernel
 def toggle(memory: Ints, rank: int, change: int) -> None:
-    """Let a rank in (change 1) or out (change -1)."""
+    """Add (change 1) or remove (change -1) a rank."""
     groups = memory[GROUPS]
     word = HEAD + groups + (rank >> 6)
     memory[index(word)] ^= single_bit(rank & 63)
@@ -141,13 +141,13 @@ def refill(memory: Ints, ranks: Ints, begin: int, end: int) -> None:
 
 @kernel
 def merge_blocks(values: Any, order: Ints, left: int, block: int, ranks: Ints, merged: Any) -> None:
-    """Rank the rows of two neighbouring blocks, whose values and places are sorted; NaN is the greatest.
+    """Rank the rows of two adjacent blocks, whose values and places are sorted; NaN is the greatest.
 
     Which block the next value comes from is random, so the loop must not branch on it: it computes with the outcome of
-    the comparison, 0 or 1, since the compiler makes branches of choices between two places: twice as long. Each step
-    waits for the one before: so two whole blocks are merged from both ends at once, half of the values from each, and
-    neither end can run out of one block before that. A NaN on the right is less than nothing, as it must be; one on the
-    left would need more comparisons, and takes the loops below.
+    the comparison, 0 or 1, since the compiler turns a choice between two places into a branch: twice as long. Each step
+    waits for the previous one: so two whole blocks are merged from both ends at once, half of the values from each, and
+    neither end can exhaust one block before that. A NaN on the right is less than nothing, as required; one on the left
+    would need more comparisons, and takes the loops below.
     """
     i = left
     j = left + block
@@ -235,7 +235,7 @@ def slide_sorted(
 def sorted_runner(
     binding: Binding, values: Array, first: Array, last: Array, outputs: tuple[Array, ...]
 ) -> Callable[[int, int], None]:
-    """Return what runs some of the windows over a column of numbers without nulls. O(log n) a row."""
+    """Return a function that runs some of the windows over a column of numbers without nulls. O(log n) per row."""
     module = binding.kernels(
         (size, find_word, nth, toggle, refill, merge_blocks, slide_sorted), "slide_sorted", sorted_store=True
     )
@@ -250,7 +250,7 @@ def sorted_runner(
         memory = np.zeros(HEAD + groups + (groups << 6), np.int64)
         memory[GROUPS] = groups
         view = SortedWindow(np.zeros(2 * block, values.dtype), memory)
-        ranks = np.zeros(2 * block, np.int32)  # half the room in the cache
+        ranks = np.zeros(2 * block, np.int32)  # half the cache space
         bounds = [read_only(each - lowest if lowest else each) for each in (first, last)]
         module.slide_sorted(ordered, order, block, *bounds, start, stop, outputs, view, ranks)
 
@@ -258,16 +258,16 @@ def sorted_runner(
 
 
 def _longest(first: Array, last: Array) -> int:
-    """Return the rows of the longest window. O(windows), in parts that need little memory."""
+    """Return the rows of the longest window. O(windows), in parts, with little memory."""
     parts = range(0, len(first), _AT_ONCE)
     return max(int((last[at : at + _AT_ONCE] - first[at : at + _AT_ONCE]).max()) for at in parts)
 
 
 def _sorted_blocks(values: Array, block: int) -> tuple[Array, Array]:
-    """Return for each block the places of its rows in ascending order, and the values in that order.
+    """Return the places of each block's rows in ascending order, and the values in that order.
 
-    Some blocks at a time, whose places are in the cache of the processor when they are looked at again. Rejected: runs
-    of 32,768 rows that are merged by pairs to blocks of a million, 86 ns a row where NumPy sorts one in 46.
+    A few blocks at a time, whose places are still in the CPU cache when they are read again. Rejected: runs of 32,768
+    rows merged by pairs into blocks of a million, 86 ns per row where NumPy sorts one in 46.
     """
     order, ordered = np.empty(len(values), np.int32), np.empty_like(values)
     step = max(block, _AT_ONCE // block * block)

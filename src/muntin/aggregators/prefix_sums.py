@@ -1,30 +1,30 @@
-"""Windows of one length over an array as differences of sums, where a state follows from sums over its rows.
+"""Windows of one length over an array as differences of sums, for states that follow from sums over rows.
 
 The rows are cut into blocks at least as long as a window, so that it lies in two of them, and blocks into lanes of 256
-rows. A lane is summed from its first row on, and every partial sum is kept: high, as it is rounded, and, where the
-definition asks for that, low, what was rounded off so far. The sum of a window is the difference of two of these and
-the totals of the lanes between, which are summed with all that is rounded off.
+rows. A lane is summed from its first row on, and every partial sum is kept: high, the rounded sum, and, if the
+definition asks for it, low, the rounding error so far. The sum of a window is the difference of two of these plus the
+totals of the lanes in between, which are summed with all rounding errors.
 
     block before                           this block
     lane   |  lane   |  lane   |  lane   |  lane   |  lane   |  lane   |  lane   |
                    ( ------------------- window ----------------- ]
                   lower                                         upper
 
-Four lanes grow side by side, because each sum waits for its last addition; what is rounded off is found afterwards,
-without waiting, and so are the answers: both loops run over several rows at once. A mean takes 7 additions a row to
-sum, of which 2 wait for those of the row before, and 14 and a division to answer, four rows at a time; combining states
-takes 27, one at a time.
+Four lanes grow side by side, because each sum waits for its last addition; rounding errors and answers are computed
+afterwards, without waiting: both loops run over several rows at once. A mean takes 7 additions per row to sum, of which
+2 wait for those of the previous row, and 14 and a division to answer, four rows at a time; combining states takes 27,
+one at a time.
 
-Nothing is subtracted that was added before the block before this one. Still a difference loses digits if what leaves a
-window is larger than what stays, or if the number that the terms are centred by is far from the values. So the error of
-each sum is bounded on the way: a lane loses at most a rounding a row, of its largest partial sum. `lost` of a
-definition says whether that could show. Then another centre is tried, and after that the block is run by combining. The
-next attempt waits for twice as many blocks each time, so that hopeless values cost little more than without attempts.
+Nothing is subtracted that was added before the previous block. Still a difference loses digits if what leaves a window
+is larger than what stays, or if the centre of the terms is far from the values. So the error of each sum is bounded on
+the way: a lane loses at most one rounding per row, of its largest partial sum. `lost` of a definition tells whether
+that could show. Then another centre is tried, and after that the block is run by combining. The next attempt waits for
+twice as many blocks each time, so that hopeless values cost little more than without attempts.
 
-Rejected: one lane for each block, whose additions wait for each other: half as long again. Running sums that add and
-subtract each row: as many additions as here, all of which wait, and they drift. Sums of floats that are plain inside of
-a lane: half the time, but then [1e16, 1.0, -1e16] has the sum 0. For variances that is what is done: squares around a
-number near the mean do not cancel.
+Rejected: one lane per block, whose additions wait for each other: half as long again. Running sums that add and
+subtract each row: as many additions as here, all of which wait, and they drift. Plain sums of floats inside a lane:
+half the time, but then [1e16, 1.0, -1e16] has the sum 0. For variances that is what is done: squares around a number
+near the mean do not cancel.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ from muntin.kernels.vocabulary import (
 from muntin.types import Array
 
 LANE = 256
-"""The rows of a lane. Loops that are shorter take longer to begin than to run; longer sums lose more."""
+"""The rows of a lane. Shorter loops take longer to start than to run; longer sums lose more."""
 GROUP = 4 * LANE
 """The rows of four lanes that grow side by side."""
 SIZE = 0x7FFF_FFFF_FFFF_FFFF
-"""The bits of a float but for its sign: as integers they are in the order of the sizes, NaN above all."""
+"""The bits of a float without its sign: as integers they order by absolute value, NaN above all."""
 WORTH_IT = 1 << 17
-"""The rows from which on it is chosen: it takes three seconds more to compile, once a machine."""
+"""The least rows for which it is chosen: it takes three seconds more to compile, once per machine."""
 MOST_BLOCKS = 64
-"""The blocks between two attempts, at most."""
+"""The most blocks between two attempts."""
 
 
 def block_length(width: int) -> int:
@@ -87,15 +87,15 @@ def block_length(width: int) -> int:
 def room_for(count: int, low: int, block: int) -> Array:
     """Return room for the partial sums of `count` terms, `low` of which have low parts: two blocks, and their peaks.
 
-    A row begins three cache lines after a page, the next one three lines later: rows a page apart would all have to fit
-    into the same few places of the cache.
+    A row begins three cache lines after a page, the next one three lines later: rows a page apart would all compete for
+    the same few cache sets.
     """
     return np.zeros((2 * (count + low) + count, block + 24))
 
 
 @kernel
 def scan_group(room: Any, columns: Columns, around: Any, row: int, at: int, high: int, low: int) -> None:
-    """Sum the rows of four lanes from `row` on, each from its begin, into the columns of the room from `at` on."""
+    """Sum the rows of four lanes from `row` on, each from its start, into the columns of the room from `at` on."""
     one = no_terms()
     two = no_terms()
     three = no_terms()
@@ -135,7 +135,7 @@ def scan_group(room: Any, columns: Columns, around: Any, row: int, at: int, high
 
 @kernel
 def note_peak(bits: Ints, row: int, at: int, peaks: int, lane: int) -> None:
-    """Write down the largest size of the numbers of a lane in a row of the room."""
+    """Record the largest absolute value of a lane in a row of the room."""
     peak = 0
     for k in range(LANE):
         peak = max(peak, bits[index(row), index(at + k)] & SIZE)
@@ -144,7 +144,7 @@ def note_peak(bits: Ints, row: int, at: int, peaks: int, lane: int) -> None:
 
 @kernel
 def scan_block(room: Any, bits: Ints, columns: Columns, around: Any, row: int, block: int, half: int) -> None:
-    """Sum the rows of a block, lane by lane, into one half of the room, and note what bounds the errors."""
+    """Sum the rows of a block, lane by lane, into one half of the room, and record the error bounds."""
     count = term_count()
     high = half * (count + low_count())
     low = high + count
@@ -152,7 +152,7 @@ def scan_block(room: Any, bits: Ints, columns: Columns, around: Any, row: int, b
         scan_group(room, columns, around, row + at, at, high, low)
     peaks = 2 * (count + low_count())
     for term in range(count):
-        # Terms with low parts come first; of these only the low parts are rounded.
+        # Terms with low parts come first; only their low parts are rounded.
         row = low + term if term < low_count() else high + term
         for at in range(0, block, LANE):
             note_peak(bits, row, at, peaks + term, (half * block + at) // LANE)
@@ -164,18 +164,18 @@ def answer_block(
 ) -> int:
     """Answer the windows that end with the rows of a block from `begin` on; return how many may have lost digits.
 
-    `row` is that of the output for the first row of the block.
+    `row` is the output row of the first row of the block.
     """
     count = term_count()
     rows = count + low_count()
     n = float(width)
     lost = 0
-    limits = no_terms()  # each lane is off by a rounding a row, of its peak, as a total and once more as a part
+    limits = no_terms()  # each lane is off by one rounding per row, of its peak, as a total and once more as a part
     high = no_terms()
     low = no_terms()
     upper = block + begin
     lower = upper - width
-    lane = lower - lower % LANE  # the totals of the lanes from here to the one of `upper` are in `high` and `low`
+    lane = lower - lower % LANE  # `high` and `low` hold the totals of the lanes from here to that of `upper`
     while lane <= upper:
         peaks = take_terms(room, 2 * rows, ((half if lane >= block else 1 - half) * block + lane % block) // LANE)
         limits = add_terms(limits, scale_terms(peaks, LANE * 2.0**-52))
@@ -235,9 +235,9 @@ def slide_sums(
     shift: int,
     outputs: Outputs,
 ) -> None:
-    """Run the windows of `width` rows that end with the rows [start, stop), one for each row; start >= width, or shift.
+    """Run the windows of `width` rows that end with the rows [start, stop), one per row; start >= width, or shift.
 
-    `bits` is the room as integers. The window that ends with row i is row i - shift of the output. The rows behind the
+    `bits` is the room as integers. The window that ends with row i is row i - shift of the output. The rows after the
     last whole block are run by combining.
     """
     if start < width:  # the windows that begin with row 0
@@ -250,9 +250,9 @@ def slide_sums(
                 emit(outputs, row - shift, state)
         start = min(width, stop)
     at = start - width
-    begin = width  # in the first block there are only windows that begin in it
+    begin = width  # the first block has only windows that begin in it
     half = 0
-    before = 0  # the blocks before this one that must be summed first
+    before = 0  # earlier blocks that must be summed first
     pause = 0
     wait = 0
     around = centre(columns, max(at, 0), min(at + 2 * block, stop) - 1)

@@ -1,7 +1,6 @@
-"""Recalculate: keep every row's state and fold them all at each query. The plain truth that the others are tested by.
+"""Recalculate: keeps every row's state and folds them all at each query. The oracle for all others.
 
-Nothing to update, so inserts and evictions cost nothing; a query is n - 1 combines. Below a few tens of rows it is the
-fastest of all.
+Inserts and evictions cost nothing; a query is n - 1 combines. Below a few tens of rows it is the fastest of all.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def pop(window: RingWindow) -> None:
 
 @inlined
 def fold(slots: Slots, begin: int, end: int) -> State:
-    """Return the aggregate of the states at positions [begin, end), which are not none."""
+    """Return the aggregate of the states at positions [begin, end), at least one."""
     last = len(slots) - 1
     state = hold(load(slots, begin & last))
     for at in range(begin + 1, end):
@@ -69,7 +68,7 @@ def answer_range(window: Any, begin: int, end: int, outputs: Outputs) -> None:
 def slide_windows(
     slots: Slots, columns: Columns, times: Ints, first: Ints, last: Ints, start: int, stop: int, outputs: Outputs
 ) -> None:
-    """Run the windows [first, last) of rows, each by itself. Best where they do not overlap, or are short."""
+    """Run the windows [first, last) of rows, each separately. Best if they do not overlap, or are short."""
     for i in range(start, stop):
         if last[i] > first[i]:
             state = lift(columns, times, first[i])

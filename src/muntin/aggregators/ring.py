@@ -1,4 +1,4 @@
-"""What all in-order aggregators share: states and times in a ring that doubles, positions that only grow."""
+"""The base of in-order aggregators: states and times in a ring that doubles, positions that only grow."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from muntin.types import Array
 FRONT, END = 0, 1
 Side: TypeAlias = Literal["left", "right"]
 """Before rows of an equal time, or after them."""
-"""Where in the marks the position of the oldest row is, and that of the next one."""
+"""The marks of the position of the oldest row, and of the next one."""
 
 
 class RingWindow(NamedTuple):
-    """A ring without anything beside it. The layouts of other structures begin with the same three fields."""
+    """A plain ring. The layouts of other structures begin with the same three fields."""
 
     slots: Slots
     """The states: that of position p is in slot p mod capacity, a power of two."""
@@ -41,9 +41,9 @@ class RingAggregator(Aggregator):
     """The named tuple of the arrays: slots, times, marks, and then those of `_extra_arrays`."""
     mark_count: ClassVar[int] = 2
     states_a_row: ClassVar[int] = 1
-    """How many states there is room for, for each place of the ring."""
+    """The number of states per place of the ring."""
     ring_fields: ClassVar[frozenset[str]] = frozenset({"slots", "times"})
-    """The arrays that have an entry for each slot of the ring."""
+    """The arrays with an entry per slot of the ring."""
 
     def evict(self) -> None:
         """Remove the oldest row; `IndexError` if there is none. Amortised O(1) combines, or what the class says."""
@@ -99,7 +99,7 @@ class RingAggregator(Aggregator):
         self._run("insert_rows", self._window, columns, times, start, stop)
 
     def _append_may_fail(self) -> bool:
-        """Say whether `_append` can raise an error. Compiled code does only where an aggregation says `raise`."""
+        """Return whether `_append` can raise an error. Compiled code does only if an aggregation has a `raise`."""
         return self._binding.may_fail or not self._binding.compiled
 
     def _changed_by_insert(self) -> tuple[int, int]:
@@ -111,7 +111,7 @@ class RingAggregator(Aggregator):
         return 0, 0
 
     def _evict_many(self, count: int) -> None:
-        """Remove the `count` oldest rows: one by one, unless the structure knows better."""
+        """Remove the `count` oldest rows: one by one, unless overridden."""
         self._run("evict_rows", self._window, count)
 
     def _span(self, lo: Any, hi: Any) -> tuple[int, int]:
@@ -158,7 +158,7 @@ class RingAggregator(Aggregator):
             self._append(columns, times, start, stop)
 
     def _guard_eviction(self, count: int, evict: Callable[..., None], *arguments: Any) -> None:
-        """Evict `count` rows by a call, or change nothing."""
+        """Evict `count` rows by calling `evict`, or change nothing."""
         with changing(self):
             if not self._binding.may_fail:
                 evict(*arguments)
@@ -168,9 +168,9 @@ class RingAggregator(Aggregator):
 
     @contextlib.contextmanager
     def _guarded(self, begin: int, end: int) -> Iterator[None]:
-        """Put all back as it was if an error is raised, of the states only those at the positions [begin, end).
+        """Restore everything if an error is raised; of the states only those at the positions [begin, end).
 
-        Rows beyond the end are free; the arrays that are not in the ring are few and short.
+        Rows beyond the end are free; the arrays outside the ring are few and short.
         """
         at = np.arange(begin, end) & (len(self._window.times) - 1)
         arrays = [
@@ -201,7 +201,7 @@ class RingAggregator(Aggregator):
             )
 
     def _reserve(self, rows: int) -> None:
-        """Double the ring until it holds `rows` rows; each stays at its position."""
+        """Double the ring until it holds `rows` rows; each keeps its position."""
         capacity = len(self._window.slots)
         if rows <= capacity:
             return
@@ -222,7 +222,7 @@ class RingAggregator(Aggregator):
         return zip(self._window._fields, self._window, strict=True)
 
     def _in_ring(self, field: str) -> bool:
-        """Say whether an array of the window has an entry for each slot."""
+        """Return whether an array of the window has an entry per slot."""
         return field in self.ring_fields
 
     def _time_at(self, position: int) -> int:
@@ -246,7 +246,7 @@ class RingAggregator(Aggregator):
         return dict(zip(self._snapshot_names(), held, strict=True))
 
     def _snapshot_names(self) -> list[str]:
-        """Return the names of the arrays in a snapshot, which do not depend on the layout's."""
+        """Return the names of the arrays in a snapshot, which are independent of the layout."""
         return [*RingWindow._fields, *(f"extra{i}" for i in range(len(self._window) - len(RingWindow._fields)))]
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:

@@ -5,14 +5,14 @@ still become the answer are kept, in a list from the best to the youngest. A new
 that it beats, and the answer is the first. Each row is dropped once, so an insert takes fewer than two combines,
 amortised; a query and an eviction take none. For invertible ones: a running aggregate, as in `SubtractOnEvict`.
 
-Rejected: to compare a new row with the last four of the list at once, and count those that it beats without a branch.
-It took a tenth less time, for twice as many combines: a row waits for the end of the list, which the row before has
-just written, and for the entries there, and that takes longer than the guesses that go wrong.
+Rejected: comparing a new row with the last four of the list at once, and counting those that it beats without a branch.
+It took a tenth less time, for twice as many combines: a row waits for the end of the list, which the previous row has
+just written, and for the entries there, and that takes longer than the mispredictions.
 
-What bounds it on random values: every second comparison ends otherwise than the processor has guessed. A loop over an
-array that does nothing else, with the ends of its list in registers, takes 2.2 times what `TwoStacks` takes row by row;
-1.8 times with four comparisons at once, and 2 with the last four entries in registers as well. Row by row the ends are
-in memory, where each row waits for what the one before has written: 3 times.
+What bounds it on random values: every second comparison is mispredicted. A loop over an array that does nothing else,
+with the ends of its list in registers, takes 2.2 times what `TwoStacks` takes row by row; 1.8 times with four
+comparisons at once, and 2 with the last four entries in registers too. Row by row the ends are in memory, where each
+row waits for the previous one's writes: 3 times.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class SelectiveWindow(NamedTuple):
     rows: Ints
     """The position of each entry of the list."""
     nothing: Slots
-    """The state of a row that is null, in its only slot."""
+    """The state of a null row, in its only slot."""
 
 
 @inlined
 def push(window: SelectiveWindow, time: int, state: State) -> None:
-    """Append a row, and forget those before it that can never be the answer again."""
+    """Append a row, and drop earlier ones that can never be the answer again."""
     slots, times, marks, rows, nothing = window.slots, window.times, window.marks, window.rows, window.nothing
     mask = len(slots) - 1
     times[marks[END] & mask] = time
@@ -88,7 +88,7 @@ def pop(window: SelectiveWindow) -> None:
 
 @inlined
 def total(window: SelectiveWindow) -> State:
-    """Return the first of the list; where only nulls are in the window, one of them."""
+    """Return the first of the list; a null if the window holds only nulls."""
     slots, marks, nothing = window.slots, window.marks, window.nothing
     if marks[FIRST] < marks[LAST]:
         return load(slots, marks[FIRST] & (len(slots) - 1))
@@ -97,7 +97,7 @@ def total(window: SelectiveWindow) -> State:
 
 @kernel
 def listed_from(window: SelectiveWindow, position: int) -> int:
-    """Return the first entry of the list whose row is not before a position."""
+    """Return the first entry of the list at or after a position."""
     marks, rows = window.marks, window.rows
     low, high = marks[FIRST], marks[LAST]
     while low < high:
@@ -112,7 +112,7 @@ def listed_from(window: SelectiveWindow, position: int) -> int:
 
 @kernel
 def answer_suffix(window: SelectiveWindow, position: int, outputs: Outputs) -> None:
-    """Lower the aggregate from a position to the end: the first of the list that is not before it."""
+    """Lower the aggregate from a position to the end: the first of the list at or after it."""
     slots, marks, nothing = window.slots, window.marks, window.nothing
     at = listed_from(window, position)
     if at < marks[LAST]:
@@ -170,11 +170,12 @@ class _SelectiveDeque(SlickDeque):
         return (np.zeros(capacity, np.int64), self._binding.slots(1))
 
     def _listed(self) -> Array:
-        """Return where the entries of the list are."""
+        """Return the places of the list's entries."""
         return np.arange(self._marks[FIRST], self._marks[LAST]) & (len(self._window.slots) - 1)
 
     def _insert_rows(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
-        # A single row is compared before anything is written; of several, the first may have displaced entries.
+        # A single row is compared before anything is written; if there are several, the first may have displaced
+        # entries.
         at = self._listed() if stop - start > 1 else np.zeros(0, np.int64)
         window = self._window
         before: list[Any] = [(array, slice(None), array.copy()) for array in (window.marks, window.nothing)]
@@ -218,7 +219,7 @@ class _SelectiveDeque(SlickDeque):
         self._move_in(arrays, max(16, 1 << (len(arrays["times"]) - 1).bit_length()))
 
     def _move_in(self, arrays: Mapping[str, Array], capacity: int) -> None:
-        """Lay out in new rings what `_arrays` has gathered."""
+        """Lay out the result of `_arrays` in new rings."""
         window = self._window = self._empty(capacity)
         window.marks[:], window.nothing[:] = arrays["marks"], arrays["nothing"]
         window.slots[self._listed()], window.rows[self._listed()] = arrays["slots"], arrays["rows"]
@@ -247,7 +248,7 @@ def _half_of(binding: Binding) -> type[SlickDeque]:
 
 
 def _half_for(aggregation: Aggregation | Mapping[str, Aggregation]) -> type[SlickDeque]:
-    """Return the half that suits an aggregation, or several; refuse those that neither does."""
+    """Return the half that suits one or several aggregations; reject those that suit neither."""
     each = [aggregation] if not isinstance(aggregation, Mapping) else list(aggregation.values())
     if len(each) == 1 and getattr(each[0], "selective", False):
         return _SelectiveDeque

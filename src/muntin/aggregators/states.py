@@ -1,4 +1,4 @@
-"""States looked at from outside the kernels: folded for `check()`, compared, converted, and counted."""
+"""States outside the kernels: folded for `check()`, compared, converted, and counted."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class States:
         return state
 
     def counts(self, state: Any) -> bool:
-        """Say whether a row was taken by any aggregation."""
+        """Return whether any aggregation took a row."""
         return bool(self._module.counts(state))
 
     def prefers_newer(self, older: Any, newer: Any) -> bool:
-        """Say whether combine returns the newer of two states of a selective aggregation."""
+        """Return whether combine returns the newer of two states of a selective aggregation."""
         return bool(self._module.prefers_newer(older, newer))
 
     def revived(self, array: Array) -> Array:
-        """Return an array of states as a snapshot holds it, its plain tuples made the records that they were."""
+        """Return an array of states from a snapshot, with plain tuples converted back to records."""
         if array.dtype != object:
             return array
         for i, state in enumerate(array):
@@ -64,7 +64,7 @@ class States:
         return getattr(self._module, f"_p{k}_state")(value) if record else value
 
     def close(self, a: Any, b: Any) -> bool:
-        """Say whether two states are the same, up to the rounding of floats."""
+        """Return whether two states are the same, up to the rounding of floats."""
         return close(tuple(a), tuple(b))
 
 
@@ -82,7 +82,7 @@ def close(a: Any, b: Any, relative: float = 1e-9, absolute: float = 1e-9) -> boo
 
 
 def converted(old: Binding, new: Binding, slots: Array) -> Array:
-    """Return the states of one binding as those of another, whose types are wider. O(n), in plain Python; rare."""
+    """Return the states of one binding converted to another with wider types. O(n), in plain Python; rare."""
     before = old.uncompiled.kernels(())
     after = new.uncompiled.kernels(())
     held = owners(old.parts)
@@ -111,7 +111,7 @@ def _nothing(module: ModuleType, binding: Binding, k: int) -> Any:
 def _conversion(old: Binding, new: Binding, after: ModuleType, k: int) -> Any:
     a, b = old.parts[k], new.parts[k]
     if any(old.types[c] == NULL for c in a.columns):
-        return lambda _: _nothing(after, new, k)  # only nulls so far: every state is empty
+        return lambda _: _nothing(after, new, k)  # only nulls so far: all states are empty
     if a.functions == b.functions or a.functions.get("combine") == b.functions.get("combine"):
         return (lambda s: s) if b.fields is None else getattr(after, f"_p{k}_state")
     widen = getattr(after, f"_p{k}_widen", None)
@@ -125,7 +125,7 @@ def _conversion(old: Binding, new: Binding, after: ModuleType, k: int) -> Any:
 
 
 def counting(binding: Binding, structure: tuple[Any, ...], counter: list[int]) -> ModuleType:
-    """Return the plain module of a structure in which every combine and invert is counted."""
+    """Return the plain module of a structure that counts every combine and invert."""
     module = cache.load_fresh(binding.uncompiled.generate((*structure, *drive.COMMON)))
     for word in ("combine", "invert"):
         if hasattr(module, word):

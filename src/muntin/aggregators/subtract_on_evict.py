@@ -1,9 +1,9 @@
-"""SubtractOnEvict: one running aggregate; a row that leaves is taken out again by `invert`.
+"""SubtractOnEvict: one running aggregate; `invert` removes a row that leaves.
 
-Two combines a slide and nothing faster, where `invert` exists and is exact. Floats round, and an infinity cannot be
-taken out at all; so the running aggregate is folded again from the rows whenever one of its floats is no longer finite,
-or has fallen to a millionth of the largest size it has had, where lost digits could show. Results then never drift, at
-the price of O(n) for those evictions.
+Two combines per slide, and nothing is faster if `invert` exists and is exact. Floats round, and an infinity cannot be
+removed at all; so the running aggregate is refolded from the rows whenever one of its floats is no longer finite, or
+has fallen to a millionth of its largest size, where lost digits could show. So results never drift, at the cost of O(n)
+for those evictions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RunningWindow(NamedTuple):
     running: Slots
     """The running aggregate, in its only slot."""
     peaks: Any
-    """The largest size that each float of the running aggregate has had."""
+    """The largest size of each float of the running aggregate so far."""
 
 
 @inlined
@@ -99,7 +99,7 @@ def refold(window: RunningWindow) -> None:
 def slide_windows(
     slots: Slots, columns: Columns, times: Ints, first: Ints, last: Ints, start: int, stop: int, outputs: Outputs
 ) -> None:
-    """Run the windows [first, last) of rows, both bounds ascending. For exact states only: nothing is folded again."""
+    """Run the windows [first, last) of rows, both bounds ascending. For exact states only: never refolds."""
     begin = first[start]
     end = begin
     state = lift(columns, times, 0)

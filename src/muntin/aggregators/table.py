@@ -90,7 +90,12 @@ class Entry:
     """Whether `slide` runs it by loops over whole arrays; else the rows go through `push`, `pop` and `total`."""
     loop: Loop | None = None
     """The loop that takes windows of any bounds, where there is one."""
-    merges: Literal["built for each emission", "kept while rows come", "no"] = "built for each emission"
+    merges: Literal[
+        "built for each emission",
+        "kept per key for one sliding definition; else built for each emission",
+        "kept while rows come",
+        "no",
+    ] = "built for each emission"
     """How a stream merges slices with it."""
     rules: tuple[Rule, ...] = ()
     """When `choose` takes it: the first rule of the table that applies decides."""
@@ -205,6 +210,7 @@ TABLE: dict[str, Entry] = {
             memory="n + 1",
             own_loops=True,
             loop=Loop(two_stacks.slide_windows, slots=True),
+            merges="kept per key for one sliding definition; else built for each emission",
             rules=(Rule(lambda _: True, "everything else", "at most three combines a row"),),
         ),
         Entry(

@@ -5,10 +5,10 @@
     holds       from it up to   state
                 the middle                       back: the aggregate of [middle, end)
 
-An insert extends the back. An eviction moves `front`; when it meets `middle` the whole back is turned over in place,
-from its end, so that each slot holds the aggregate from there on. Each row is turned over once, so an insert, an
-eviction and a query take at most three combines, amortised; a single eviction may take n. Memory is one state and one
-time for each row, in a ring that doubles, and O(1) more.
+An insert extends the back. An eviction moves `front`; when it meets `middle` the whole back is flipped in place, from
+its end, so that each slot holds the aggregate from there on. Each row is flipped once, so an insert, an eviction and a
+query take at most three combines, amortised; a single eviction may take n. Memory is one state and one time per row, in
+a ring that doubles, plus O(1).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def push(window: TwoStacksWindow, time: int, state: State) -> None:
 
 @kernel
 def turn_over(slots: Slots, marks: Ints) -> None:
-    """Make every slot of the back the aggregate from there to the end: it becomes the front."""
+    """Flip the back: make every slot the aggregate from there to the end. It becomes the front."""
     last = len(slots) - 1
     state = hold(load(slots, (marks[END] - 1) & last))
     for at in range(marks[END] - 2, marks[FRONT] - 1, -1):
@@ -102,7 +102,7 @@ def total(window: TwoStacksWindow) -> State:
 
 @kernel
 def evict_until(window: TwoStacksWindow, position: int) -> None:
-    """Move the front to a position. One inside the back turns over only what stays."""
+    """Move the front to a position. One inside the back flips only what stays."""
     slots, marks = window.slots, window.marks
     marks[FRONT] = position
     if position > marks[MIDDLE]:
@@ -134,17 +134,17 @@ def slide_windows(
 ) -> None:
     """Run the windows [first, last) of rows, both bounds ascending, as two stacks over the rows themselves.
 
-    The front holds one aggregate for each coming window that begins in it, not one for each row. A row is combined
-    twice at most, once turned over and once in the back, and each window once.
+    The front holds one aggregate per future window that begins in it, not one per row. A row is combined at most twice,
+    once in the flip and once in the back, and each window once.
     """
     middle = first[start]  # rows before it are in the front, those from it on in the back
     end = middle
-    turned = start  # windows before it have their front's aggregate in a slot
+    turned = start  # earlier windows have their front's aggregate in a slot
     base = start  # the window whose aggregate is in slot 0
     state = lift(columns, times, 0)
     for i in range(start, stop):
         if first[i] >= middle and last[i] > first[i]:
-            # Turn over: aggregate backwards from this window's end, leaving a state at each coming window's begin.
+            # Flip: aggregate backwards from this window's end, leaving a state at the start of each future window.
             middle = last[i]
             end = middle
             base = i
@@ -176,14 +176,14 @@ def slide_windows(
 
 THIRD = 1024
 CHUNK = 3 * THIRD
-"""The rows whose windows are found together, before they are run: what is found stays in the cache of the processor."""
+"""The rows whose windows are found together, before they are run, so that their bounds stay in the CPU cache."""
 
 
 @inlined
 def four_begins(times: Ints, begin: int, row: int, back: int, begins: Ints, at: int) -> Any:
-    """Find where the windows [time - back, time] of four rows begin, none before `begin`; return where the last does.
+    """Find the starts of the windows [time - back, time] of four rows, none before `begin`; return the last one.
 
-    As many rows leave as come, on average: seldom more than eleven with four rows.
+    As many rows leave as enter, on average: seldom more than eleven with four rows.
     """
     left = left_with_four(times, begin, row, back, begins, at)
     if left < 12:
@@ -197,7 +197,7 @@ def four_begins(times: Ints, begin: int, row: int, back: int, begins: Ints, at: 
 
 @kernel
 def first_from(times: Ints, begin: int, after: int, limit: int) -> int:
-    """Return the first of the rows [begin, after] whose time is not below `limit`; that of `after` is not. O(log n)."""
+    """Return the first of the rows [begin, after] whose time is at least `limit`; that of `after` is. O(log n)."""
     while begin < after:
         row = (begin + after) >> 1
         below = times[index(row)] < limit
@@ -208,7 +208,7 @@ def first_from(times: Ints, begin: int, after: int, limit: int) -> int:
 
 @kernel
 def first_near(times: Ints, begin: int, after: int, limit: int) -> int:
-    """Return what `first_from` does, looked for near `begin` first. O(log n)."""
+    """Return the same as `first_from`, searching near `begin` first. O(log n)."""
     near = begin + 2 * THIRD
     if near < after and times[index(near)] >= limit:
         after = near
@@ -217,12 +217,12 @@ def first_near(times: Ints, begin: int, after: int, limit: int) -> int:
 
 @kernel
 def find_begins(times: Ints, back: int, begin: int, row: int, begins: Ints) -> None:
-    """Find where the windows [time - back, time] begin that end with the rows of a chunk, none before `begin`.
+    """Find the starts of the windows [time - back, time] that end with the rows of a chunk, none before `begin`.
 
-    How many rows leave with those that come is random, so they are counted without a branch, for four rows at once.
-    Each count waits for the one before: so three parts of a chunk are walked side by side. It takes two thirds of the
-    time of `slide_trailing`. Rejected: one row at a time, with four or eight old ones compared at once, in four parts
-    (a third more); to merge the rows with themselves, one step for each row that comes or leaves (as much more).
+    How many rows leave with each new one is random, so they are counted without a branch, for four rows at once. Each
+    count waits for the previous one: so three parts of a chunk are walked side by side. It takes two thirds of the time
+    of `slide_trailing`. Rejected: one row at a time, with four or eight old ones compared at once, in four parts (a
+    third more); merging the rows with themselves, one step per row that enters or leaves (as much more).
     """
     one = begin
     two = first_near(times, one, row + THIRD, times[row + THIRD] - back)
@@ -246,15 +246,15 @@ def slide_trailing(
     begins: Ints,
     outputs: Outputs,
 ) -> None:
-    """Run the windows (time - width, time] that end with the rows [start, stop); rows of equal time come later.
+    """Run the windows (time - width, time] that end with the rows [start, stop); rows of equal time are handled later.
 
     The window that ends with row i is row i - shift of the output; `floor` is the least time from which `width` can be
-    taken, `begins` has room for a chunk. Where windows begin is found on the way, for a chunk of rows at a time. With
-    both in one loop, two rows at a time, max took a quarter more and moments a twentieth less: what waits for a long
-    combine can find begins meanwhile. Four rows at a time were between the two.
+    subtracted, `begins` has room for a chunk. The starts of windows are found on the way, for a chunk of rows at a
+    time. With both in one loop, two rows at a time, max took a quarter more and moments a twentieth less: starts can be
+    found while waiting for a long combine. Four rows at a time were in between.
 
-    What is left of a max by time, in nanoseconds a row of a machine that others use, too: to find the begins 1.6, to
-    turn over and merge 1.2, to look for disorder and for NaN 0.3 each, and the pages of the output 0.3.
+    The costs of a max by time, in nanoseconds per row on a shared machine: finding the starts 1.6, flipping and merging
+    1.2, checking for disorder and for NaN 0.3 each, and the pages of the output 0.3.
     """
     begin = first_from(times, 0, start, times[start] - (width - 1)) if times[start] >= floor else 0
     base = begin
@@ -340,7 +340,7 @@ class TwoStacks(RingAggregator):
         return (self._binding.slots(1),)
 
     def _evict_many(self, count: int) -> None:
-        """Amortised O(1) a row that is turned over; O(1) where the rows to go are all in the front."""
+        """Amortised O(1) per flipped row; O(1) if all evicted rows are in the front."""
         self._run("evict_until", self._window, int(self._marks[FRONT]) + count)
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:

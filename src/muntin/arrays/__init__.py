@@ -1,1 +1,1 @@
-"""Arrays: `slide`, and the windows of sorted rows by the aggregators."""
+"""Arrays: `slide`, and aggregators over the windows of sorted rows."""

@@ -1,4 +1,4 @@
-"""Results in the kind of array that the values came in."""
+"""Results in the same kind of array as the values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Container(Protocol):
         """Return several results by name."""
 
     def aligned(self, out: Any, values: Any) -> Any:
-        """Give the result the row labels of the values, where it has one row for each of theirs."""
+        """Give the result the row labels of the values, if it has one row per row."""
 
 
 def container_of(values: Any) -> Container:
@@ -127,7 +127,7 @@ class _Pandas:
         import pandas
 
         values, valid, result = raw
-        if result.types[0].logical is None:  # Python objects, which Arrow would take apart
+        if result.types[0].logical is None:  # Python objects, which Arrow would convert
             kept = np.ones(len(values), np.bool_) if valid is None else valid
             return pandas.Series([v if ok else None for v, ok in zip(values, kept, strict=True)], dtype=object)
         return pandas_series(to_arrow(raw))

@@ -1,4 +1,4 @@
-"""Frames over arrays: one window for each row, of the rows of its own key, which may stand in any order."""
+"""Frames over arrays: one window per row, over the rows of its key, in any order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def framed(
     closed: str,
     threads: int = 1,
 ) -> tuple[dict[str, Column], Span, Array | None]:
-    """Return the columns with the rows of a key together, the frame of each row, and where each belongs. O(n log n).
+    """Return the columns grouped by key, the frame of each row, and the place of each row. O(n log n).
 
     >>> from muntin.columns import read_column
     >>> times = read_column(np.array([3, 1, 2]), "t")
@@ -56,7 +56,7 @@ def _frame(range: Any, closed: str, times: Column | None, stamps: Array) -> Wind
         return windows.trailing(windows.rows(positive_count(range, "range")), closed=closed)
     length = in_unit_of(range, times.type, "range")
     lifetime = int(stamps.max()) - int(stamps.min()) if len(stamps) else 0
-    # A longer one holds no more rows, and may not fit the kernels' integers.
+    # A longer one holds no more rows, and may overflow the kernels' integers.
     length = min(length, lifetime + 2)
     if length >= 2**63:
         raise InvalidArgumentError(f"the times span {lifetime}, and the range as much: more than int64 can hold")

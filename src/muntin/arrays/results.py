@@ -15,13 +15,13 @@ from muntin.errors import ColumnTypeError
 from muntin.types import Array, ColumnType, logical_array
 
 Raw = tuple[Array, Array | None, Result]
-"""Physical values, where they are not null (None: everywhere), and their type."""
+"""Physical values, a mask of those not null (None: all), and their type."""
 
 
 def finished(raw: Raw, ends: Array | None = None) -> Raw:
-    """Return a result as it is, or, where it depends on the ends of the windows, with these. O(n).
+    """Return a result, completed with the ends of the windows if it depends on them. O(n).
 
-    `ends` are in the unit of the times, None where windows have none.
+    `ends` are in the unit of the times, None if windows have none.
     """
     values, valid, result = raw
     if result.ending is None:
@@ -30,7 +30,7 @@ def finished(raw: Raw, ends: Array | None = None) -> Raw:
 
 
 def to_arrow(raw: Raw, ends: Array | None = None) -> pa.Array:
-    """Return a result as an Arrow array; `ends` are where the windows end, if they do."""
+    """Return a result as an Arrow array; `ends` are the ends of the windows, if any."""
     values, valid, result = finished(raw, ends)
     if result.names:
         arrays = [
@@ -47,13 +47,13 @@ def to_arrow(raw: Raw, ends: Array | None = None) -> pa.Array:
 
 
 def permuted(raw: Raw, places: Array | None) -> Raw:
-    """Return a result with the rows at these places; as it is, where there are none. O(rows)."""
+    """Return a result with the rows at these places; unchanged if None. O(rows)."""
     values, valid, result = raw
     return raw if places is None else (values[places], None if valid is None else valid[places], result)
 
 
 def masked(raw: Raw, kept: Array) -> Raw:
-    """Return a result that is null but for some rows. O(rows)."""
+    """Return a result that is null except for the rows kept. O(rows)."""
     values, valid, result = raw
     return values, kept if valid is None else valid & kept, result
 
@@ -61,9 +61,9 @@ def masked(raw: Raw, kept: Array) -> Raw:
 def arrow_types(
     aggregates: Mapping[str, Aggregation], types: Mapping[str, ColumnType], time: ColumnType
 ) -> dict[str, pa.DataType]:
-    """Return the Arrow type of each aggregate's results, whatever the rows: also where all are null.
+    """Return the Arrow type of each aggregate's results, whatever the rows, even if all are null.
 
-    Of a result that is any Python object, an example tells the type; null, where it does not.
+    If the result may be any Python object, an example determines the type, or null.
 
     >>> from muntin import agg
     >>> from muntin.types import INT64, column_type
@@ -88,7 +88,7 @@ def _arrow_type(aggregation: Aggregation, types: Mapping[str, ColumnType], time:
 
 
 def require_combinable(aggregates: Mapping[str, Aggregation], types: Mapping[str, ColumnType]) -> None:
-    """Refuse an aggregation of structs, lists or maps that cannot do with them what it does; two examples tell."""
+    """Reject an aggregation that cannot combine its structs, lists or maps; tried with two examples."""
     for name, each in aggregates.items():
         kinds = tuple(types[column] for column in each.columns)
         nested = [i for i, kind in enumerate(kinds) if kind.logical is not None and pa.types.is_nested(kind.logical)]
@@ -109,7 +109,7 @@ def require_combinable(aggregates: Mapping[str, Aggregation], types: Mapping[str
 
 
 def _has_map(kind: pa.DataType) -> bool:
-    """Say whether values hold maps, of which Arrow does not tell the type when it sees their values."""
+    """Return whether values hold maps, whose type Arrow does not infer from values."""
     return pa.types.is_map(kind) or any(_has_map(kind.field(i).type) for i in range(kind.num_fields))
 
 
@@ -119,7 +119,7 @@ def _example_type(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> pa
     try:
         state = algebra.combine(*(algebra.lift(*each, 0) for each in examples))
         answer = pa.array([algebra.lower(state)])
-    except Exception:  # noqa: BLE001  # a user's function may do anything with a value that never came
+    except Exception:  # noqa: BLE001  # a user's function may do anything with a made-up value
         return pa.null()
     names = {pa.scalar(example).type: kind.logical for example, kind in zip(examples[0], kinds, strict=True)}
     return _renamed(answer.type, names)
@@ -143,7 +143,7 @@ def _example(logical: pa.DataType, number: int) -> Any:
 
 
 def _renamed(found: pa.DataType, names: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
-    """Return a type with the columns' own types where an example's stand."""
+    """Return a type with the columns' own types in place of the example's."""
     if found in names:
         return names[found]
     if pa.types.is_decimal(found):

@@ -1,4 +1,4 @@
-"""Aggregates of windows that are spans of sorted rows: which algorithm runs each aggregation, and running it."""
+"""Aggregates windows that are spans of sorted rows: chooses the algorithm of each aggregation, and runs it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from muntin.types import INT64, OBJECT, Array, ColumnType
 def run_of_rows(
     columns: Mapping[str, Column], times: Array, time_type: ColumnType, first: Array, last: Array
 ) -> ArrayRun:
-    """Return how the windows [first, last) of rows are to be run, both bounds ascending. O(rows and windows)."""
+    """Return how to run the windows [first, last) of rows, both bounds ascending. O(rows and windows)."""
     return ArrayRun(columns, len(times), spans_of_rows(first, last, times, time_type), "auto", 1)
 
 
@@ -59,7 +59,7 @@ def windows_of_rows(
 
 
 def alike(runs: Sequence[ArrayRun]) -> list[ArrayRun]:
-    """Return the runs of pieces such that the same kernels run each: what decides that is true of all. O(runs)."""
+    """Return the runs of pieces with common facts, so that the same kernels run all of them. O(runs)."""
     spans = [each.span for each in runs]
     longest, overlap = max(each.longest for each in spans), max(each.overlap for each in spans)
     gaps = any(each.gaps for each in spans)
@@ -75,9 +75,9 @@ def alike(runs: Sequence[ArrayRun]) -> list[ArrayRun]:
 def folded_windows(
     binding: Binding, columns: Mapping[str, Column], times: Array, first: Array, last: Array
 ) -> dict[str, Any]:
-    """Aggregate the windows [first, last) of rows, in any order and each by itself; return the raw results by name.
+    """Aggregate the windows [first, last) of rows, in any order, each separately; return the raw results by name.
 
-    For few rows, where to choose an aggregator takes longer than to answer. A combine for each row of a window.
+    For few rows, where choosing an aggregator takes longer than answering. One combine per row of a window.
     """
     outputs = binding.outputs(len(first))
     uses_time = any(part.uses_time for part in binding.parts)
@@ -89,7 +89,7 @@ def folded_windows(
 
 
 def results_by_name(binding: Binding, outputs: tuple[Array, ...]) -> dict[str, Any]:
-    """Return what kernels have written as raw results."""
+    """Return the outputs of kernels as raw results."""
     triples = zip(binding.names, binding.results, binding.raw_results(outputs), strict=True)
     return {name: (values, valid, result) for name, result, (values, valid) in triples}
 
@@ -105,17 +105,17 @@ class ArrayRun:
     threads: int
     seen_nan: dict[str, bool] = field(default_factory=dict)
     step: float | None = None
-    """The rows from one window to the next, on average, where this is a piece of more; None: of these."""
+    """The average rows from one window to the next of the whole, if this is a piece; None: of these windows."""
 
     def all(self, aggregations: Mapping[str, Aggregation]) -> dict[str, Any]:
-        """Return the results by name. What compiles together runs together; the rest runs by itself."""
+        """Return the results by name. Fused aggregations run together; the others separately."""
         results: dict[str, Any] = {}
         for binding in self._bindings(aggregations):
             results |= self._answers(binding)
         return {name: results[name] for name in aggregations}
 
     def _bindings(self, aggregations: Mapping[str, Aggregation]) -> list[Binding]:
-        """Return what runs together. Remembered: a stream has the same aggregations in every call."""
+        """Return the fused groups. Cached: a stream has the same aggregations in every call."""
         used = {c: self.columns[c] for each in aggregations.values() for c in each.reads}
         asks_for_nan = any(map(_asks_for_nan, aggregations.values()))
         key = (
@@ -133,9 +133,9 @@ class ArrayRun:
         return found
 
     def _loop_of(self, _name: str, alone: Binding) -> Hashable:
-        """Return which loop over arrays is made for an aggregation, and of what; those of the same run together.
+        """Return which array loop suits an aggregation, and its inputs; equal ones are fused.
 
-        None where it takes part in any. Quantiles and distinct counts of the same values need only one look at them.
+        None if it can join any. Quantiles and distinct counts of the same values read them only once.
         """
         distinct = self._counts_distinct(alone)
         if distinct or self._ranks(alone):
@@ -145,7 +145,7 @@ class ArrayRun:
 
     @cached_property
     def _summable(self) -> bool:
-        """Whether the windows are those of `prefix_sums`, and enough to gain by it."""
+        """Whether the windows suit `prefix_sums`, and are enough to pay off."""
         width = self.span.width
         return width is not None and self.rows >= max(2 * width, prefix_sums.WORTH_IT)
 
@@ -160,7 +160,7 @@ class ArrayRun:
         return bind(aggregations, types, time=time, nullable=nullable, gaps=self.span.gaps, has_nan=has_nan)
 
     def _has_nan(self, name: str) -> bool:
-        """Say whether a column holds NaN. A pass over it, in pieces like the windows, and only once."""
+        """Return whether a column holds NaN. One cached pass, in pieces like the windows."""
         if name not in self.seen_nan:
             values = self.columns[name].values
             found = [values.dtype == OBJECT]
@@ -172,26 +172,26 @@ class ArrayRun:
         return self.seen_nan[name]
 
     def look_for_nan(self, aggregations: Mapping[str, Aggregation]) -> None:
-        """Remember which columns hold NaN, where that decides which kernels run. O(rows)."""
+        """Cache which columns hold NaN, if that decides which kernels run. O(rows)."""
         if any(map(_asks_for_nan, aggregations.values())):
             for name in dict.fromkeys(c for each in aggregations.values() for c in each.reads):
                 self._has_nan(name)
 
     def _sortable(self, binding: Binding) -> bool:
-        """Say whether the values can be ranked as they are: numbers, not lifted into something else."""
+        """Return whether the values can be ranked directly: numbers, not lifted into something else."""
         lifted = any("lift" in part.functions for part in binding.parts)
         return not lifted and binding.types[0].physical != OBJECT and self.aggregator in ("auto", "order_statistics")
 
     def _ranks(self, binding: Binding) -> bool:
-        """Say whether only exact quantiles of numbers are asked for, and no other way was."""
+        """Return whether there are only exact quantiles of numbers, and no other algorithm is forced."""
         return all(part.sorted for part in binding.parts) and self._sortable(binding)
 
     def _adds(self, binding: Binding) -> bool:
-        """Say whether states follow from sums, of windows of one length for each row."""
+        """Return whether states follow from sums, for windows of one length per row."""
         return binding.summed and self.span.width is not None
 
     def _counts_distinct(self, binding: Binding) -> bool:
-        """Say whether only the number of distinct values is asked for, and no other way was."""
+        """Return whether there are only distinct counts, and no other algorithm is forced."""
         return all(part.distinct for part in binding.parts) and self.aggregator in ("auto", "distinct_counts")
 
     def _answers(self, binding: Binding) -> dict[str, Any]:
@@ -207,9 +207,9 @@ class ArrayRun:
         except OverflowError:
             if not self.span.ties:
                 raise
-            # Among rows of equal time only the last one's window counts; another one may have been too large.
+            # Among rows of equal time only the last one's window counts; another one may have overflowed.
             for valid in outputs[1::2]:
-                valid[:] = True  # as it was before the attempt
+                valid[:] = True  # reset after the failed attempt
             self._windows(binding, outputs, Loop(two_stacks.slide_windows, slots=True))
 
     def _dispatch(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
@@ -224,7 +224,7 @@ class ArrayRun:
         return self._windows(binding, outputs, entry.loop)
 
     def _own_loop(self, name: str, binding: Binding) -> _Loop | None:
-        """Return the loop of an aggregator that is made for such windows, or None where there is none."""
+        """Return the loop of an aggregator that suits such windows, or None."""
         return next((run for own, suits, run in _OWN_LOOPS if own == name and suits(self, binding)), None)
 
     def _facts(self, binding: Binding) -> Facts:
@@ -233,11 +233,11 @@ class ArrayRun:
         return Facts(binding, span.longest, span.overlap, step, self._sortable(binding), self._summable)
 
     def facts(self, aggregations: Mapping[str, Aggregation]) -> list[Facts]:
-        """Return, for aggregations that run together, what the choice of their algorithm depends on."""
+        """Return the facts that decide the algorithm, for each group of fused aggregations."""
         return [self._facts(binding) for binding in self._bindings(aggregations)]
 
     def explained(self, aggregations: Mapping[str, Aggregation]) -> str:
-        """Say what would run, and why."""
+        """Return what would run, and why, as text."""
         span = self.span
         apart = f"{self.rows / max(span.count, 1):.4g} rows apart; a row falls into {span.overlap:.4g} of them at most"
         lines = [f"{self.rows} rows, {span.count} windows of {span.longest} rows at most, {apart}"]
@@ -255,7 +255,7 @@ class ArrayRun:
         return "\n".join(lines)
 
     def _require_suited(self, entry: Entry, binding: Binding) -> None:
-        """Refuse an aggregator that cannot run these aggregations."""
+        """Reject an aggregator that cannot run these aggregations."""
         if entry.kind is not None:
             entry.kind.require_suited(binding)
         elif self._own_loop(entry.name, binding) is None:
@@ -273,7 +273,7 @@ class ArrayRun:
         module = binding.kernels((loop.kernel,), "slide_windows")
 
         def piece(start: int, stop: int) -> None:
-            # The front holds an aggregate for each window that begins in it; pages that none reaches are never touched.
+            # The front holds an aggregate per window that begins in it; pages that none reaches are never touched.
             room = binding.slots(stop - start if loop.slots else 0)
             module.slide_windows(room, inputs, times, first, last, start, stop, outputs)
 
@@ -297,7 +297,7 @@ class ArrayRun:
         module = binding.kernels(
             (*_block_kernels(binding), blocks.slide_blocks, two_stacks.slide_prefixes), "slide_blocks", "slide_prefixes"
         )
-        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        shift = self.rows - self.span.count  # earlier windows are not full, and not wanted
         if not shift and width > 1:
             module.slide_prefixes(inputs, times, min(width - 1, self.rows), outputs)
         if self.rows >= width:
@@ -308,14 +308,14 @@ class ArrayRun:
             _in_pieces(piece, width - 1, self.rows, width, self.threads)
 
     def _sums(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
-        """Run windows of one length that end with every row, as differences of sums."""
+        """Run windows of one length that end with every row as differences of sums."""
         width = _known(self.span.width)
         inputs, times = self._inputs(binding)
-        # Beside the sum of a lane that of a short window is small, and what was rounded off the one shows in the other.
+        # The sum of a short window is small beside that of a lane, whose rounding errors would show in it.
         sums: Sums = "as defined" if width >= prefix_sums.LANE else "compensated"
         kernels = (*_block_kernels(binding), *prefix_sums.KERNELS)
         module = binding.kernels(kernels, "slide_sums", sums=sums)
-        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        shift = self.rows - self.span.count  # earlier windows are not full, and not wanted
         block = prefix_sums.block_length(width)
         counts = term_counts(binding.states, sums)
 
@@ -328,7 +328,7 @@ class ArrayRun:
         _in_pieces(piece, shift, self.rows, block, self.threads)
 
     def _boundary(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
-        """Run the windows by the boundary aggregator; with two threads one of them turns chunks over for the other."""
+        """Run the windows by the boundary aggregator; with two threads one flips chunks for the other."""
         alone = replace(self, threads=1)
         two_threads = self.threads > 1 and binding.compiled
         if self.span.width is None:
@@ -339,7 +339,7 @@ class ArrayRun:
             alone._blocks(binding, outputs)
 
     def _chunk_slots(self, binding: Binding) -> Array:
-        """Return room for two chunks, one being made while the other is read; a chunk's windows share a row."""
+        """Return room for two chunks, one built while the other is read; a chunk's windows share a row."""
         return binding.slots(2 * min(self.span.count, math.ceil(self.span.overlap)))
 
     def _slices(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
@@ -379,11 +379,11 @@ class ArrayRun:
         )
 
     def _width(self, binding: Binding, outputs: tuple[Array, ...]) -> None:
-        """Run windows of one length that end with every row, taking rows out by invert."""
+        """Run windows of one length that end with every row, evicting rows by invert."""
         width = _known(self.span.width)
         inputs, times = self._inputs(binding)
         module = binding.kernels((subtract_on_evict.slide_width,), "slide_width")
-        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
+        shift = self.rows - self.span.count  # earlier windows are not full, and not wanted
 
         def piece(start: int, stop: int) -> None:
             module.slide_width(inputs, times, width, start, stop, shift, outputs)
@@ -397,8 +397,8 @@ class ArrayRun:
         times = self.span.times(self.rows)
         source = _block_source(binding)
         module = binding.kernels((source.turn_block, source.merge_rows, *two_stacks.TRAILING), "slide_trailing")
-        shift = self.rows - self.span.count  # the windows before were not full, and not asked for
-        # As many slots as a window may have rows. Of small states, the pages that no window reaches are never touched.
+        shift = self.rows - self.span.count  # earlier windows are not full, and not wanted
+        # As many slots as a window may have rows. For small states, pages that no window reaches are never touched.
         longest = self.rows
         if binding.dtype.itemsize > 64 or not binding.fixed:
             first, last = self.span.rows()
@@ -412,7 +412,7 @@ class ArrayRun:
 
         _in_pieces(piece, shift, self.rows, 1, self.threads)
         if self.span.ties:
-            # All rows of one time share a window: the one that ended with the last of them.
+            # All rows of one time share the window that ends with the last of them.
             early = np.flatnonzero(times[shift + 1 :] == times[shift:-1])
             final = np.searchsorted(times, times[early + shift], "right") - 1 - shift
             for array in outputs:
@@ -420,7 +420,7 @@ class ArrayRun:
                     array[early] = array[final]
 
     def _rows_that_count(self, binding: Binding) -> tuple[Column, Array, Array]:
-        """Return the values that are not skipped, and the windows' bounds, which move with what is left out."""
+        """Return the values that are not skipped, and the windows' bounds among them."""
         column = self.columns[binding.columns[0]]
         first, last = self.span.rows()
         if not binding.masks:
@@ -457,20 +457,20 @@ _OWN_LOOPS: tuple[tuple[str, Callable[[ArrayRun, Binding], bool], _Loop], ...] =
     ("two_stacks", lambda run, _: run.span.duration is not None, ArrayRun._trailing),
     ("subtract_on_evict", lambda run, binding: binding.exact and run.span.width is not None, ArrayRun._width),
 )
-"""Aggregators with loops of their own over arrays, which windows each suits, and the loop: the first that suits runs.
+"""Aggregators with their own array loops, the windows each suits, and the loop: the first that suits runs.
 
-One that runs over arrays only takes nothing that its loop does not suit.
+An aggregator for arrays only takes nothing that its loop does not suit.
 """
 
 
 def _known(number: int | None) -> int:
-    """Return what such windows have."""
+    """Return a number that such windows always have."""
     assert number is not None
     return number
 
 
 def _block_source(binding: Binding) -> Any:
-    """Return the file whose loops over blocks suit such states."""
+    """Return the module whose block loops suit such states."""
     return blocks_paired if binding.narrow else blocks
 
 
@@ -480,14 +480,14 @@ def _block_kernels(binding: Binding) -> tuple[Any, Any]:
 
 
 def _side_by_side(ahead: Callable[[Array], None], behind: Callable[[Array], None]) -> None:
-    """Run two kernels that wait for each other's counters, the first on a thread of its own."""
+    """Run two kernels that wait for each other's counters, the first on its own thread."""
     counters = np.zeros(boundary_arrays.COUNTERS, np.int64)
 
     def stopping(kernel: Callable[[Array], None]) -> None:
         try:
             kernel(counters)
         except BaseException:
-            counters[boundary_arrays.STOPPED] = 1  # the other one must not wait for ever
+            counters[boundary_arrays.STOPPED] = 1  # the other must not wait forever
             raise
 
     with ThreadPoolExecutor(1) as pool:
@@ -499,7 +499,7 @@ def _side_by_side(ahead: Callable[[Array], None], behind: Callable[[Array], None
 
 
 def _in_pieces(piece: Callable[[int, int], object], start: int, stop: int, unit: int, threads: int) -> None:
-    """Run [start, stop) in as many pieces as there are threads, each a whole number of units long."""
+    """Run [start, stop) in `threads` pieces, each a multiple of `unit` long."""
     in_threads([partial(piece, *part) for part in shares(start, stop, threads, unit)], threads)
 
 

@@ -30,7 +30,7 @@ _ONE = "value"
 
 
 class _Options(TypedDict, total=False):
-    """What `slide` takes besides, for its overloads; with `return_windows` a tuple comes out."""
+    """The other options of `slide`, for its overloads; with `return_windows` it returns a tuple."""
 
     slide: Any
     times: Any
@@ -164,18 +164,18 @@ def explain(
 
 @dataclass(frozen=True)
 class _Planned:
-    """A call whose arguments are checked, and whose windows are found."""
+    """A call with validated arguments, and its windows."""
 
     run: ArrayRun
     aggregations: dict[str, Aggregation]
     values: Any
     places: Array | None = None
-    """Where each row's result is, where rows were sorted."""
+    """The place of each row's result, if rows were sorted."""
 
 
 @dataclass(frozen=True)
 class _Call:
-    """The arguments of `slide` that decide which windows there are."""
+    """The arguments of `slide` that determine the windows."""
 
     values: Any
     aggregation: Aggregation | Mapping[str, Aggregation]
@@ -191,11 +191,11 @@ class _Call:
 
     @property
     def is_framed(self) -> bool:
-        """Whether windows are found key by key, or are not closed on the right."""
+        """Whether windows are found per key, or are not closed on the right."""
         return self.by is not None or self.closed != "right"
 
     def planned(self) -> _Planned:
-        """Check the arguments, and find the windows."""
+        """Validate the arguments, and find the windows."""
         given = self.aggregation
         aggregations = dict(given) if isinstance(given, Mapping) else {_ONE: given}
         _validate(aggregations, self.aggregator, self.threads)
@@ -233,7 +233,7 @@ class _Call:
     def _framed(
         self, values: Any, columns: Mapping[str, Column], rows: int
     ) -> tuple[dict[str, Column], Span, Array | None]:
-        from muntin.arrays.framed import framed  # keys and Arrow's functions, which few calls need
+        from muntin.arrays.framed import framed  # needs keys and Arrow functions, which few calls use
 
         option = "by" if self.by is not None else "closed"
         if self.slide is not None or not self.partial:
@@ -244,12 +244,12 @@ class _Call:
         times = self._times(values, rows)
         keys = [] if self.by is None else _keys(values, self.by, rows)
         if times is not None and self.by is None:
-            spans_by_time(times, self.range, None, 0, True)  # refuses times that are not sorted
+            spans_by_time(times, self.range, None, 0, True)  # rejects unsorted times
         return framed(columns, rows, keys, times, self.range, self.closed, self.threads)
 
 
 def _keys(values: Any, by: Any, rows: int) -> list[pa.ChunkedArray]:
-    """Return the columns of keys: by their names, or one array."""
+    """Return the key columns, given by name or as one array."""
     names = [by] if isinstance(by, str) else by
     table = isinstance(values, Mapping) or hasattr(values, "columns")
     if table and isinstance(names, list | tuple) and names and all(isinstance(each, str) for each in names):
@@ -276,7 +276,7 @@ def _validate(aggregations: Mapping[str, Aggregation], aggregator: str, threads:
 
 
 def _snake_case(name: str) -> str:
-    """Return the name of an aggregator's class as `slide` has it: TwoStacks is two_stacks."""
+    """Return the name of an aggregator's class as `slide` takes it: TwoStacks is two_stacks."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(name)).lower()
 
 

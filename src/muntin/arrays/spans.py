@@ -1,4 +1,4 @@
-"""The windows of an array, as spans of rows: which windows there are, and which rows each covers."""
+"""The windows of an array as spans of rows."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from muntin.windows.kernels import count_disorder, framed_windows, span_facts
 
 _LEAST = -(2**63)
 _MANY = 1 << 15
-"""From this many windows on a kernel looks at their bounds: in a tenth of the time of NumPy, once it is compiled."""
+"""From this many windows on a kernel scans their bounds, in a tenth of NumPy's time once compiled."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """All windows of one call: how many, how long, how they overlap; and, when asked, the rows of each."""
+    """All windows of one call: their number, length and overlap; and, on demand, the rows of each."""
 
     count: int
     longest: int
     """The rows of the longest window."""
     overlap: float
-    """In how many windows a row may fall."""
+    """The number of windows that a row may fall into."""
     trailing: bool
-    """Whether there is one window for each row, ending with it."""
+    """Whether there is one window per row, ending with it."""
     gaps: bool = False
     """Whether a window may hold no row."""
     width: int | None = None
-    """The rows of every full window, where there is one for each row."""
+    """The rows of every full window, if there is one per row."""
     duration: int | None = None
-    """The length in time of every window, where there is one for each row."""
+    """The length in time of every window, if there is one per row."""
     floor: int = _LEAST
-    """The least time from which that length can be taken."""
+    """The least time from which that length can be subtracted."""
     ties: bool = False
     """Whether rows of equal time share a window."""
     time_type: ColumnType | None = None
     ends: Array | None = None
-    """Where windows end in time, where that is not the time of their last row."""
+    """The ends of windows in time, if not the time of their last row."""
     _rows: Callable[[], tuple[Array, Array]] = field(default=lambda: (np.zeros(0, "i8"), np.zeros(0, "i8")))
     _times: Array | None = None
     _bounds: Callable[[], tuple[Any, Any]] | None = None
 
     def rows(self) -> tuple[Array, Array]:
-        """Return for each window its first row, and the row after its last."""
+        """Return each window's first row, and the row after its last."""
         return self._rows()
 
     def times(self, rows: int) -> Array:
-        """Return the time of each row: its number, where windows count rows."""
+        """Return the time of each row: its number, if windows count rows."""
         return np.arange(rows, dtype=np.int64) if self._times is None else self._times
 
     def bounds(self) -> tuple[Any, Any]:
-        """Return where each window begins and ends: row numbers, or times."""
+        """Return each window's bounds: row numbers, or times."""
         return self.rows() if self._bounds is None else self._bounds()
 
 
@@ -75,7 +75,7 @@ def spans_by_rows(rows: int, width: Any, slide: Any, partial: bool) -> Span:
     width = positive_count(width, "range")
     slide = 1 if slide is None else positive_count(slide, "slide")
     first_end = width if not partial else (width - 1) % slide + 1
-    width = min(width, rows + 1)  # a longer one holds no more rows, and may not fit the kernels' integers
+    width = min(width, rows + 1)  # a longer one holds no more rows, and may overflow the kernels' integers
     slide = min(slide, rows + 1)
     each = slide == 1
 
@@ -127,7 +127,7 @@ def _trailing(stamps: Array, wanted: int, kind: ColumnType, partial: bool, ties:
     return Span(
         count=len(ends),
         longest=len(stamps),
-        overlap=len(stamps),  # dense stretches may lie between long gaps: an average would say nothing
+        overlap=len(stamps),  # dense stretches may lie between long gaps: an average would be meaningless
         trailing=partial,
         duration=length,
         floor=floor,
@@ -174,7 +174,7 @@ def _hopping(stamps: Array, length: int, step: int, offset: int, kind: ColumnTyp
 
 
 def _fitting(width: int, ends: Array) -> int:
-    """Return a width that can be taken from every end; a longer one is cut to reach the least integer."""
+    """Return a width that can be subtracted from every end; clips one that would underflow."""
     return min(width, int(ends[0]) - _LEAST, 2**63 - 1) if len(ends) else 0
 
 
@@ -187,7 +187,7 @@ def spans_of_rows(
     trailing: bool = False,
     ends: Array | None = None,
 ) -> Span:
-    """Return the windows [first, last) of rows, both bounds ascending; `ends` are where they end, in time."""
+    """Return the windows [first, last) of rows, both bounds ascending; `ends` are their ends in time."""
     shortest, longest, overlap = _span_facts(first, last)
     return Span(
         count=len(first),
@@ -203,7 +203,7 @@ def spans_of_rows(
 
 
 def _span_facts(first: Array, last: Array) -> tuple[int, int, int]:
-    """Return what `span_facts` does; of few windows by NumPy, since they are found before a kernel is compiled."""
+    """Return the result of `span_facts`; for few windows by NumPy, which needs no compiled kernel."""
     if not len(first):
         return 0, 0, 0
     if len(first) >= _MANY:
@@ -220,7 +220,7 @@ def _facts_kernel() -> Any:
 
 
 def _sorted_times(times: Column) -> tuple[Array, bool]:
-    """Return the times, and whether some are equal; refuse them if they descend."""
+    """Return the times, and whether some are equal; reject them if they descend."""
     stamps = _stamps(times)
     if not len(stamps):
         return stamps, False
@@ -235,7 +235,7 @@ def _sorted_times(times: Column) -> tuple[Array, bool]:
 
 
 def any_times(times: Column) -> Array:
-    """Return times in any order as integers; refuse nulls and what is no time. O(n)."""
+    """Return times in any order as integers; reject nulls and values that are not times. O(n)."""
     stamps = _stamps(times)
     if len(stamps):
         _require_times(stamps, times.type)
@@ -271,10 +271,10 @@ def _logical(stamps: Array, kind: ColumnType) -> Any:
 
 
 def positive_count(value: Any, name: str, shown: Any = None) -> int:
-    """Return a number of rows, or of ticks; refuse what is none."""
+    """Return a positive number of rows or ticks; reject anything else."""
     shown = value if shown is None else shown
     if isinstance(value, str):
-        parse_duration(value)  # which says what is wrong with one that is misspelt
+        parse_duration(value)  # which explains a misspelt one
         raise InvalidArgumentError(f"{name} is {value!r}, a duration; give times= too, or a number of rows")
     if not is_whole(value):
         raise InvalidArgumentError(f"{name} is {shown!r}; it must be a positive integer")

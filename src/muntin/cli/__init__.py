@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line. It needs the packages of the extra `cli`."""
+    """Run the command line. Needs the extra `cli`."""
     try:
         from muntin.cli.app import app
     except ModuleNotFoundError as error:

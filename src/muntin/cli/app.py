@@ -35,7 +35,7 @@ app = typer.Typer(
 )
 _PAGE = 110
 _LAST = 20
-"""How many windows a terminal shows."""
+"""The number of windows shown on a terminal."""
 
 
 class Engine(StrEnum):
@@ -306,7 +306,7 @@ def _wide_enough(*, to_stderr: bool) -> Console:
 
 
 def _console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """Return a console that shows text as it is: brackets are the user's, as in 'muntin[spark]', and no markup."""
+    """Return a console without markup: brackets, as in 'muntin[spark]', are plain text."""
     return Console(stderr=stderr, width=width, markup=False)
 
 

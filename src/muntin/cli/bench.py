@@ -1,4 +1,4 @@
-"""`muntin bench`: runs the benchmarks, which come with the source."""
+"""`muntin bench`: runs the benchmarks, which are part of the source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muntin.errors import UnsupportedOperationError
 
 
 def runner() -> Path:
-    """Return the script that runs the benchmarks: of the package, or of the folder that it was installed from."""
+    """Return the script that runs the benchmarks: in the package, or in the folder it was installed from."""
     package = Path(muntin.__path__[0])
     places = [package / "_benchmarks" / "run.py", package.parent.parent / "benchmarks" / "run.py"]
     for place in places:
@@ -23,7 +23,7 @@ def runner() -> Path:
 
 
 def names_like(begin: str) -> list[str]:
-    """Return the benchmarks whose names begin so, for the shell to complete."""
+    """Return the benchmarks whose names start with `begin`, for shell completion."""
     source = runner().read_text(encoding="utf-8")
     found = [node.value for node in ast.parse(source).body if isinstance(node, ast.Assign) and _is_list(node)]
     return [name for name in ast.literal_eval(found[0]) if name.startswith(begin)]
@@ -34,7 +34,7 @@ def _is_list(node: ast.Assign) -> bool:
 
 
 def run(arguments: list[str]) -> int:
-    """Run them as a process of their own, so that nothing else is in it; return its exit code."""
+    """Run the benchmarks in a separate process; return its exit code."""
     command = [sys.executable, str(runner()), *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path]))}
     return subprocess.run(command, check=False, env=environment).returncode  # noqa: S603

@@ -1,4 +1,4 @@
-"""Answers beside the rows of files: `muntin over`. All rows are read, and answered at once."""
+"""Answers beside the rows of files: `muntin over`. Reads all rows, and answers them at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Points:
 
 
 def beside(query: Query, rows: Path, points: Path | None) -> pa.Table:
-    """Return the rows of files, or the points, with all their columns, and what their frames hold. O(rows) memory."""
+    """Return the rows of files, or the points, with all their columns and the answers of frames. O(rows) memory."""
     table = _whole(Source(rows, query, all_columns=True))
     if points is None:
         return query.over(table)
@@ -40,7 +40,7 @@ def _whole(source: Source) -> pa.Table:
 
 
 def sink_of(output: Path, *, overwrite: bool) -> Sink:
-    """Return what writes to a file or a folder; refuse one that is there, unless it may be replaced."""
+    """Return the sink for a file or a folder; reject an existing one, unless it may be replaced."""
     sink = Sink(output)
     if not overwrite and (any(output.iterdir()) if output.is_dir() else output.exists()):
         raise OutputError(f"{output} is there already; give --overwrite to replace it")

@@ -1,4 +1,4 @@
-"""`muntin demo`: the whole way once, from readings that arrive out of order to a chart, on a local Spark."""
+"""`muntin demo`: the whole pipeline, from readings out of order to a chart, on a local Spark."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from muntin.query import Query
 FILES_A_DAY = 6
 NAMES = ("24 hours every minute", "sessions, 20 minutes apart", "the last 100 readings, every 10")
 _COLUMNS = "--time ts --key plug --column watts"
-"""How the live page finds the raw rows."""
+"""The options by which the live page finds the raw rows."""
 COPIES = 24 * 60
-"""How many windows of 24 hours every minute a row is in: Spark's own window copies it for each of them."""
+"""The number of windows of 24 hours every minute that hold a row: Spark's own window copies it for each."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where everything goes."""
+    """The paths of the demo."""
 
     folder: Path
 
@@ -61,7 +61,7 @@ class Places:
 
 
 def run(folder: Path, *, days: int, on_spark: bool, console: Console) -> dict[str, Any]:
-    """Make data, run the query over it, show what came out; return the summary."""
+    """Generate data, run the query over it, show the results; return the summary."""
     begun = time.perf_counter()
     places = Places(folder)
     for each in (places.readings, places.windows, places.checkpoint):
@@ -111,7 +111,7 @@ def _locally(query: Query, places: Places, rows: int, console: Console) -> Summa
         return local.run(stop, display)
 
 
-# ---------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------- output
 
 
 def _show_query(query: Query, console: Console) -> None:
@@ -135,7 +135,7 @@ def _show_windows(windows: pa.Table, console: Console) -> None:
 
 
 def _draw(windows: pa.Table, path: Path) -> bool:
-    """Draw the windows of one plug; say whether there is anything to draw with."""
+    """Draw the windows of one plug; return whether a plotting library is installed."""
     if importlib.util.find_spec("matplotlib") is None:
         return False
     busiest = pc.filter(windows["plug"], pc.equal(windows["peak"], pc.max(windows["peak"])))[0].as_py()
@@ -146,7 +146,7 @@ def _draw(windows: pa.Table, path: Path) -> bool:
 
 
 def _command() -> str:
-    """Return how this command was called: a path, where it is on none of those that are searched."""
+    """Return how this command was called: with its path, if it is not on the search path."""
     called = Path(sys.argv[0])
     return called.name if shutil.which(called.name) == str(called.absolute()) else str(called)
 

@@ -19,12 +19,12 @@ from muntin.kernels.folder import cache_info
 from muntin.spark.java import find_java
 
 JAVAS = (17, 21, 25)
-"""The versions of Java that streaming queries on Spark 4 have been seen to run on."""
+"""The versions of Java on which streaming queries on Spark 4 are known to run."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found out about one thing."""
+    """The result of one check."""
 
     name: str
     state: Literal["ok", "missing", "broken"]
@@ -34,7 +34,7 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything, one after the other."""
+    """Run all checks in turn."""
     checks: list[Callable[[], Finding]] = [_python, _arrow, _numba, _cache, _java, _spark, _lmdb, _redis, _charts, _sql]
     for check in checks:
         yield check()
@@ -49,7 +49,7 @@ def _arrow() -> Finding:
 
 
 def _numba() -> Finding:
-    """Compile something, since that is what may fail."""
+    """Compile a kernel, since that is what may fail."""
     try:
         from muntin import aggregations, slide
 
@@ -71,7 +71,7 @@ def _cache() -> Finding:
 
 
 def java_version(path: str) -> int:
-    """Return the main version of a `java`; 0 where it does not say."""
+    """Return the major version of a `java`; 0 if unknown."""
     shown = subprocess.run([path, "-version"], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
     found = re.search(r'version "(\d+)', shown.stderr + shown.stdout)
     return int(found[1]) if found else 0
@@ -88,7 +88,7 @@ def _java() -> Finding:
     version = java_version(path)
     if version in JAVAS:
         return Finding("Java", "ok", f"{version}, {path}")
-    advice = "Spark 4 needs Java 17 or 21: install one and set JAVA_HOME, or unset it and pip install 'muntin[java]'"
+    advice = "Spark needs Java 17, 21 or 25: install one and set JAVA_HOME, or unset it and pip install 'muntin[java]'"
     return Finding("Java", "broken", f"{version or 'of unknown version'}, {path}", advice)
 
 

@@ -1,4 +1,4 @@
-"""One clear line on bad input, and the exit code 2; silence where the reader of a pipe has gone."""
+"""One clear line on bad input, and the exit code 2; silence if the reader of a pipe has gone."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from muntin.errors import MuntinError
 BAD_INPUT = 2
 INTERRUPTED = 130
 NO_READER = 141
-"""As a program that the signal of a broken pipe has ended: `muntin run ... | head` says nothing."""
+"""The exit code of a program ended by a broken pipe: `muntin run ... | head` prints nothing."""
 
 
 @contextmanager
 def one_clear_line() -> Iterator[None]:
-    """Turn errors that say what to do into a line on stderr."""
+    """Turn muntin's errors into a line on stderr."""
     try:
         yield
-        sys.stdout.flush()  # here, where a reader that is gone can be told from bad input
+        sys.stdout.flush()  # here, to distinguish a lost reader from bad input
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left to be written at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for output still buffered at exit
         sys.exit(NO_READER)
     except (MuntinError, OSError) as error:
         print(f"muntin: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201  # the line is the point

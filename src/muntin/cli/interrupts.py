@@ -10,13 +10,13 @@ from typing import Any
 
 
 class Stop:
-    """Whether somebody has asked to stop."""
+    """A request to stop."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     def __bool__(self) -> bool:
-        """Say whether to stop."""
+        """Return whether to stop."""
         return self._event.is_set()
 
     def ask(self) -> None:
@@ -24,13 +24,13 @@ class Stop:
         self._event.set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long, or until somebody asks; say whether somebody did."""
+        """Wait for `seconds`, or until a stop is requested; return whether it was."""
         return self._event.wait(seconds)
 
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Stop]:
-    """Turn the first Ctrl-C (or a request to terminate) into a `Stop`. The second one interrupts as ever."""
+    """Turn the first Ctrl-C (or SIGTERM) into a `Stop`. The second one interrupts as usual."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread gets signals

@@ -27,15 +27,15 @@ from muntin.windows import rows
 
 NAMES = ("boiler", "dishwasher", "fridge", "heater", "kettle", "lamp", "oven", "tv")
 SECOND = 1_000_000
-"""In the unit of the times."""
+"""One second in the unit of the times."""
 BEFORE = 600
-"""Seconds of readings that are there when it begins."""
+"""Seconds of readings that exist at the start."""
 _LATE = 0.02
-"""Which part of the readings is held back, by up to a minute."""
+"""The fraction of readings that arrive late, by up to a minute."""
 
 
 def query() -> Query:
-    """Return the query: windows short enough to see them move."""
+    """Return the query, with windows short enough to see them move."""
     return Query(
         windows={
             "sliding": window.sliding("2 minutes", every="5 seconds"),
@@ -51,7 +51,7 @@ def query() -> Query:
 
 
 class Feed:
-    """Writes a file of readings every second: what each plug drew, some of it late."""
+    """Writes a file of readings every second: the power of each plug, some of it late."""
 
     def __init__(self, folder: Path, seed: int = 7) -> None:
         self._folder = folder
@@ -60,7 +60,7 @@ class Feed:
         self._count = 0
 
     def write(self, begin: float, end: float) -> None:
-        """Write the readings of some seconds, but for those that are held back; and those whose time has come."""
+        """Write the readings of some seconds, except those held back, and held-back ones that are due."""
         table = self._readings(begin, end)
         late = self._random.random(table.num_rows) < _LATE
         self._held.append((end + self._random.uniform(5, 60), table.filter(pa.array(late))))
@@ -73,7 +73,7 @@ class Feed:
         (self._folder / f".{name}").rename(self._folder / name)
 
     def _readings(self, begin: float, end: float) -> pa.Table:
-        """Return four readings a second of each plug that is on: each is so for some seconds of a minute."""
+        """Return four readings per second of each plug that is on, which it is for some seconds of each minute."""
         times = np.arange(int(begin * SECOND), int(end * SECOND), SECOND // 4)
         parts = []
         for number, name in enumerate(NAMES):
@@ -87,7 +87,7 @@ class Feed:
         return pa.concat_tables(parts).sort_by("ts")
 
     def run(self, stop: Stop) -> None:
-        """Write until somebody asks to stop."""
+        """Write until stopped."""
         until = time.time()
         self.write(until - BEFORE, until)
         while not stop.wait(1.0):
@@ -96,7 +96,7 @@ class Feed:
 
 
 def run(folder: Path, *, on_spark: bool, console: Console, port: int) -> None:
-    """Show it all, until somebody asks to stop."""
+    """Run the demo until stopped."""
     places = Places(folder)
     for each in (places.readings, places.windows, places.checkpoint, work_folder(places.windows)):
         shutil.rmtree(each, ignore_errors=True)
@@ -105,7 +105,7 @@ def run(folder: Path, *, on_spark: bool, console: Console, port: int) -> None:
         feed = threading.Thread(target=Feed(places.readings).run, args=(stop,), name="muntin feed", daemon=True)
         feed.start()
         try:
-            while feed.is_alive() and not any(places.readings.glob("[!.]*.parquet")):  # Spark needs one file to begin
+            while feed.is_alive() and not any(places.readings.glob("[!.]*.parquet")):  # Spark needs a file to start
                 feed.join(0.05)
             with open_page(places.windows, places.readings, query=asked, port=port) as page:
                 console.print(f"Readings of {len(NAMES)} plugs keep coming to {places.readings}; Ctrl-C ends it all")

@@ -1,4 +1,4 @@
-"""The engine `local`: files are pushed to a stream in this process. It can be stopped, and goes on exactly."""
+"""The engine `local`: pushes files to a stream in this process. It can be stopped, and resumes exactly."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from muntin.watching.axis import Axis
 from muntin.watching.health import HealthReport, of_stream, work_folder
 
 SAVE_EVERY = 30.0
-"""Seconds between two saves of a run, so that a crash loses little."""
+"""Seconds between saves of a run, so that a crash loses little."""
 LOOK_EVERY = 1.0
-"""Seconds between two looks at a folder that is followed."""
+"""Seconds between two polls of a followed folder."""
 _VERSION = 1
 
 
 class Saved:
-    """What a run leaves next to its output: the stream's state, and how much of the input and output belongs to it."""
+    """What a run saves next to its output: the stream's state, and how much of the input and output belongs to it."""
 
     def __init__(self, output: Path) -> None:
         self.folder = work_folder(output)
@@ -40,13 +40,13 @@ class Saved:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a run to go on with."""
+        """Whether there is a run to resume."""
         return self.path.is_file()
 
     def write(
         self, stream: Stream, position: Position, parts: int, summary: Summary, source: Path, waits: int | None
     ) -> None:
-        """Replace what is saved, all at once."""
+        """Replace the saved state atomically."""
         header = {
             "version": _VERSION,
             "input": str(source.resolve()),
@@ -61,7 +61,7 @@ class Saved:
         unfinished.replace(self.path)
 
     def read(self, query: Query, source: Path) -> tuple[Stream, Position, int, int, int | None]:
-        """Return the stream, the position, how many parts and windows there were, and how long the watermark waits."""
+        """Return the stream, the position, the numbers of parts and windows, and the delay of the watermark."""
         text, _, snapshot = self.path.read_bytes().partition(b"\n")
         advice = "give --overwrite to start over"
         try:
@@ -83,12 +83,12 @@ class Saved:
             ) from error
 
     def forget(self) -> None:
-        """Delete it all."""
+        """Delete the saved state."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class LocalRun:
-    """One run of a query over files. Without an output, windows go to `show`, and there is nothing to go on from."""
+    """One run of a query over files. Without an output, windows go to `show`, and the run cannot be resumed."""
 
     def __init__(self, query: Query, source: Source, sink: Sink | None, show: Callable[[pa.Table], Any]) -> None:
         self.query, self.source, self.sink, self.show = query, source, sink, show
@@ -98,15 +98,15 @@ class LocalRun:
         self.summary = Summary("local", output=None if sink is None else str(sink.output))
         self.resumed = False
         self.waits: int | None = None
-        """How far the watermark is behind, where that is more than the query says."""
+        """The delay of the watermark, if greater than the query's."""
         self._before: dict[str, Any] = {}
         self._time = pa.timestamp("us")
         self._plan: dict[str, Any] | None = None
 
     def open(self, *, overwrite: bool = False, finite: bool = False) -> None:
-        """Begin, or go on with what an earlier run has left; refuse to write over an output that is there.
+        """Start, or resume an earlier run; reject an existing output.
 
-        All rows of a `finite` input count, however late they are in it: its times are read first.
+        All rows of a `finite` input count, however late: its times are read first.
         """
         if finite and (overwrite or self.saved is None or not self.saved.exists):
             self._wait_for_all()
@@ -127,7 +127,7 @@ class LocalRun:
         self.sink.open(parts)
 
     def _wait_for_all(self) -> None:
-        """Let the watermark wait for the row that is latest, so that the answers are those of `Query.run`."""
+        """Delay the watermark until the latest row, so that the answers are those of `Query.run`."""
         behind, kind = self.source.disorder()
         if kind is None or self.query.forget_after is not None:
             return
@@ -136,7 +136,7 @@ class LocalRun:
             self.stream = _waiting(self.query, behind).stream()
 
     def run(self, stop: Stop, display: Display, *, follow: bool = False) -> Summary:
-        """Read until there is no more, or somebody asks to stop."""
+        """Read until the input ends, or a stop is requested."""
         begun = saved_at = time.perf_counter()
         try:
             while not stop:
@@ -144,7 +144,7 @@ class LocalRun:
                     pushed_at = time.perf_counter()
                     self._put(self.stream.push(table))
                     seconds = time.perf_counter() - pushed_at
-                    self.stream.take_late()  # counted; keeping them would take memory for ever
+                    self.stream.take_late()  # already counted; keeping them would leak memory
                     self._time = self._time if self.query.time is None else table.schema.field(self.query.time).type
                     self._count(begun)
                     self._report(seconds)
@@ -153,12 +153,12 @@ class LocalRun:
                         self.position.rows += table.num_rows
                         break
                     if time.perf_counter() - saved_at > SAVE_EVERY:
-                        # The generator has not moved on yet: this batch is in the state, so it counts as read.
+                        # The generator has not advanced yet: this batch is in the state, so it counts as read.
                         saved_at = self._save(table.num_rows)
                 if stop or not follow:
                     break
                 if self.sink is not None:
-                    self.sink.flush()  # whoever follows the output sees what there is
+                    self.sink.flush()  # so that followers of the output see it
                 if stop.wait(LOOK_EVERY):
                     break
         except MuntinError:
@@ -187,7 +187,7 @@ class LocalRun:
             self.saved.forget()
 
     def _give_up(self) -> None:
-        """Keep what was done before rows that could not be read or taken, if anything was."""
+        """Save what was done before an unreadable or rejected row, if anything."""
         if self.resumed or self.summary.rows:
             self._save(0)
         elif self.saved is not None:
@@ -208,7 +208,7 @@ class LocalRun:
         self.summary.seconds = time.perf_counter() - begun
 
     def _report(self, seconds: float) -> None:
-        """Say how the run is doing, for `muntin watch`."""
+        """Report the health of the run, for `muntin watch`."""
         if self.saved is None:
             return
         if self._plan is None:
@@ -224,7 +224,7 @@ def _waiting(query: Query, waits: int | None) -> Query:
 
 
 def _readable(ticks: int | None, kind: pa.DataType) -> str | None:
-    """Return a watermark as a time, where it is one.
+    """Return a watermark as text: a time if it is one.
 
     >>> _readable(90, pa.timestamp("s")), _readable(90, pa.int64())
     ('1970-01-01 00:01:30', '90')

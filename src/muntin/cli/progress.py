@@ -1,4 +1,4 @@
-"""What a run shows while it goes on, and says at the end."""
+"""The progress display of a run, and its final summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HIDDEN = ("revision", "retracted")
 
 @dataclass
 class Summary:
-    """What a run has done."""
+    """The counts of a run."""
 
     engine: str
     rows: int = 0
@@ -29,31 +29,31 @@ class Summary:
     dropped: int = 0
     """Rows that no window took any more."""
     windows: int = 0
-    """Windows that were emitted, revisions included."""
+    """Emitted windows, including revisions."""
     seconds: float = 0.0
     watermark: str | None = None
     output: str | None = None
     finished: bool = False
-    """Whether all rows were read and every window is out; else another run goes on from here."""
+    """Whether all rows were read and every window emitted; else another run resumes from here."""
 
     @property
     def rows_per_second(self) -> float:
-        """Rows a second of this run."""
+        """Rows per second of this run."""
         return self.rows / self.seconds if self.seconds else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the counts for JSON."""
         return {**asdict(self), "rows_per_second": round(self.rows_per_second, 1)}
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return a one-line summary."""
         rate = f"{self.rows_per_second:,.0f} rows/s" if self.seconds else "0 rows/s"
         late = f"{self.late:,} late, {self.dropped:,} of them dropped" if self.late else "none late"
         return f"{self.rows:,} rows in {self.seconds:.1f} s ({rate}; {late}), {self.windows:,} windows out"
 
 
 class Display:
-    """A bar with rows, rows a second, watermark and windows out, on a terminal; nothing elsewhere."""
+    """A bar with rows, rows per second, watermark and windows, on a terminal; nothing elsewhere."""
 
     def __init__(self, console: Console, total: int | None, *, enabled: bool | None = None) -> None:
         self._enabled = console.is_terminal if enabled is None else enabled
@@ -78,12 +78,12 @@ class Display:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Leave the bar as it is."""
+        """Stop updating the bar."""
         if self._enabled:
             self._progress.stop()
 
     def show(self, rows: int, windows: int, watermark: str | None) -> None:
-        """Say how far it has come."""
+        """Update the progress."""
         if self._task is None:
             return
         rate = rows / max(time.perf_counter() - self._begun, 1e-9)

@@ -15,7 +15,7 @@
     peak = "max(watts)"
     usual = { agg = "quantile", columns = ["watts"], q = 0.5 }
 
-Windows may have names, for where they become columns: `[windows.hour]` instead of `[[windows]]`.
+Windows may have names, used where they become columns: `[windows.hour]` instead of `[[windows]]`.
 
 Every error is one line, with the line of the file and the key.
 """
@@ -46,7 +46,7 @@ _SETTINGS = tuple(each.name for each in fields(Query) if each.name not in ("wind
 
 
 class QueryFileError(MuntinError):
-    """A file is no query. The message names the file, the line and the key."""
+    """A file is not a query. The message names the file, the line and the key."""
 
 
 def read_query(path: str | Path) -> Query:
@@ -61,7 +61,7 @@ def read_query(path: str | Path) -> Query:
 
 
 def parse_query(text: str, name: str = "query.toml") -> Query:
-    r"""Return the query that a TOML text describes; `name` is what errors call it.
+    r"""Return the query of a TOML text; errors call it `name`.
 
     >>> parse_query('[[windows]]\nsession = "5 minutes"\n[aggregates]\nn = "count()"').windows
     (window.session('5 minutes'),)
@@ -93,7 +93,7 @@ class _File:
         settings = {key: self.data[key] for key in _SETTINGS if key in self.data}
         for key, value in settings.items():
             self._require_setting(key, value)
-            try:  # alone, so that the error is this key's
+            try:  # separately, so that the error names this key
                 Query(windows, aggregates, **{key: value})
             except (MuntinError, TypeError) as error:
                 raise self._wrong((key,), str(error)) from error
@@ -142,7 +142,7 @@ class _File:
         return self._made(known.make, first, values, path, kind)
 
     def _argument(self, known: Word, value: Any, word: str, path: toml_lines.Path, kind: str) -> Any:
-        """Return the value of a word as the function that makes the window takes it."""
+        """Return the value of a word as an argument of the window's function."""
         is_length = ("" if word == kind else word) in known.lengths
         return self._length(value, path) if is_length else value
 

@@ -12,7 +12,7 @@ from muntin.query import Query
 
 
 def asked_for(query: Path | None, sql: str | None, watermark: str | None, allowed_lateness: str | None) -> Query:
-    """Return the query that a command is given, as a file or with --sql.
+    """Return the query of a command, from a file or --sql.
 
     >>> asked_for(None, "SELECT count(*) AS n FROM t GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)", "10 seconds", None)
     Query(window.tumbling('1 hour'), {'n': agg.count()}, watermark='10 seconds')

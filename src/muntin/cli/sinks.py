@@ -1,7 +1,7 @@
-"""Windows into files: parts, each whole or not there, so that a run that was stopped can go on exactly.
+"""Writes windows to files: atomic parts, so that a stopped run can resume exactly.
 
-Parts are numbered. A run remembers how many belong to what it had read; those after that are deleted when it goes on.
-A folder keeps its parts; a single file is made of them at the end.
+Parts are numbered. A run records how many belong to what it has read; later ones are deleted when it resumes. A folder
+keeps its parts; a single file is joined from them at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from muntin.errors import MuntinError
 from muntin.watching.health import work_folder
 
 PART_ROWS = 1 << 20
-"""Rows of a part, about."""
+"""Approximate rows of a part."""
 SUFFIXES = {".parquet": ".parquet", ".pq": ".parquet", ".csv": ".csv", ".jsonl": ".jsonl", ".ndjson": ".jsonl"}
 
 
@@ -42,12 +42,12 @@ class Sink:
         self.is_folder = output.is_dir() or not suffix if is_folder is None else is_folder
         self.parts = output if self.is_folder else work_folder(output) / "parts"
         self.finished = 0
-        """How many parts are whole."""
+        """The number of complete parts."""
         self._waiting: list[pa.Table] = []
         self._rows = 0
 
     def open(self, finished: int = 0) -> None:
-        """Begin, or go on after `finished` parts."""
+        """Start, or resume after `finished` parts."""
         self.finished = finished
         self.parts.mkdir(parents=True, exist_ok=True)
         for path in self._paths():
@@ -55,7 +55,7 @@ class Sink:
                 path.unlink()
 
     def write(self, windows: pa.Table) -> None:
-        """Take windows; they are in a file after `flush`."""
+        """Buffer windows; `flush` writes them."""
         if windows.num_rows:
             self._waiting.append(windows)
             self._rows += windows.num_rows
@@ -63,7 +63,7 @@ class Sink:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what has come, as the next part."""
+        """Write the buffered windows as the next part."""
         if not self._waiting:
             return
         path = self.parts / f"part-{self.finished:06}{self.suffix}"
@@ -75,7 +75,7 @@ class Sink:
         self._waiting, self._rows = [], 0
 
     def finish(self, empty: pa.Table) -> None:
-        """Make one file of the parts, unless it is a folder; `empty` is a table of no windows, with their columns."""
+        """Join the parts into one file, unless the output is a folder; `empty` is a table of no windows."""
         self.flush()
         if self.is_folder:
             return
@@ -115,7 +115,7 @@ def _plain_columns(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, An
 
 
 def json_lines(windows: pa.Table) -> Iterator[str]:
-    """Yield a line of JSON for each window; times in ISO form."""
+    """Yield a line of JSON per window; times in ISO form."""
     try:
         rows = windows.to_pylist()
     except (OverflowError, ValueError):  # times before the year 1 or after 9999, which Python does not have
@@ -126,7 +126,7 @@ def json_lines(windows: pa.Table) -> Iterator[str]:
 
 
 def _times_as_text(array: pa.Array) -> pa.Array:
-    """Return an array with its times, and those in its structs, in ISO form; NumPy knows years of any size."""
+    """Return an array with its times, and those in its structs, in ISO form; NumPy supports years of any size."""
     if pa.types.is_struct(array.type):
         fields = [_times_as_text(array.field(i)) for i in range(array.type.num_fields)]
         names = [field.name for field in array.type]

@@ -1,4 +1,4 @@
-"""The data and the query of the demo: what 84 plugs of a house draw, and what one may ask of it."""
+"""The data and the query of the demo: the power of 84 plugs in a house."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def query() -> Query:
 
 
 def write(folder: Path, days: int, *, files: int) -> int:
-    """Write readings in the order in which they arrive, as Parquet files; return how many there are."""
+    """Write readings in order of arrival, as Parquet files; return their number."""
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
     for number, table in enumerate(_hours(days, files)):
@@ -58,7 +58,7 @@ def write(folder: Path, days: int, *, files: int) -> int:
 
 
 def _hours(days: int, files: int) -> Iterator[pa.Table]:
-    """Yield what arrives in each of `files` equal spans of time: sorted by arrival, so that times are out of order."""
+    """Yield what arrives in each of `files` equal spans of time, sorted by arrival: times are out of order."""
     random = np.random.default_rng(SEED)
     table = pa.concat_tables([_plug(number, days, random) for number in range(PLUGS)])
     table = table.sort_by("arrival")
@@ -91,7 +91,7 @@ def _plug(number: int, days: int, random: np.random.Generator) -> pa.Table:
 
 
 def _present(times: Array, days: int, random: np.random.Generator) -> Array:
-    """Return which readings there are: some hours a day a plug is not plugged in."""
+    """Return which readings exist: a plug is unplugged for some hours of a day."""
     there = random.random(len(times)) < 0.98
     for begin in random.uniform(0, days * 24, 2 * days) * HOUR:
         there &= (times < begin) | (times > begin + random.uniform(0.5, 4) * HOUR)
@@ -99,7 +99,7 @@ def _present(times: Array, days: int, random: np.random.Generator) -> Array:
 
 
 def _held_back(arrival: Array, times: Array, days: int, random: np.random.Generator) -> Array:
-    """Let readings of some minutes wait and arrive in a burst; a few are so late that no window takes them."""
+    """Delay readings of some minutes into a burst; a few are too late for any window."""
     for begin in random.uniform(0, days * 24, 3 * days) * HOUR:
         waits = random.choice([5.0, 20.0, 90.0], p=[0.6, 0.35, 0.05]) * HOUR / 60
         held = (times >= begin) & (times < begin + waits)

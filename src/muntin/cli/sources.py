@@ -1,4 +1,4 @@
-"""Rows from files: one, or a folder of them, in the order of their names, cut into batches that a stream can take."""
+"""Reads rows from a file, or from a folder of files in name order, in batches for a stream."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FORMATS = {
     ".ipc": "ipc",
     ".feather": "feather",
 }
-"""What files hold, by their suffixes."""
+"""The formats of files, by suffix."""
 BATCH_ROWS = 1 << 16
-"""Rows of a push: enough for what a push costs by itself, few enough to stop soon."""
+"""Rows per push: enough to amortise its overhead, few enough to stop soon."""
 
 
 class InputError(MuntinError):
@@ -41,7 +41,7 @@ class InputError(MuntinError):
 
 @dataclass
 class Position:
-    """How far rows have been read: files that are done, and how many rows of the one that is not."""
+    """A read position: completed files, and the rows read of the current one."""
 
     done: set[str] = field(default_factory=set)
     file: str | None = None
@@ -63,7 +63,7 @@ class Position:
 
 
 def format_of(path: Path) -> str:
-    """Return the format of a file by its suffix; refuse what is none.
+    """Return the format of a file by its suffix; reject unknown ones.
 
     >>> format_of(Path("rows.ndjson"))
     'json'
@@ -75,11 +75,11 @@ def format_of(path: Path) -> str:
 
 
 class Columns(Protocol):
-    """What a query reads, or whoever else asks for rows."""
+    """The columns to read, of a query or another consumer."""
 
     @property
     def time(self) -> str | None:
-        """The time column; None where rows have none."""
+        """The time column, or None."""
 
     @property
     def key(self) -> Any:
@@ -91,7 +91,7 @@ class Columns(Protocol):
 
 
 class Source:
-    """Rows of a file or a folder, as the columns that a query needs, or all that there are."""
+    """Rows of a file or a folder: the columns that a query needs, or all."""
 
     def __init__(self, path: Path, query: Query | Columns, *, all_columns: bool = False) -> None:
         if not path.exists():
@@ -110,7 +110,7 @@ class Source:
         return self.path.is_dir()
 
     def files(self, done: Collection[str] = ()) -> list[Path]:
-        """Return the files that are there and not done, by name. Those that begin with a dot or underscore are none."""
+        """Return the files not done yet, by name. Ignores names that begin with a dot or underscore."""
         if not self.is_folder:
             return [] if self.path.name in done else [self.path]
         found = (each for each in self.path.iterdir() if each.suffix.lower() in FORMATS and each.is_file())
@@ -125,7 +125,7 @@ class Source:
         raise InputError(f"{self.path} has no rows, which would tell the types of its columns")
 
     def count_rows(self, files: list[Path]) -> int | None:
-        """Return how many rows there are, where files say so; None where they must be read to know."""
+        """Return the number of rows, if files record it; None if they must be read to know."""
         if not all(FORMATS[each.suffix.lower()] in ("parquet", "ipc", "feather") for each in files):
             return None
         return sum(self._count(each) for each in files)
@@ -137,7 +137,7 @@ class Source:
     def disorder(self) -> tuple[int, pa.DataType | None]:
         """Return how far a row may be behind the greatest time before it, and the type of times. O(rows).
 
-        What cannot be read ends it: who reads the rows will say so.
+        Stops at unreadable rows: the reader reports them.
         """
         times = copy(self)
         times.columns = [] if self.time is None else [self.time]
@@ -156,7 +156,7 @@ class Source:
         return behind, kind
 
     def batches(self, position: Position, *, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """Yield the rows that come after a position, and move it on with each batch, once the next is asked for."""
+        """Yield the rows after a position, which advances past a batch once the next is requested."""
         for file in self.files(position.done):
             if position.file != file.name:
                 position.file, position.rows = file.name, 0
@@ -177,7 +177,7 @@ class Source:
         with _reading(file):
             for batch in dataset.to_batches(columns=wanted, batch_size=most):
                 table = pa.Table.from_batches([batch])
-                table.validate(full=True)  # where a damaged file says that values are outside of it, kernels would look
+                table.validate(full=True)  # else kernels would follow bad offsets of a damaged file
                 if skip >= table.num_rows:
                     skip -= table.num_rows
                     continue
@@ -187,11 +187,11 @@ class Source:
     def _dataset(self, file: Path) -> Any:
         with _reading(file):
             dataset = ds.dataset(file, format=format_of(file))
-            repr(dataset.schema.names)  # of a damaged file they may be no text
+            repr(dataset.schema.names)  # in a damaged file they may not be valid text
         return dataset
 
     def _with_times(self, table: pa.Table, file: Path) -> pa.Table:
-        """Return the rows with times of one type, whatever a text format makes of them from file to file."""
+        """Return the rows with times of one type, however a text format reads them from file to file."""
         if self.time is None or format_of(file) not in ("csv", "json"):
             return table
         index = table.column_names.index(self.time)
@@ -205,7 +205,7 @@ class Source:
 
 @contextmanager
 def _reading(file: Path) -> Iterator[None]:
-    """Say of a file that Arrow cannot read it, and why."""
+    """Turn Arrow's errors into one that names the file and the reason."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError) as error:

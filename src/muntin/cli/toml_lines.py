@@ -1,6 +1,6 @@
-"""On which line of a TOML text each key stands: what the parser of the standard library does not tell.
+"""The line of each key in a TOML text, which the standard library's parser does not tell.
 
-The text has been parsed before, so that this only has to find its way through what is well formed.
+The text has been parsed before, so this only handles well-formed text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def lines_of(text: str) -> Mapping[Path, int]:
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int:
-    """Return the line of a path, or of the nearest thing around it that has one; 1 where there is none.
+    """Return the line of a path, or of its nearest parent that has one; else 1.
 
     >>> line_of({("windows", 0): 7}, ("windows", 0, "every"))
     7
@@ -38,7 +38,7 @@ class _Reader:
         self.text = text
         self.at = 0
         self.lines: dict[Path, int] = {}
-        self.tables: dict[Path, int] = {}  # how many tables an array of tables has so far
+        self.tables: dict[Path, int] = {}  # the number of tables in an array of tables so far
 
     def read(self) -> dict[Path, int]:
         here: Path = ()
@@ -57,7 +57,7 @@ class _Reader:
         return self.lines
 
     def _skip(self) -> bool:
-        """Go to what comes next; say whether there is anything."""
+        """Skip space and comments; return whether anything follows."""
         found = _BLANK.match(self.text, self.at)
         assert found is not None
         self.at = found.end()

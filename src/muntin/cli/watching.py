@@ -18,7 +18,7 @@ PORT = 5006
 
 
 class RowColumns(NamedTuple):
-    """The columns to read of raw rows: what a `Source` asks of a query."""
+    """The columns of raw rows that a `Source` reads."""
 
     time: str
     key: tuple[str, ...]
@@ -36,7 +36,7 @@ def open_page(
     query: Query | None = None,
     port: int = 0,
 ) -> Watching:
-    """Open the page over a folder of answers, a folder of raw rows, or both. A query names what is not given."""
+    """Open the page over a folder of answers, a folder of raw rows, or both. A query supplies missing names."""
     if answers is None and readings is None:
         raise InvalidArgumentError("give the folder of answers, or raw rows with --rows, or both")
     if readings is None:
@@ -54,7 +54,7 @@ def open_page(
 
 
 def _reader(path: Path, rows: Rows) -> Callable[[], Iterable[pa.Table]]:
-    """Return what yields the rows that have come to a file or folder since the last call."""
+    """Return a function that yields the rows added to a file or folder since its last call."""
     source = Source(path, RowColumns(rows.time, rows.keys.names, (rows.column,)))
     position = Position()
     return lambda: source.batches(position)

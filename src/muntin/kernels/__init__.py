@@ -1,1 +1,1 @@
-"""Kernels: plain Python loops, specialised for one aggregation by generated code, compiled and cached on disk."""
+"""Kernels: plain Python loops, specialised per aggregation by generated code, compiled and cached on disk."""

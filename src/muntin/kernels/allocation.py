@@ -1,9 +1,9 @@
-"""What a definition may do besides arithmetic: allocate memory, raise errors.
+"""Whether a definition may allocate memory or raise errors, besides arithmetic.
 
-Compiled code counts the references to every array that it takes out of a tuple, with an atomic instruction each time,
-which costs more than a whole combine: a slide of `Daba` takes 57 ns with it and 6 ns without. Nothing needs counting
-where nothing is allocated: the arrays belong to the caller. Only what is known to be arithmetic on numbers counts as
-such; all else is compiled with the counting, and is as right and slower.
+Compiled code counts references to every array that it takes out of a tuple, by an atomic instruction each, which costs
+more than a whole combine: a slide of `Daba` takes 57 ns with it and 6 ns without. If nothing is allocated nothing needs
+counting: the arrays belong to the caller. Only known arithmetic on numbers qualifies; all else is compiled with
+reference counts, correct but slower.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _PLAIN = (
 
 
 def allocates(function: Function, window: str | None = None) -> bool:
-    """Say whether a function might allocate: True unless it is plain arithmetic.
+    """Return whether a function might allocate: True unless it is plain arithmetic.
 
-    It may look into the sorted window, by the name of its parameter.
+    It may read the sorted window; `window` is the name of that parameter.
 
     >>> def mean(s): return s.total / s.n
     >>> def pair(x): return [x, x]
@@ -44,7 +44,7 @@ def allocates(function: Function, window: str | None = None) -> bool:
 
 
 def kernel_allocates(node: ast.FunctionDef) -> bool:
-    """Say whether the text of a kernel makes an array: calls a function of NumPy that is none of numbers.
+    """Return whether a kernel's text creates an array: calls a NumPy function that is not one of numbers.
 
     >>> kernel_allocates(ast.parse("def fresh(n): return np.empty(n)").body[0])
     True
@@ -57,13 +57,13 @@ def kernel_allocates(node: ast.FunctionDef) -> bool:
 
 
 def can_raise(function: Function) -> bool:
-    """Say whether a function, or one that it calls, raises errors of its own."""
+    """Return whether a function, or one that it calls, raises errors."""
     raises = any(isinstance(node, ast.Raise | ast.Assert) for node in ast.walk(function.tree))
     return raises or any(can_raise(value) for value in function.outer.values() if isinstance(value, Function))
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """Give a node and all below it, but for what is raised: that is made once, and ends the call."""
+    """Yield a node and all below it, except raised values: those are created once, and end the call."""
     if not isinstance(node, ast.Raise):
         yield node
         for child in ast.iter_child_nodes(node):
@@ -90,6 +90,6 @@ def _is_plain_call(called: ast.expr, function: Function) -> bool:
 
 
 def _is_number_or_name(value: object) -> bool:
-    """Say whether an outer value is a number, a module, or one of the functions that definitions may call."""
+    """Return whether an outer value is a number, a module, or one of the functions that definitions may call."""
     numbers = isinstance(value, bool | int | float | type(None) | ModuleName)
     return numbers or getattr(value, "__module__", None) in (RUNTIME, "math")

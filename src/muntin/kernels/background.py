@@ -1,7 +1,7 @@
-"""Asks another process to compile, and hears from it when that is done.
+"""Asks another process to compile, and gets its replies.
 
-The process is started by the first request and ends with this one. Should it die or hang, kernels stay plain a while
-longer: that is said once, and nothing else changes.
+The first request starts the process, which ends with this one. If it dies or hangs, kernels stay plain a while longer:
+that is reported once, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any
 from muntin.kernels.compiler import Reply, Request
 
 _TRIES = 2
-"""How often a request is sent: a process that dies of it twice is not started a third time."""
+"""How often a request is sent: if the process dies of it twice, it is not sent a third time."""
 _GRACE = 2.0
-"""Seconds that the process has to end by itself."""
+"""Seconds for the process to end by itself."""
 _VARIABLES = {"MUNTIN_UNCOMPILED": "0", "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}
-"""Of the process. numba colours errors while it tries types, long before any is shown."""
+"""The environment of the process. numba colours errors while it tries types, long before any is shown."""
 _log = logging.getLogger("muntin")
 
 
@@ -38,24 +38,24 @@ class Job:
         self.estimate = estimate
         self.begun = time.monotonic()
         self.owner = os.getpid()
-        """The process that hears of it: no other one does, not even a fork."""
+        """The process that gets the reply: no other does, not even a fork."""
         self.reply: Reply | None = None
         self.tries = 0
         self.over = threading.Event()
 
     def remaining(self) -> float:
-        """Return how many seconds it may still take."""
+        """Return the estimated seconds left."""
         elapsed = time.monotonic() - self.begun
         return 0.0 if self.over.is_set() else max(self.estimate - elapsed, elapsed / 4)
 
     def end(self, reply: Reply) -> None:
-        """Take what became of it."""
+        """Record the reply."""
         self.reply = reply
         self.over.set()
 
 
 class Background:
-    """The compiling process, or that there is none now."""
+    """The compiling process, if there is one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class Background:
         self._reported = False
 
     def submit(self, path: Path, kernel: str, signature: Any, estimate: float) -> Job:
-        """Have a kernel compiled. Returns at once."""
+        """Request the compilation of a kernel. Returns at once."""
         with self._lock:
             ahead = sum(job.remaining() for job in self._jobs.values())
             job = Job(Request(next(self._numbers), path, kernel, signature), ahead + estimate)
@@ -122,7 +122,7 @@ class Background:
                 self._send_again(process.returncode, had_enough=replied and process.returncode == 0)
 
     def _send_again(self, status: int, *, had_enough: bool) -> None:
-        """Send what a process that has ended left undone to a new one. Where it had grown, no job is to blame."""
+        """Send the unfinished jobs of an ended process to a new one. With `had_enough` no job is to blame."""
         for job in list(self._jobs.values()):
             if had_enough or job.tries < _TRIES:
                 self._send(job)
@@ -140,7 +140,7 @@ class Background:
         job.end(reply)
 
     def give_up(self, job: Job) -> None:
-        """Stop the process, which does not get on with a job."""
+        """Stop the process, which is stuck on a job."""
         with self._lock:
             job.tries = _TRIES
             if self._process is not None:
@@ -148,7 +148,7 @@ class Background:
         job.over.wait(_GRACE)
 
     def close(self) -> None:
-        """End the process, and wait until it is gone."""
+        """End the process, and wait for it."""
         with self._lock:
             process, listener, self._process = self._process, self._listener, None
             for job in list(self._jobs.values()):
@@ -165,25 +165,25 @@ class Background:
             listener.join(_GRACE)
 
     def forked(self) -> None:
-        """Forget the process of the parent in a fork: replies to two readers would be torn."""
+        """Forget the parent's process in a fork: two readers would tear the replies."""
         process = self._process
         if process is not None and process.stdin is not None:
             nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, process.stdin.fileno())  # a pipe that is still open here would outlive the parent
+            os.dup2(nothing, process.stdin.fileno())  # a pipe still open here would outlive the parent
             os.close(nothing)
             process.returncode = 0  # not ours to wait for
-        self.__init__()  # type: ignore[misc]  # locks too are new: the parent's may be held for ever
+        self.__init__()  # type: ignore[misc]  # locks too are new: the parent's may be held forever
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:
-    """Close the way to the process; what it did not read is lost."""
+    """Close the pipe to the process; unread requests are lost."""
     assert process.stdin is not None
     with contextlib.suppress(OSError, ValueError):
         process.stdin.close()
 
 
 background = Background()
-"""The compiling process of this one."""
+"""The compiling process of this process."""
 atexit.register(background.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=background.forked)

@@ -1,4 +1,4 @@
-"""The functions of `math` as compiled code has them: NaN and infinity where Python raises an error.
+"""The functions of `math` as in compiled code: NaN and infinity where Python raises an error.
 
 Plain kernels find them under the name `math`, so that an answer does not depend on whether a kernel is compiled yet.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 _NUMPY = {"pow": "power", "acos": "arccos", "asin": "arcsin", "acosh": "arccosh", "atanh": "arctanh"}
-"""Functions that NumPy names otherwise."""
+"""Functions with another name in NumPy."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Loads generated modules: plain, or as kernels that are compiled through a cache on disk (see tiers.py, folder.py)."""
+"""Loads generated modules: plain, or compiled through a cache on disk (see tiers.py, folder.py)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from muntin.kernels.tiers import Entry
 
 _lock = threading.RLock()
 _modules: weakref.WeakValueDictionary[tuple[str, bool], types.ModuleType] = weakref.WeakValueDictionary()
-"""All that somebody holds: a binding, a stream, an aggregator. With the last of them its machine code is let go."""
+"""Modules in use by a binding, a stream or an aggregator. Machine code is freed with the last user."""
 _recent: OrderedDict[tuple[str, bool], types.ModuleType] = OrderedDict()
-"""Those asked for last, whoever holds them."""
+"""The most recently loaded modules, in use or not."""
 _MOST_RECENT = 128
 
 _plain = contextvars.ContextVar("_plain", default=os.environ.get("MUNTIN_UNCOMPILED", "") not in ("", "0"))
@@ -53,12 +53,12 @@ def uncompiled() -> Iterator[None]:
 
 
 def is_uncompiled() -> bool:
-    """Say whether kernels are to run as plain Python here."""
+    """Return whether kernels run as plain Python here."""
     return _plain.get()
 
 
 def load(generated: Generated, *, compiled: bool) -> types.ModuleType:
-    """Return the module of a generated text, its kernels ready to call. O(1) after the first time in a process."""
+    """Return the module of a generated text, ready to call. O(1) after the first time in a process."""
     with _lock:
         if generated.injected:
             return _run(generated.plain, "muntin_plain", generated.injected)
@@ -75,12 +75,12 @@ def load(generated: Generated, *, compiled: bool) -> types.ModuleType:
 
 
 def load_fresh(generated: Generated) -> types.ModuleType:
-    """Return a plain module that nobody shares, so that the caller may replace its functions."""
+    """Return an unshared plain module, whose functions the caller may replace."""
     return _run(generated.plain, "muntin_plain", generated.injected)
 
 
 def _load_compiled(generated: Generated) -> types.ModuleType:
-    """Return the module with its entries as they are called from Python; inside, kernels call each other directly."""
+    """Return the module with its entries wrapped for Python; inside, kernels call each other directly."""
     from muntin.kernels import intrinsics  # noqa: F401  # teaches numba the runtime functions
 
     text = generated.compiled.encode()
@@ -90,14 +90,14 @@ def _load_compiled(generated: Generated) -> types.ModuleType:
         if not path.exists() or path.read_bytes() != text:
             write_atomically(path, text)
         module = import_file(path)
-    except OSError:  # a full disk, a folder that has just been cleared
+    except OSError:  # a full disk, or a folder just cleared
         module = _run(text.decode(), name)
     shown = types.ModuleType(name)
     shown.__dict__.update(module.__dict__)
     weakref.finalize(shown, _forget, module)
     for entry in generated.entries:
         dispatcher = getattr(module, entry)
-        if hasattr(dispatcher, "overloads"):  # else NUMBA_DISABLE_JIT: numba does not compile
+        if hasattr(dispatcher, "overloads"):  # else NUMBA_DISABLE_JIT is set
             code = MachineCode((path.parent, *shipped_folders()), name, entry)
             kernel = Entry(dispatcher, code, path, text, partial(_plain_entry, generated, entry))
             kernel.module = shown
@@ -106,7 +106,7 @@ def _load_compiled(generated: Generated) -> types.ModuleType:
 
 
 def _forget(module: types.ModuleType) -> None:
-    """Take a module that nobody calls out of those that can be imported; a later one of the same text stays."""
+    """Remove an unused module from sys.modules; a later one of the same text stays."""
     if sys.modules.get(module.__name__) is module:
         del sys.modules[module.__name__]
 
@@ -119,7 +119,7 @@ _anonymous = iter(range(1 << 62))
 
 
 def _run(text: str, name: str, injected: Any = None) -> types.ModuleType:
-    """Run a module from memory; its lines show in tracebacks and in the debugger."""
+    """Run a module from memory; its lines appear in tracebacks and in the debugger."""
     filename = f"<{name} {next(_anonymous)}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     module = types.ModuleType(name)

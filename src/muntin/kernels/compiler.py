@@ -1,7 +1,7 @@
-"""The process that compiles in the background: kernels come by its standard input, machine code goes to disk.
+"""The background compiler process: requests come by standard input, machine code goes to disk.
 
-It ends when nobody has asked for a while, when it has grown (numba never frees what it has compiled), and at once when
-the process that started it is gone.
+It ends after a while without requests, when it has grown (numba never frees what it has compiled), and at once when its
+parent is gone.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from muntin.kernels.folder import machine_lock, read_checked, write_checked, wri
 IDLE = 30.0
 """Seconds without a request after which the process ends."""
 LARGEST = 800 << 20
-"""Bytes of memory after which it ends: the next request starts a new one."""
+"""Bytes of memory after which the process ends: the next request starts a new one."""
 _PARENT_CHECK = 1.0
 _MAGIC = b"muntin bytecode 1\n"
 
 
 class Request(NamedTuple):
-    """A kernel to compile: the file of its module, its name, its types, and where code is kept."""
+    """A kernel to compile: the file of its module, its name, its types, and the folder of machine code."""
 
     number: int
     path: Path
@@ -41,25 +41,25 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What became of a request."""
+    """The outcome of a request."""
 
     number: int
     seconds: float
     error: str = ""
     """Why there is no machine code."""
     refused: bool = False
-    """Whether the compiler refused the definition; else something is wrong with this machine."""
+    """Whether the compiler rejected the definition; else something is wrong with this machine."""
     found: bool = False
     """Whether another process had compiled it by then."""
 
 
 def main() -> None:
     """Serve the process at the other end of standard input and output."""
-    gc.disable()  # a tenth of the time to compile, for what this process frees at its end
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the process that started this one
+    gc.disable()  # saves a tenth of the compile time; memory is freed when this process ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the parent
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a module prints is no reply
-    with contextlib.suppress(Exception):  # of a numba that is made another way: then it takes longer
+    os.dup2(2, 1)  # keep prints of modules out of the replies
+    with contextlib.suppress(Exception):  # another version of numba: then it takes longer
         from muntin.kernels import linking
 
         linking.install()
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def serve(waiting: queue.SimpleQueue[Request], replies: IO[bytes]) -> None:
-    """Compile what is asked for until nobody asks, or this process has grown."""
+    """Compile requests until there are none for a while, or this process has grown."""
     modules: dict[Path, types.ModuleType] = {}
     while memory() < LARGEST:
         try:
@@ -82,7 +82,7 @@ def serve(waiting: queue.SimpleQueue[Request], replies: IO[bytes]) -> None:
 
 
 def _receive(requests: IO[bytes], waiting: queue.SimpleQueue[Request]) -> None:
-    status = 1  # a request that cannot be read: the parent goes without
+    status = 1  # an unreadable request: the parent goes without
     try:
         while True:
             waiting.put(pickle.load(requests))  # noqa: S301  # from the parent
@@ -93,7 +93,7 @@ def _receive(requests: IO[bytes], waiting: queue.SimpleQueue[Request]) -> None:
 
 
 def _watch(parent: int) -> None:
-    """End when the parent does, even where a fork of it still holds the other end of the pipe."""
+    """End with the parent, even if a fork of it still holds the other end of the pipe."""
     while os.getppid() == parent:
         time.sleep(_PARENT_CHECK)
     _end()
@@ -101,7 +101,7 @@ def _watch(parent: int) -> None:
 
 def _end(status: int = 0) -> None:
     with writing:
-        os._exit(status)  # in the middle of a kernel, but of no file
+        os._exit(status)  # possibly within a kernel, but never within a file
 
 
 def _compile(request: Request, modules: dict[Path, types.ModuleType]) -> Reply:
@@ -116,7 +116,7 @@ def _compile(request: Request, modules: dict[Path, types.ModuleType]) -> Reply:
         if request.path not in modules:
             modules[request.path] = import_file(request.path)
         dispatcher: Any = getattr(modules[request.path], request.kernel)
-        if request.signature in dispatcher.overloads:  # as part of another kernel, which kept it for itself
+        if request.signature in dispatcher.overloads:  # compiled as part of another kernel, but not saved
             modules[request.path] = import_file(request.path)
             dispatcher = getattr(modules[request.path], request.kernel)
         code = dispatcher._cache = MachineCode((request.path.parent,), request.path.stem, request.kernel)
@@ -133,9 +133,9 @@ def _compile(request: Request, modules: dict[Path, types.ModuleType]) -> Reply:
 
 
 def import_file(path: Path) -> types.ModuleType:
-    """Import a generated module, whose name ends with the digest of its text; `OSError` if it is another text.
+    """Import a generated module, whose name ends with the digest of its text; `OSError` if the text differs.
 
-    Python's own cache of bytecode is left out: it would be run without a look at what is in it.
+    Bypasses Python's bytecode cache, which would run unverified.
     """
     text = path.read_bytes()
     digest = hashlib.sha256(text).hexdigest()
@@ -154,7 +154,7 @@ def import_file(path: Path) -> types.ModuleType:
 
 
 def memory() -> int:
-    """Return the bytes of memory that this process has now; 0 where the system does not tell."""
+    """Return the bytes of memory of this process; 0 if the system does not tell."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:  # pragma: no cover  # not Linux

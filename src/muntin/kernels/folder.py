@@ -1,11 +1,12 @@
-"""The folder on disk where kernels are kept, text and machine code, and what must hold for files there.
+"""The folder of cached kernels, text and machine code, and the rules for its files.
 
-It is named by everything besides a kernel's text that decides its machine code (versions, processor). Files appear by
-rename, so a half-written one is never seen. One process compiles a kernel, the others wait for it (a file lock that the
-system drops when its holder dies). Whatever is wrong with the folder, kernels still work: they are compiled again.
+Its name covers everything besides a kernel's text that determines its machine code (versions, processor). Files appear
+by rename, so a half-written one is never seen. One process compiles a kernel, the others wait for it (by a file lock,
+which the system releases when its holder dies). Whatever is wrong with the folder, kernels still work: they are
+recompiled.
 
-What is loaded from there is run. So the folder is made for its user alone, one that others can write to is not used,
-and every file has a checksum.
+Loaded files are executed. So the folder is created for its user alone, one that others can write to is not used, and
+every file has a checksum.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from muntin.errors import CacheFolderWarning
 
 try:
     import fcntl
-except ImportError:  # pragma: no cover  # not a POSIX system: no lock, the same work may be done twice
+except ImportError:  # pragma: no cover  # not POSIX: no lock, the same work may be done twice
     fcntl = None  # type: ignore[assignment]  # the module's absence is the fact to record
 
 WRITING = ".writing-"
-"""How the name of a file begins that is not written to its end."""
+"""The prefix of files that are still being written."""
 writing = threading.Lock()
-"""Held while a file is written: a process that ends by itself waits for it, and leaves no half of one behind."""
+"""Held while a file is written: a process that ends regularly waits for it, and leaves no partial file."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=writing.acquire, after_in_parent=writing.release, after_in_child=writing.release)
 _ABANDONED = 3600.0
-"""The age in seconds at which such a file belongs to a process that has died."""
+"""The age in seconds at which such a file is assumed to belong to a dead process."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def _user_cache() -> Path:
 
 @memoise
 def _machine() -> str:
-    """Name everything besides a module's text that decides its machine code."""
+    """Return a name for everything besides a module's text that determines its machine code."""
     import llvmlite.binding
 
     cpu = llvmlite.binding.get_host_cpu_name()
@@ -78,13 +79,13 @@ def _machine() -> str:
 
 
 def machine_name(processor: str) -> str:
-    """Name the versions and the processor that machine code is made for."""
+    """Return a name for the versions and the processor of machine code."""
     import numba
     import numpy
 
     from muntin._version import __version__
 
-    # intrinsics.py is compiled into every kernel, by what linking.py says: their texts count like the module's own.
+    # intrinsics.py is compiled into every kernel, as linking.py links it: their texts count like the module's own.
     package = importlib.resources.files("muntin.kernels")
     ours = b"".join(package.joinpath(name).read_bytes() for name in ("intrinsics.py", "linking.py"))
     digest = hashlib.sha256(f"{processor}{numpy.__version__}".encode() + ours).hexdigest()[:12]
@@ -111,7 +112,7 @@ def clear_cache() -> None:
 
 
 def is_writable(folder: Path) -> bool:
-    """Say whether files can be written there; the folder is made where it is missing."""
+    """Return whether files can be written to the folder, creating it if missing."""
     try:
         for each in (folder.parent, folder):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -122,9 +123,9 @@ def is_writable(folder: Path) -> bool:
 
 
 def usable_folder() -> Path:
-    """Return where kernels are written and read: the cache folder, or where that cannot be, one of this process alone.
+    """Return the folder to write and read kernels: the cache folder, or if unusable, one of this process alone.
 
-    It cannot be where it is not writable, or where others can write to it.
+    It is unusable if it is not writable, or if others can write to it.
     """
     folder = cache_folder()
     return folder if _prepared(folder, os.getpid()) else _own_folder(os.getpid())
@@ -148,12 +149,12 @@ def _prepared(folder: Path, _process: int) -> bool:
 
 
 def open_to_others(folder: Path) -> Path | None:
-    """Return the folder, or one of the two around it, that users other than this one and root can write to."""
-    if not hasattr(os, "getuid"):  # pragma: no cover  # not a POSIX system: users' folders are their own there
+    """Return the folder, or one of its two parents, that users other than this one and root can write to."""
+    if not hasattr(os, "getuid"):  # pragma: no cover  # not POSIX: users' folders are private there
         return None
     for each, forbidden in ((folder, 0o022), (folder.parent, 0o022), (folder.parent.parent, 0o002)):
         found = each.stat()
-        # As /tmp: all may write there, and only owners replace what is there.
+        # Like /tmp: all may write there, but only owners replace files.
         sticky = found.st_mode & stat.S_ISVTX and each == folder.parent.parent
         if found.st_uid not in (os.getuid(), 0) or (found.st_mode & forbidden and not sticky):
             return each
@@ -168,21 +169,21 @@ def _own_folder(process: int) -> Path:
 
 
 def _delete(folder: Path, process: int) -> None:
-    if os.getpid() == process:  # a fork of it has the same work to do at its end
+    if os.getpid() == process:  # not in a fork, which also runs this at its end
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_checked(path: Path, magic: bytes, payload: bytes) -> None:
-    """Write a file that says what it is, with a checksum."""
+    """Write a file with a magic header and a checksum."""
     write_atomically(path, magic + hashlib.sha256(payload).digest() + payload)
 
 
 def read_checked(path: Path, magic: bytes) -> bytes | None:
-    """Return what such a file holds; None where it is missing or another user's. A damaged one is deleted."""
+    """Return the payload of such a file; None if it is missing or another user's. Deletes a damaged one."""
     try:
         with path.open("rb") as file:
             if hasattr(os, "getuid") and os.fstat(file.fileno()).st_uid not in (os.getuid(), 0):
-                return None  # what is loaded is run
+                return None  # loaded files are executed
             data = file.read()
     except OSError:
         return None
@@ -194,13 +195,13 @@ def read_checked(path: Path, magic: bytes) -> bytes | None:
 
 
 def delete(path: Path) -> None:
-    """Delete a file that is of no use."""
+    """Delete a useless file."""
     with contextlib.suppress(OSError):
         path.unlink()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that others see all of it or nothing."""
+    """Write a file atomically: others see all of it or nothing."""
     with writing:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
         try:
@@ -214,7 +215,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Delete what processes that were killed left half-written."""
+    """Delete half-written files of killed processes."""
     for file in folder.glob(f"{WRITING}*"):
         with contextlib.suppress(OSError):
             if time.time() - file.stat().st_mtime > _ABANDONED:
@@ -223,7 +224,7 @@ def sweep(folder: Path) -> None:
 
 @contextlib.contextmanager
 def machine_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of one file, among all processes of this machine. Goes without where locks do not work."""
+    """Hold the lock of one file, among all processes of this machine. Does nothing if locks do not work."""
     if fcntl is None:  # pragma: no cover  # not a POSIX system
         yield
         return

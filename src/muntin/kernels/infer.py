@@ -1,4 +1,4 @@
-"""What the compiler thinks of a definition: the type of what `lower` returns, whether it compiles; kept on disk."""
+"""Asks the compiler about a definition: the result type of `lower`, whether it compiles; cached on disk."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _known: dict[str, tuple[list[str], int | None]] = {}
 
 
 def infer_result(part: Part) -> tuple[list[np.dtype[Any]], int | None]:
-    """Return the types of the answer's values, and the length where the answer is an array.
+    """Return the types of the answer's values, and the length if the answer is an array.
 
-    A sample of answers would be wrong here: a `lower` that says 0 for some states and 0.5 for others is a float.
+    Sampling answers would be wrong: a `lower` that returns 0 for some states and 0.5 for others is a float.
     """
     names, length = _remembered("result", _text(part), lambda: _infer(part))
     return [np.dtype(name) for name in names], length
 
 
 def check_compiles(part: Part, inputs: tuple[np.dtype[Any], ...]) -> None:
-    """Raise a `DefinitionError` where the functions of a definition do not compile for columns of these types.
+    """Raise a `DefinitionError` if the functions of a definition do not compile for columns of these types.
 
-    Kernels that are not compiled yet run any Python, and would find that out in the middle of a stream.
+    Kernels that are not compiled yet run any Python, and would fail in the middle of a stream.
     """
     _remembered(f"check_{'_'.join(each.str[1:] for each in inputs)}", _text(part), lambda: _check(part, inputs))
 
@@ -45,7 +45,7 @@ def _text(part: Part) -> str:
 def _remembered(
     question: str, text: str, answer: Callable[[], tuple[list[str], int | None]]
 ) -> tuple[list[str], int | None]:
-    """Return what is known of a definition, in this process or on disk, else the answer."""
+    """Return the cached answer about a definition, from this process or from disk, or compute it."""
     digest = f"{question}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     if digest not in _known:
         path = usable_folder() / f"{digest}.json"

@@ -1,8 +1,8 @@
-"""Kernels as text: their source as it is written into a generated module, with the constants they name.
+"""Kernels as text: their source in a generated module, with the constants they name.
 
-An integer at the top of a kernel's module is known in the kernel by its name, as in `marks[SLICES]`. Named tuples group
-arrays that travel together, as in `blocks.base`. A kernel that `replaces` another is written under the name of that
-one, which must be `replaceable`; two kernels of one name are refused.
+A kernel may name module-level integers, as in `marks[SLICES]`. Named tuples group arrays that belong together, as in
+`blocks.base`. A kernel that `replaces` another is written under its name; that one must be `replaceable`. Two kernels
+of one name are rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Kernel = Callable[..., Any]
 
 
 def kernels_text(kernels: Iterable[Kernel], entries: Iterable[str] = ()) -> str:
-    """Return the text of kernels, in their order, after the constants that they name; `entries` are called from Python.
+    """Return the text of kernels, in order, after the constants they name; `entries` are called from Python.
 
     >>> from muntin.streams.blocks import room_of
     >>> print(kernels_text([room_of]))
@@ -36,12 +36,12 @@ def kernels_text(kernels: Iterable[Kernel], entries: Iterable[str] = ()) -> str:
 
 
 def any_allocates(kernels: Iterable[Kernel]) -> bool:
-    """Say whether one of the kernels that are written makes arrays of its own. O(1) after the first time."""
+    """Return whether any of the written kernels creates arrays. O(1) after the first time."""
     return any(_source(kernel, False).allocates for kernel in _chosen(kernels))
 
 
 def _chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Return the kernels without those that others replace."""
+    """Return the kernels without replaced ones."""
     chosen: dict[str, Kernel] = {}
     for kernel in kernels:
         name = written_name(kernel)
@@ -53,15 +53,15 @@ def _chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 
 class _Writer:
-    """Writes kernels, and before the first that uses it each outer value."""
+    """Writes kernels, each outer value before its first use."""
 
     def __init__(self, entries: frozenset[str]) -> None:
         self.entries = entries
         self.names: dict[tuple[str, str], str] = {}
-        """The name in the module of each outer value, by the name that a kernel has for it and the value's text."""
+        """The name of each outer value in the module, by its name in a kernel and the value's text."""
 
     def text(self, kernel: Kernel) -> str:
-        """Return the text of a kernel, and of the outer values that no kernel before it used."""
+        """Return the text of a kernel, after the outer values that it is the first to use."""
         source = _source(kernel, written_name(kernel) in self.entries)
         head, renames = self._outer_values(kernel, source.loaded)
         return source.layouts + "".join(head) + (_renamed(source.text, renames) if renames else source.text)
@@ -76,7 +76,7 @@ class _Writer:
                 continue
             if (name, text) not in self.names:
                 taken = set(self.names.values())
-                alias = name if name not in taken else f"{name}_{len(taken)}"  # another module's constant has the name
+                alias = name if name not in taken else f"{name}_{len(taken)}"  # taken by another module's constant
                 self.names[name, text] = alias
                 lines.append(f"{alias} = {text}\n")
             if self.names[name, text] != name:
@@ -85,7 +85,7 @@ class _Writer:
 
 
 class _Source(NamedTuple):
-    """What a kernel's text is made of: its own, the names that it has from outside, and its tuples as comments."""
+    """The parts of a kernel's text: its own, its outer names, and its named tuples as comments."""
 
     text: str
     loaded: tuple[str, ...]
@@ -95,7 +95,7 @@ class _Source(NamedTuple):
 
 @cache
 def _source(kernel: Kernel, entry: bool) -> _Source:
-    """Return it as it is in every module: to read and write a kernel takes milliseconds, and a query has a hundred."""
+    """Return the source for every module. Cached: parsing a kernel takes milliseconds, and a query has a hundred."""
     node = syntax_tree(textwrap.dedent(inspect.getsource(kernel))).body[0]
     assert isinstance(node, ast.FunctionDef)
     node.name = written_name(kernel)
@@ -109,13 +109,13 @@ def _renamed(text: str, names: dict[str, str]) -> str:
 
 
 def _mark(node: ast.FunctionDef) -> str:
-    """Return how a kernel is compiled that other kernels call."""
+    """Return the decorator of a kernel that other kernels call."""
     marks = {mark.id for mark in node.decorator_list if isinstance(mark, ast.Name)}
     return "inlined" if "inlined" in marks else "jit"
 
 
 def _strip(node: ast.FunctionDef, decorator: str) -> None:
-    """Leave of a function what runs, below a decorator of the generated module."""
+    """Reduce a function to what runs, under a decorator of the generated module."""
     for argument in node.args.args:
         argument.annotation = None
     node.returns = None
@@ -132,7 +132,7 @@ def _loaded(node: ast.FunctionDef) -> tuple[str, ...]:
 
 
 def _value_text(value: Any) -> str | None:
-    """Return the text of an outer value that kernels may name: an integer, or a named tuple to make one."""
+    """Return the text of an outer value that kernels may name: an integer, or a named-tuple class."""
     if isinstance(value, int) and not isinstance(value, bool):
         return repr(value)
     if _is_named_tuple(value):
@@ -147,7 +147,7 @@ def _is_named_tuple(value: Any) -> bool:
 def _layouts(kernel: Kernel) -> list[str]:
     """Return the fields of the named tuples among a kernel's parameters, as comments.
 
-    With these in the text, a change of a layout makes another module: machine code of the old one is not found again.
+    With these in the text, a changed layout is another module, so that old machine code is not found.
     """
     annotations = inspect.get_annotations(kernel).values()
     kinds: list[Any] = [kernel.__globals__.get(text) for text in annotations if isinstance(text, str)]

@@ -1,8 +1,8 @@
-"""Machine code on disk: one file for each kernel and signature, with a checksum, beside the text of its module.
+"""Machine code on disk: one file per kernel and signature, with a checksum, beside the text of its module.
 
-numba asks such an object wherever its own cache would be asked. Its own wants a source file of a certain age for each
-kernel, and an index that is written again for each signature; a name made of hashes needs neither, so that files can be
-copied, shipped with the package and written by several processes.
+numba uses this in place of its own cache. Its own requires a source file of a certain age per kernel, and an index that
+is rewritten for each signature; a name made of hashes needs neither, so files can be copied, shipped with the package
+and written by several processes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _MAGIC = b"muntin machine code 1\n"
 
 
 class MachineCode:
-    """The files of one kernel: written to the first of some folders, looked for in all of them."""
+    """The files of one kernel: written to the first of several folders, read from all of them."""
 
-    cache_path = None  # asked by numba for its own reports
+    cache_path = None  # read by numba for its own reports
 
     def __init__(self, folders: tuple[Path, ...], module: str, kernel: str) -> None:
         self._folders = folders
@@ -33,20 +33,20 @@ class MachineCode:
         return (folder or self._folders[0]) / f"{self._stem}.{digest}.code"
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return what was compiled for a signature, or None. A damaged file is deleted."""
+        """Return the machine code of a signature, or None. Deletes a damaged file."""
         for folder in self._folders:
             path = self.path(signature, folder)
             payload = read_checked(path, _MAGIC)
             if payload is None:
                 continue
-            target_context.refresh()  # the runtime of compiled code is there before the code: 0.2 s, once
-            with contextlib.suppress(Exception):  # whatever pickle or LLVM say: it is compiled again
+            target_context.refresh()  # the runtime of compiled code must be loaded before the code: 0.2 s, once
+            with contextlib.suppress(Exception):  # whatever pickle or LLVM raise: it is recompiled
                 return _rebuild(payload, target_context)
             delete(path)
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Write what was compiled for a signature. Code with addresses of this process in it is not kept."""
+        """Write the machine code of a signature. Code with addresses of this process is not saved."""
         from numba.core.serialize import dumps
 
         if any(not each.can_cache for each in result.lifted) or result.library.has_dynamic_globals:
@@ -55,10 +55,10 @@ class MachineCode:
         write_checked(self.path(signature), _MAGIC, payload)
 
     def enable(self) -> None:
-        """Do nothing: numba asks its caches to be switched on."""
+        """Do nothing: numba enables its caches."""
 
     def disable(self) -> None:
-        """Do nothing: numba asks its caches to be switched off."""
+        """Do nothing: numba disables its caches."""
 
     def flush(self) -> None:
         """Do nothing: files are written at once."""

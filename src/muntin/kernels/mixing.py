@@ -1,6 +1,6 @@
 """The one hash of numbers: the finalizer of the splitmix64 generator (Steele, Lea and Flood, 2014).
 
-Written once, and the same everywhere: on arrays, compiled (see intrinsics.py), and on Python's integers.
+The same everywhere: on arrays, compiled (see intrinsics.py), and on Python integers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def mix(bits: Any) -> Any:
-    """Return 64 well-mixed bits for each uint64 of an array; of one number, where compiled.
+    """Return 64 well-mixed bits for each uint64 of an array; for one number, if compiled.
 
     >>> mix(np.arange(2, dtype=np.uint64))
     array([16294208416658607535, 10451216379200822465], dtype=uint64)
@@ -33,5 +33,5 @@ def mix_integer(bits: int) -> int:
     >>> mix_integer(0)
     16294208416658607535
     """
-    with np.errstate(over="ignore"):  # it wraps around, as it should
+    with np.errstate(over="ignore"):  # wraps around on purpose
         return int(mix(np.uint64(bits)))

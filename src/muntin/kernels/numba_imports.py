@@ -1,8 +1,8 @@
 """Imports numba without scipy.
 
-To know whether there is a BLAS numba imports `scipy.linalg`, where scipy is installed: a quarter of a second in each
-process, for functions that hardly a kernel calls. Here it is taken to work where scipy is installed. A kernel that does
-call such a function imports it when it is compiled, since numba looks again then.
+To find out whether there is a BLAS, numba imports `scipy.linalg` if scipy is installed: a quarter of a second per
+process, for functions that hardly any kernel calls. Here an installed scipy is assumed to work. A kernel that does call
+such a function imports it when compiled, since numba checks again then.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from numba.np import linalg
 
 
 def _look_for_scipy() -> None:
-    """Say what numba's `ensure_blas` says, an ImportError where there is no scipy, without importing it."""
+    """Act like numba's `ensure_blas`, with an ImportError if there is no scipy, without importing it."""
     if importlib.util.find_spec("scipy") is None:
         raise ImportError("scipy is not installed")
 
 
 def import_array_functions() -> None:
-    """Import what numba knows of arrays, once in a process."""
+    """Import numba's array support, once per process."""
     if "numba.np.arraymath" in sys.modules:
         return
     ensure_blas = linalg.ensure_blas

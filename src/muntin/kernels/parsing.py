@@ -1,11 +1,11 @@
-"""Python's text as a syntax tree, from several threads at once."""
+"""Parses Python, from several threads at once."""
 
 import ast
 import threading
 
-# Python before 3.11.8 and 3.12.2 keeps one count of the depth of a tree for all threads. Where the collector runs in
-# the middle of a parse and lets another thread go on, and that one parses too, the first ends in "AST constructor
-# recursion depth mismatch", though nothing is wrong with its text.
+# Python before 3.11.8 and 3.12.2 keeps one recursion depth for all threads. If the collector runs in the middle of a
+# parse and switches to another thread that parses too, the first fails with "AST constructor recursion depth mismatch",
+# though nothing is wrong with its text.
 _ONE_AT_A_TIME = threading.Lock()
 _TRIES = 8  # other code of the process parses without this lock
 

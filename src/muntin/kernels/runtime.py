@@ -1,4 +1,4 @@
-"""Functions that definitions may call, and that mean the same compiled and uncompiled."""
+"""Functions that definitions may call, with the same meaning compiled and plain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from muntin.kernels.mixing import mix_integer
 
-if TYPE_CHECKING:  # the compiling process needs no Arrow
+if TYPE_CHECKING:  # the compiler process needs no Arrow
     from muntin.types import Array
 
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -45,7 +45,7 @@ def hash_position(value: Any, which: int, size: int) -> int:
 
 
 def hash_rank(value: Any, skip: int) -> int:
-    """Return one more than the number of zeros that the hash ends with, its lowest `skip` bits left out.
+    """Return one more than the number of trailing zeros of the hash, without its lowest `skip` bits.
 
     >>> 1 <= hash_rank(7, 12) <= 53
     True
@@ -55,7 +55,7 @@ def hash_rank(value: Any, skip: int) -> int:
 
 
 def lowest_bit(bits: Any) -> int:
-    """Return the place of the lowest bit that is set.
+    """Return the place of the lowest set bit.
 
     >>> lowest_bit(12)
     2
@@ -65,7 +65,7 @@ def lowest_bit(bits: Any) -> int:
 
 
 def four_below(numbers: Any, at: Any, limit: Any) -> int:
-    """Return a bit for each of four numbers from a place on, set where it is below a limit: compiled, one comparison.
+    """Return a bit for each of four numbers from `at` on, set if below `limit`: compiled, one comparison.
 
     >>> four_below([1, 5, 9, 2, 7, 7], 1, 6)
     5
@@ -74,10 +74,10 @@ def four_below(numbers: Any, at: Any, limit: Any) -> int:
 
 
 def left_with_four(times: Any, begin: Any, row: Any, back: Any, begins: Any, at: Any) -> int:
-    """Return how many of twelve sorted times from `begin` on leave with a row, and three after it, that come.
+    """Return how many of twelve sorted times from `begin` on leave with the arriving `row` and the next three.
 
-    One leaves with a row whose time is more than `back` later. For each of the four rows it is written, from `at` on,
-    where the first is that stays. Compiled, the four are compared at once.
+    A time leaves with a row that is more than `back` later. For each of the four rows the first one that stays is
+    written to `begins`, from `at` on. Compiled, the four are compared at once.
 
     >>> begins = [0, 0, 0, 0]
     >>> left_with_four([1, 2, 3, 5, 8, 9, 11, 12, 13, 14, 15, 16, 17], 1, 3, 3, begins, 0), begins
@@ -91,14 +91,14 @@ def left_with_four(times: Any, begin: Any, row: Any, back: Any, begins: Any, at:
 
 
 def prefetch(array: Any, at: Any) -> None:
-    """Have the processor fetch the line of memory that an element is in, since it will be read soon. Changes nothing.
+    """Prefetch the cache line of an element that will be read soon. Changes nothing.
 
-    `at` may be any number: where there is no such element, nothing is fetched.
+    `at` may be any number: if there is no such element, nothing is fetched.
     """
 
 
 def count_bits(bits: Any) -> int:
-    """Return how many bits are set.
+    """Return the number of set bits.
 
     >>> count_bits(12)
     2
@@ -107,7 +107,7 @@ def count_bits(bits: Any) -> int:
 
 
 def nth_bit(bits: Any, rank: int) -> int:
-    """Return the place of the bit that has `rank` others that are set below it; it is there.
+    """Return the place of the set bit with `rank` set bits below it, which must exist.
 
     >>> nth_bit(0b10110, 2)
     4
@@ -119,7 +119,7 @@ def nth_bit(bits: Any, rank: int) -> int:
 
 
 def single_bit(place: int) -> int:
-    """Return the int64 in which just this bit is set; for place 63 that is the least of all.
+    """Return the int64 with only this bit set; for place 63 the least of all.
 
     >>> single_bit(3)
     8
@@ -128,7 +128,7 @@ def single_bit(place: int) -> int:
 
 
 def place(index: int, size: int) -> int:
-    """Return where in a sequence of this size an index points, negative ones from the end; refuse what is outside.
+    """Return the place of an index in a sequence of this size, negative ones from the end; reject others.
 
     >>> place(-1, 5)
     4
@@ -141,7 +141,7 @@ def place(index: int, size: int) -> int:
 
 
 def definite(value: Any) -> Any:
-    """Return a value that is known not to be None. For the compiler, which cannot know."""
+    """Return a value that is not None, for the compiler, which cannot know that."""
     return value
 
 
@@ -149,17 +149,17 @@ def definite(value: Any) -> Any:
 
 
 def publish(counters: Array, at: int, value: int) -> None:
-    """Set a counter that another thread waits for: whoever sees it also sees all that was written before."""
+    """Set a counter that another thread waits for (release): a reader also sees all earlier writes."""
     counters[at] = value
 
 
 def published(counters: Array, at: int) -> int:
-    """Return a counter that another thread sets, as it is at this moment."""
+    """Return the current value of a counter that another thread sets (acquire)."""
     return int(counters[at])
 
 
 def step_aside() -> None:
-    """Let another thread run, while this one has nothing to do but wait."""
+    """Yield the processor to another thread while this one waits."""
     time.sleep(0)
 
 
@@ -181,7 +181,7 @@ def merge_sorted(a: Array, b: Array) -> Array:
 
 
 def nth(window: Array, index: int) -> Any:
-    """Return the value that has `index` smaller ones before it."""
+    """Return the value with `index` values before it."""
     return window[index]
 
 
@@ -194,9 +194,9 @@ def size(window: Array) -> int:
 
 
 def as_token(value: Any) -> Any:
-    """Return what stands for a value in a set: NaN is one value, and what cannot be hashed is known by its text.
+    """Return a value's representative in a set: NaN is one value, and an unhashable one is its text.
 
-    None stands for NaN, since a null is never asked for.
+    None stands for NaN, since nulls never get here.
 
     >>> as_token(2.5), as_token(float("nan")), as_token([1, 2])
     (2.5, None, '[1, 2]')

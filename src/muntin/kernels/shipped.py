@@ -1,9 +1,9 @@
-"""Machine code that comes with the package, for any processor of the last ten years.
+"""Machine code shipped with the package, for any processor of the last ten years.
 
-It is that of kernels that see no state, and of a few aggregations over arrays.
+It covers kernels that see no state, and a few aggregations over arrays.
 
-It is made by `tools/ship_kernels.py` when a wheel is built, and by `make` for a checkout. Where versions or the
-processor are others than it was made for it is not looked at, and kernels are compiled as they are needed.
+`tools/ship_kernels.py` creates it when a wheel is built, and `make` for a checkout. It is ignored if versions or the
+processor differ, and kernels are compiled as needed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ BASELINES = {
         ("avx", "avx2", "bmi", "bmi2", "cx16", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "ssse3"),
     )
 }
-"""By architecture, the processor that machine code is shipped for, and what it must be able to do."""
+"""By architecture, the processor of shipped machine code, and its required features."""
 
 
 @cache
 def shipped_folders() -> tuple[Path, ...]:
-    """Return the folder of machine code that came with the package and runs here, or nothing."""
+    """Return the folder of shipped machine code that runs here, or nothing."""
     import llvmlite.binding
 
     folder = folder_for_shipping()
@@ -37,7 +37,7 @@ def shipped_folders() -> tuple[Path, ...]:
 
 
 def folder_for_shipping() -> Path | None:
-    """Return where machine code for processors like this one is shipped; None where none is made for them."""
+    """Return the folder for shipped machine code of this architecture; None if none is shipped for it."""
     if platform.machine() not in BASELINES:
         return None
     return Path(__file__).parent / "shipped_code" / machine_name(BASELINES[platform.machine()][0])

@@ -1,7 +1,7 @@
-"""Functions as text: read from their source, normalised, and written again under other names.
+"""Functions as text: read from their source, normalised, and rewritten under other names.
 
-Kernels are specialised by generated code, so a definition is what its source says, plus the values of the names it
-uses. That text is also its identity (a fingerprint) and what travels to other processes.
+Kernels are specialised by generated code, so a definition is its source plus the values of the names it uses. That text
+is also its identity (a fingerprint) and what is sent to other processes.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _MISSING = object()
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A plain Python function as text, with the values of the outer names that it uses."""
+    """A plain Python function as text, with the values of its outer names."""
 
     name: str
     text: str
     outer: Mapping[str, Any]
-    """Modules, constants, arrays and other `Function`s, by the name that the text uses."""
+    """Modules, constants, arrays and other `Function`s, by their name in the text."""
 
     @cached_property
     def identity(self) -> str:
-        """The text with all that it refers to: functions that agree in it mean the same, in any process."""
+        """The text with all that it refers to: functions with the same identity mean the same, in any process."""
         return self.text + "".join(f"\n{name} = {stable_text(self.outer[name])}" for name in sorted(self.outer))
 
     def __eq__(self, other: object) -> bool:
@@ -52,11 +52,11 @@ class Function:
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
-        """The parsed text. Callers that change it copy it first, by parsing again: `parse`."""
+        """The parsed text, not to be changed: see `parse`."""
         return self.parse()
 
     def parse(self) -> ast.FunctionDef:
-        """Return a syntax tree of the function that the caller may change."""
+        """Return a new syntax tree that the caller may change."""
         node = syntax_tree(self.text).body[0]
         assert isinstance(node, ast.FunctionDef)
         return node
@@ -68,7 +68,7 @@ class Function:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The keyword-only parameters and their defaults (`inspect.Parameter.empty` where there is none)."""
+        """The keyword-only parameters and their defaults (`inspect.Parameter.empty` if there is none)."""
         args = self.tree.args
         return {
             a.arg: inspect.Parameter.empty if default is None else self._default(a.arg, default)
@@ -85,7 +85,7 @@ class Function:
 
 
 def stable_text(value: Any) -> str:
-    """Return a text of a value that is the same in every process, and another for another value.
+    """Return a text of a value that is the same in every process, and unique to the value.
 
     >>> stable_text((1, 2.5, "a"))
     "(1, 2.5, 'a')"
@@ -106,13 +106,13 @@ def stable_text(value: Any) -> str:
         return f"<{value.__module__}.{value.__qualname__}>"
     try:
         return hashlib.sha256(pickle.dumps(value)).hexdigest()
-    except Exception:  # noqa: BLE001  # whatever pickle says: it has no text, and is only equal to itself
+    except Exception:  # noqa: BLE001  # whatever pickle raises: it has no text, and equals only itself
         return f"<{type(value).__name__} at {id(value)}>"
 
 
 @dataclass(frozen=True)
 class ModuleName:
-    """An outer value that is a module. Modules have no copy, so that a name stands for one."""
+    """An outer value that is a module. Modules cannot be copied, so a name represents one."""
 
     name: str
 
@@ -142,7 +142,7 @@ def capture(function: Callable[..., Any], where: str) -> Function:
 
 
 def _normalise(node: ast.FunctionDef) -> None:
-    """Drop what does not change the meaning, so that equal functions have equal texts."""
+    """Drop what does not affect the meaning, so that equal functions have equal texts."""
     node.decorator_list = []
     node.returns = None
     for argument in node.args.posonlyargs + node.args.args + node.args.kwonlyargs:
@@ -170,7 +170,7 @@ def _outer_values(function: Callable[..., Any], node: ast.FunctionDef, where: st
     for name in _free_names(node):
         value = closure.get(name, seen.get(name, _MISSING))
         if hasattr(builtins, name) and (value is _MISSING or hasattr(value, "__muntin_factory__")):
-            continue  # a module that names an aggregation `max` does not change what max() means in a definition
+            continue  # an aggregation named `max` in a module does not change max() in a definition
         if value is _MISSING:
             raise DefinitionError(f"{where} uses the name {name!r}, which is not defined")
         outer[name] = _outer_value(value, f"{where}.{name}")
@@ -191,7 +191,7 @@ class Emitter:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.injected: dict[str, Any] = {}
-        """Values that have no text (any Python object); a module that has some cannot be compiled."""
+        """Values without a text (any Python object); a module with some cannot be compiled."""
         self._names: dict[Any, str] = {}
 
     def function(
@@ -202,7 +202,7 @@ class Emitter:
         node.name = name
         rename = {function.name: name}
         for keyword in function.keywords:
-            if keyword in ("time", "end"):  # what differs from row to row, or window to window: a last parameter
+            if keyword in ("time", "end"):  # differs from row to row, or window to window: a last parameter
                 node.args.args.append(ast.arg(keyword))
             else:
                 rename[keyword] = self._constant(constants[keyword], keyword)
@@ -217,7 +217,7 @@ class Emitter:
 
     @property
     def text(self) -> str:
-        """All that was written so far."""
+        """Everything written so far."""
         return "\n".join(self.lines)
 
     def _outer(self, name: str, value: Any) -> str:
@@ -257,7 +257,7 @@ class Emitter:
 
 
 def literal(value: Any) -> str | None:
-    """Return the source text of a constant, or None where it has none."""
+    """Return the source text of a constant, or None if it has none."""
     if isinstance(value, bool | int | str | bytes | type(None)):
         return repr(value)
     if isinstance(value, float):

@@ -1,7 +1,7 @@
-"""The words of windows as differences of sums: `terms`, `window_sums`, `emit_sums` and what they need.
+"""The vocabulary of windows as differences of sums: `terms`, `window_sums`, `emit_sums` and what they need.
 
-The terms of all aggregations are one named tuple, `_T`; the words below are for each of its numbers the same line. In
-the room of `prefix_sums` each number has a row of its own, so that loops over it become vectors.
+The terms of all aggregations are one named tuple, `_T`; the words below repeat one line for each of its numbers. In the
+room of `prefix_sums` each number has its own row, so that loops over it vectorise.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def _spanned(upper, lower, between):
 
 
 Sums = Literal["no", "as defined", "compensated"]
-"""Which sums carry what is rounded off them: none is needed, those of definitions that ask for it, or all."""
+"""Which sums carry their rounding errors: none, those of definitions that ask for it, or all."""
 
 
 def term_counts(states: Sequence[tuple[int, Part]], sums: Sums) -> tuple[int, int]:
-    """Return how many terms the states of a binding have, and how many of them have low parts."""
+    """Return the number of terms of a binding's states, and of those with low parts."""
     counts = [(_count(part), part.compensated or sums == "compensated") for _, part in states]
     return sum(count for count, _ in counts), sum(count for count, has_low in counts if has_low)
 
@@ -45,7 +45,7 @@ def _count(part: Part) -> int:
 
 
 def sums_text(states: Sequence[tuple[int, Part]], sums: Sums) -> str:
-    """Write every word for the states of a binding. Terms with low parts come first."""
+    """Return the text of every word for the states of a binding. Terms with low parts come first."""
     states = sorted(states, key=lambda each: not each[1].compensated)
     counts = [_count(part) for _, part in states]
     total, low = term_counts(states, sums)
@@ -54,7 +54,7 @@ def sums_text(states: Sequence[tuple[int, Part]], sums: Sums) -> str:
     names = [f"t{i}" for i in range(total)]
 
     def each(name: str, arguments: str, value: Callable[[int], str], before: Sequence[str] = ()) -> str:
-        """Write a word that returns a number for each term."""
+        """Return the text of a word that returns a number per term."""
         return _word(name, arguments, [*before, f"return _T({', '.join(value(i) for i in range(total))})"])
 
     def put(name: str, count: int) -> str:
@@ -91,7 +91,7 @@ def _word(name: str, arguments: str, lines: Sequence[str]) -> str:
 
 
 def _centre(columns: Sequence[int], cells: dict[int, str]) -> str:
-    """Write the choice of a number near each column: the middle of the first, the middle and the last row."""
+    """Return the text that picks a number near each column: the median of the first, the middle and the last row."""
     lines = []
     for c in columns:
         three = [cells[c].replace("[j]", f"[index({row})]") for row in ("first", "(first + last) // 2", "last")]
@@ -108,7 +108,7 @@ def _terms(states: Sequence[tuple[int, Part]], counts: Sequence[int]) -> str:
 
 
 def _window_sums(total: int, low: int) -> str:
-    """Write the sums of a window, and beside them what is added last, which bounds the error of the addition."""
+    """Return the text of a window's sums, and what is added last, which bounds the error of the addition."""
     lines = ["i, j = index(i), index(j)"]
     for t in range(total):
         upper, lower = f"room[index(upper + {t}), i]", f"room[index(lower + {t}), j]"

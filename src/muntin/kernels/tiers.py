@@ -1,8 +1,8 @@
-"""Kernels that answer before they are compiled: as plain Python at first, as machine code as soon as there is some.
+"""Kernels that answer before they are compiled: as plain Python at first, then as machine code.
 
-Both are made of the same text and work on the same arrays, so that a stream can go over from one to the other between
-two calls. Which one takes a call is decided by what each would cost: the plain kernel so many microseconds a row, the
-compiler so many seconds. So nobody waits longer for the compiler than the answer would take without it.
+Both come from the same text and work on the same arrays, so a stream can switch between two calls. The estimated cost
+decides which one takes a call: microseconds per row for the plain kernel, seconds for the compiler. So nobody waits
+longer for the compiler than the answer would take without it.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from muntin.kernels.folder import machine_lock, write_atomically
 from muntin.kernels.machine_code import MachineCode
 
 PLAIN_ROW = 4e-5
-"""Seconds that a plain kernel takes for a row, before any was measured."""
+"""Seconds per row of a plain kernel, before any is measured."""
 _LEAST_ROW = 2e-6
-"""Seconds that a row takes at the least: a call that found nothing to do says little of one with many rows."""
+"""The least seconds per row: a call with nothing to do says little about one with many rows."""
 _LINE = 0.02
-"""Seconds that a line of a kernel takes to compile, before any was measured; a start of the process adds a second."""
+"""Seconds to compile a line of a kernel, before any is measured; starting the process adds a second."""
 _START = 1.0
 HUNG = 20.0
-"""How many times as long as estimated a kernel may take to compile before the process is taken for hung."""
+"""How many times its estimate a kernel may take to compile before the process counts as hung."""
 _LEAST = 60.0
-"""Seconds that a kernel may take in any case."""
+"""Seconds that any kernel may take."""
 
 _patient = contextvars.ContextVar("_patient", default=os.environ.get("MUNTIN_COMPILE", "") == "wait")
 
 
 @contextlib.contextmanager
 def waiting() -> Iterator[None]:
-    """Wait for machine code inside this block, however few rows there are. Only for this thread.
+    """Wait for machine code inside this block, however few the rows. Only for this thread.
 
     `MUNTIN_COMPILE=wait` in the environment does it for whole processes.
     """
@@ -55,16 +55,16 @@ def waiting() -> Iterator[None]:
 
 
 def is_waiting() -> bool:
-    """Say whether calls wait for machine code here, however few rows there are."""
+    """Return whether calls wait for machine code here, however few the rows."""
     return _patient.get()
 
 
 _rows = contextvars.ContextVar("_rows", default=1)
-"""How many rows the calls at hand are for; threads that share the work see it, too (see muntin.threads)."""
+"""The number of rows of the current call; threads that share the work see it too (see muntin.threads)."""
 
 
 class working_on:  # noqa: N801  # used like a function: `with working_on(rows):`
-    """Say how many rows the calls inside this block are for, so that large inputs wait for the compiler."""
+    """Declare the number of rows of the calls inside this block, so that large inputs wait for the compiler."""
 
     __slots__ = ("_before", "_count")
 
@@ -89,10 +89,10 @@ def _not_compiled(*_arguments: Any, **_keywords: Any) -> Any:
 
 
 def code_of(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
-    """Return the machine code of a kernel for arguments of these types; None where it runs as plain Python.
+    """Return the machine code of a kernel for arguments of these types; None if it runs as plain Python.
 
-    Called by itself it does not look at the types of its arguments, which takes numba 1.7 microseconds where one is a
-    tuple of arrays: whoever calls it must know that they are always the same.
+    Called directly, it does not check the types of its arguments, which takes numba 1.7 microseconds if one is a tuple
+    of arrays: the caller must ensure that they are always the same.
     """
     return kernel.code_for(arguments) if isinstance(kernel, Entry) else None
 
@@ -100,15 +100,15 @@ def code_of(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any] | Non
 class SameTypes:
     """The kernels of a module, for a caller whose arguments have the same types in every call.
 
-    Arrays have the same type where their items do, and are contiguous. Once a kernel is machine code, that is called by
-    itself: see `code_of`.
+    Arrays have the same type if their items do, and they are contiguous. Once compiled, a kernel's machine code is
+    called directly: see `code_of`.
     """
 
     def __init__(self, module: Any) -> None:
         self._module = module
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Return a kernel; asked for once."""
+        """Return a kernel; looked up once."""
         kernel = getattr(self._module, name)
         code: Callable[..., Any] | None = None
 
@@ -125,13 +125,13 @@ class SameTypes:
 
 
 class Entry:
-    """A kernel that is called from Python: plain or compiled, whichever answers first."""
+    """A kernel called from Python: plain or compiled, whichever answers first."""
 
     def __init__(
         self, dispatcher: Any, code: MachineCode, path: Path, text: bytes, plain: Callable[[], Callable[..., Any]]
     ) -> None:
         dispatcher._cache = code
-        dispatcher._compile_for_args = _not_compiled  # what numba calls where types are new
+        dispatcher._compile_for_args = _not_compiled  # what numba calls for new types
         self._compiled = dispatcher
         self._code = code
         self._path = path
@@ -142,21 +142,21 @@ class Entry:
         self._spent = 0.0
         self.__name__ = dispatcher.__name__
         self.module: ModuleType | None = None
-        """Held, so that it can be imported for as long as machine code may be loaded into it."""
+        """Held so that it stays importable as long as machine code may be loaded into it."""
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel."""
         try:
             return self._compiled(*arguments)
         except _NotCompiledError:
-            pass  # out of the handler, so that errors of the kernel stand alone
+            pass  # leave the handler, so that errors of the kernel are not chained
         signature = tuple(self._compiled.typeof_pyval(each) for each in arguments)
         if self._ready(signature):
             return self._compiled(*arguments)
         return self._run_plain(arguments)
 
     def code_for(self, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
-        """Return the machine code for arguments of these types, None where there is none yet."""
+        """Return the machine code for arguments of these types; None if there is none yet."""
         found = self._compiled.overloads.get(tuple(map(self._compiled.typeof_pyval, arguments)))
         return None if found is None else found.entry_point
 
@@ -170,7 +170,7 @@ class Entry:
         return answer
 
     def _ready(self, signature: Any) -> bool:
-        """Say whether there is machine code now, after waiting for it where that is worth it."""
+        """Return whether there is machine code now, after waiting for it if that pays off."""
         job = self._jobs.get(signature)
         if job is None or job.owner != os.getpid():
             if self._load(signature):
@@ -201,7 +201,7 @@ class Entry:
                 background.give_up(job)
 
     def _load(self, signature: Any) -> bool:
-        """Take machine code from disk."""
+        """Load machine code from disk."""
         from numba.core.compiler_lock import global_compiler_lock
 
         with global_compiler_lock:
@@ -216,7 +216,7 @@ class Entry:
             return True
 
     def _compile_here(self, signature: Any, job: Job) -> bool:
-        """Compile in this process where the other one could not, once that is no longer than it was done without."""
+        """Compile in this process if the other could not, once that takes no longer than plain calls have."""
         from numba.core.errors import NumbaError
 
         if not (_patient.get() or self._spent + self._row * _rows.get() > job.estimate):
@@ -227,7 +227,7 @@ class Entry:
             except NumbaError as error:
                 raise DefinitionError(explain(str(error))) from error
             except OSError:
-                return signature in self._compiled.overloads  # compiled, but the disk does not take it
+                return signature in self._compiled.overloads  # compiled, but could not be written
         return True
 
 
@@ -235,7 +235,7 @@ _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
 def explain(error: str) -> str:
-    """Say in our words why a definition did not compile."""
+    """Return why a definition did not compile, in muntin's terms."""
     noise = ("Failed in", "During:", "File ")
     error = _COLOURS.sub("", error)
     lines = [line for line in error.splitlines() if line.strip() and not line.strip().startswith(noise)]
@@ -245,14 +245,14 @@ def explain(error: str) -> str:
     )
 
 
-# ---------------------------------------------------------------- to those who wait
+# ---------------------------------------------------------------- progress
 
 _PATIENCE = 0.5
 
 
 @contextlib.contextmanager
 def progress(kernel: str, seconds: float, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """Tell whoever looks on that a kernel is being compiled, once that has taken longer than a moment."""
+    """Report that a kernel is being compiled, once that has taken longer than a moment."""
     if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
         yield
         return

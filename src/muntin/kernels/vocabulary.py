@@ -1,11 +1,11 @@
-"""The words in which every kernel is written.
+"""The vocabulary of kernels.
 
-A kernel is a plain Python function that calls these names. `generate.py` copies its source into a module in which the
-names mean the aggregation at hand, so the calls are inlined. Nothing here runs: the declarations are for readers and
-for the type checker.
+A kernel is a plain Python function that calls these names. `generate.py` copies its source into a module that defines
+them for one aggregation, so the calls are inlined. Nothing here runs: the declarations are for readers and the type
+checker.
 
-States are values. One that holds arrays may be a view of the slot it was loaded from: keep it over a store to the same
-slot only after `hold`.
+States are values. One that holds arrays may be a view of the slot it was loaded from: `hold` it before a store to the
+same slot.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ State: TypeAlias = Any
 Slots: TypeAlias = Any
 """An array of states: structured for fixed-size states, of objects for the others."""
 Columns: TypeAlias = Any
-"""A tuple of the arrays that `lift` reads: values, then the masks of what is not null."""
+"""A tuple of the arrays that `lift` reads: values, then the masks of non-null rows."""
 Outputs: TypeAlias = Any
-"""A tuple of the arrays that `emit` writes: for each aggregation its values and, where there can be nulls, a mask."""
+"""A tuple of the arrays that `emit` writes: for each aggregation its values and, if it can be null, a mask."""
 Ints: TypeAlias = Any
 """An array of int64: times, counters, positions."""
 
@@ -28,30 +28,30 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Mark a function, for its readers, as a kernel: its source goes into generated modules, its body never runs."""
+    """Mark a function as a kernel, for readers: its source goes into generated modules, its body never runs."""
     return function
 
 
 def inlined(function: F) -> F:
-    """Mark a kernel whose body goes into its callers: what runs for every row, where a call costs as much as its work.
+    """Mark a kernel to inline: it runs for every row, and a call would cost as much as its work.
 
-    Compiled code passes each array of a tuple as seven words. Where states hold arrays, combining them costs more than
-    any call, and they are left where they are: inlining those takes long to compile.
+    Compiled code passes each array of a tuple as seven words. If states hold arrays, combining them costs more than any
+    call, and they are not inlined: that would take long to compile.
     """
     return function
 
 
 def replaceable(function: F) -> F:
-    """Mark a kernel that a module may hold another body of: what calls it does not know which one.
+    """Mark a kernel whose body a module may replace: callers do not know which one runs.
 
-    The others are marked with `replaces`. The body here is the usual one, or raises `undefined` where none is usual.
+    The others are marked with `replaces`. The body here is the default, or raises `undefined`.
     """
     function.__muntin_replaceable__ = True  # type: ignore[attr-defined]  # a mark
     return function
 
 
 def replaces(word: Callable[..., Any]) -> Callable[[F], F]:
-    """Mark a kernel that is written into a module under the name of a replaceable one, in the place of that.
+    """Mark a kernel that is written into a module in place of a replaceable one, under its name.
 
     >>> @replaceable
     ... def arity():
@@ -78,27 +78,27 @@ def replaced_by(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
 
 
 def written_name(kernel: Callable[..., Any]) -> str:
-    """Return the name that a kernel has in a module."""
+    """Return the name of a kernel in a module."""
     return str(getattr(replaced_by(kernel) or kernel, "__name__", ""))
 
 
 def undefined(name: str) -> NotImplementedError:
-    """Return the error of a word that has a meaning only in generated modules."""
+    """Return the error for a word that is defined only in generated modules."""
     return NotImplementedError(f"{name} has a meaning only inside a generated kernel")
 
 
 def index(position: int) -> int:
-    """Return a position that is known not to be negative: the compiler then does not ask."""
+    """Return a position known to be non-negative, so that compiled code does not check."""
     raise undefined("index")
 
 
 def lift(columns: Columns, times: Ints, row: int) -> State:
-    """Return the state of the window that holds just this row. `times` is read only if an aggregation asks for it."""
+    """Return the state of just this row. `times` is read only if an aggregation needs it."""
     raise undefined("lift")
 
 
 def combine(older: State, newer: State) -> State:
-    """Return the state of two neighbouring windows joined."""
+    """Return the state of two adjacent windows combined."""
     raise undefined("combine")
 
 
@@ -108,17 +108,17 @@ def invert(whole: State, part: State) -> State:
 
 
 def identity() -> State:
-    """Return the state of no rows. Only where the aggregation was bound with one (see `Binding.identity`)."""
+    """Return the state of no rows. Only if the aggregation was bound with one (see `Binding.identity`)."""
     raise undefined("identity")
 
 
 def load(slots: Slots, at: int) -> State:
-    """Read a state. A view where it holds arrays."""
+    """Read a state; a view if it holds arrays."""
     raise undefined("load")
 
 
 def store(slots: Slots, at: int, state: State) -> None:
-    """Write a state, copying what it holds."""
+    """Write a state, copying its arrays."""
     raise undefined("store")
 
 
@@ -128,22 +128,22 @@ def hold(state: State) -> State:
 
 
 def raise_peaks(peaks: Any, state: State) -> None:
-    """Note the largest size that each float of the state has had."""
+    """Record the largest size of each float of the state."""
     raise undefined("raise_peaks")
 
 
 def has_lost_digits(peaks: Any, state: State) -> bool:
-    """Say whether a float is no longer finite, or has fallen so far below its peak that rounding could show."""
+    """Return whether a float is not finite, or so far below its peak that rounding errors could show."""
     raise undefined("has_lost_digits")
 
 
 def prefers_newer(older: State, newer: State) -> bool:
-    """Say whether combine returns the newer of two states. Only for a single selective aggregation."""
+    """Return whether combine returns the newer state. Only for a single selective aggregation."""
     raise undefined("prefers_newer")
 
 
 def counts(state: State) -> bool:
-    """Say whether a row was taken by any aggregation, or was null to all."""
+    """Return whether any aggregation took a row; false if it was null to all."""
     raise undefined("counts")
 
 
@@ -153,48 +153,48 @@ def emit(outputs: Outputs, row: int, state: State) -> None:
 
 
 def emit_empty(outputs: Outputs, row: int) -> None:
-    """Write what the aggregations say of no rows."""
+    """Write the aggregations' answers for no rows."""
     raise undefined("emit_empty")
 
 
 def must_leave(whole: State, old: State) -> bool:
-    """Ask the slide policy whether `old`, the oldest part of the window, must go. Only where there is a policy."""
+    """Ask the slide policy whether `old`, the oldest part of the window, must be evicted. Only with a policy."""
     raise undefined("must_leave")
 
 
 def thorough() -> bool:
-    """Say whether the policy may answer no for a part and yes for a longer one."""
+    """Return whether the policy may answer no for a part and yes for a longer one."""
     raise undefined("thorough")
 
 
 def spread(view: Any) -> State:
-    """Return the state in which every aggregation sees the same sorted window (see `sorted_store` in generate.py)."""
+    """Return the state in which all aggregations see the same sorted window (see `sorted_store` in generate.py)."""
     raise undefined("spread")
 
 
 # ---------------------------------------------------------------- windows as differences of sums: see sums_text.py
 
 Terms: TypeAlias = Any
-"""A number for each term of the aggregations: those of a row, sums of them, or bounds."""
+"""A number per term of the aggregations: those of a row, sums of them, or bounds."""
 
 
 def term_count() -> int:
-    """Return how many terms there are."""
+    """Return the number of terms."""
     raise undefined("term_count")
 
 
 def low_count() -> int:
-    """Return how many terms, from the first on, have low parts: what is rounded off their sums."""
+    """Return how many of the first terms have low parts: the rounding errors of their sums."""
     raise undefined("low_count")
 
 
 def centre(columns: Columns, first: int, last: int) -> Any:
-    """Return a number near each column: that of the first, the middle or the last row, whichever is in the middle."""
+    """Return a number near each column: the median of the first, the middle and the last row."""
     raise undefined("centre")
 
 
 def terms(columns: Columns, row: int, around: Any) -> Terms:
-    """Return what is summed of a row, centred by the numbers that `centre` has chosen."""
+    """Return the terms of a row, centred by the numbers of `centre`."""
     raise undefined("terms")
 
 
@@ -214,22 +214,22 @@ def scale_terms(a: Terms, by: float) -> Terms:
 
 
 def term_sizes(a: Terms) -> Terms:
-    """Return each term without its sign."""
+    """Return the absolute value of each term."""
     raise undefined("term_sizes")
 
 
 def term_rounding(a: Terms, b: Terms, c: Terms) -> Terms:
-    """Return what was rounded off when `c` was added to `a`, which gave `b`: exactly."""
+    """Return the exact rounding error of `b`, the sum of `a` and `c`."""
     raise undefined("term_rounding")
 
 
 def take_terms(room: Any, row: int, at: int) -> Terms:
-    """Read a column of the room, one row a term."""
+    """Read a column of the room, one row per term."""
     raise undefined("take_terms")
 
 
 def put_terms(room: Any, row: int, at: int, a: Terms) -> None:
-    """Write a column of the room, one row a term."""
+    """Write a column of the room, one row per term."""
     raise undefined("put_terms")
 
 
@@ -239,14 +239,14 @@ def take_low(room: Any, row: int, at: int) -> Terms:
 
 
 def put_low(room: Any, row: int, at: int, a: Terms) -> None:
-    """Write low parts, of the terms that have them."""
+    """Write low parts, for the terms that have them."""
     raise undefined("put_low")
 
 
 def window_sums(room: Any, upper: int, i: int, lower: int, j: int, high: Terms, low: Terms) -> tuple[Terms, Terms]:
     """Return the sums of the rows after column j up to column i, and their low parts.
 
-    The rows of the room from `upper` and `lower` on hold partial sums, and `high` and `low` are those of the lanes from
+    The rows of the room from `upper` and `lower` on hold partial sums; `high` and `low` are the sums of the lanes from
     that of j to the one before that of i.
     """
     raise undefined("window_sums")
@@ -258,5 +258,5 @@ def emit_sums(outputs: Outputs, row: int, n: float, around: Any, sums: Terms) ->
 
 
 def lost_digits(n: float, sums: Terms, rests: Terms, limits: Terms) -> bool:
-    """Say whether a definition cannot do with sums that may be as wrong as `limits`, and a little of the low parts."""
+    """Return whether sums with errors up to `limits`, and a little of the low parts, are too wrong for a definition."""
     raise undefined("lost_digits")

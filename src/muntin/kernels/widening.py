@@ -1,8 +1,7 @@
-"""One machine code for a kernel, whatever integers it is called with.
+"""One version of machine code per kernel, whatever integers it is called with.
 
-numba types a literal in a call, as the 0 of `find(low, 0)`, by its value, and compiles the kernel that is called once
-more for it, with all that this one calls. That took a third of the time to compile; LLVM propagates constants anyway,
-where it inlines.
+numba types a literal in a call, such as the 0 of `find(low, 0)`, by its value, and recompiles the called kernel for it,
+with all its callees. That took a third of the compile time; LLVM propagates constants anyway where it inlines.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from typing import Any
 
 
 def for_any_integer(dispatcher: Any) -> Any:
-    """Return a numba function that other ones call with integers as such, never with literals."""
+    """Return a numba function that others call with plain integers, never with literals."""
     if not hasattr(dispatcher, "get_call_template"):
-        return dispatcher  # numba does not compile: NUMBA_DISABLE_JIT
+        return dispatcher  # NUMBA_DISABLE_JIT is set
     from numba.core.types import IntegerLiteral, unliteral
 
     exact = dispatcher.get_call_template

@@ -1,8 +1,8 @@
-"""Values of any Arrow type as words or as bytes, equal exactly where the values are, and back again.
+"""Encodes values of any Arrow type as words or bytes, equal exactly if the values are, and decodes them.
 
 A number, a time or a boolean is a word of 64 bits. All else is bytes; those of several columns, or of the parts of a
-nested value, stand one after the other: each begins with a byte that is 0 for null, and what has no fixed length says
-how long it is. NaN equals NaN, and -0.0 equals 0.0.
+nested value, are concatenated: each begins with a byte that is 0 for null, and values of variable length include their
+length. NaN equals NaN, and -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from muntin.memory import room
 from muntin.types import Array
 
 Runs: TypeAlias = tuple[Array, Array, Array]
-"""Bytes, and where in them each row's begin and how many they are."""
+"""Bytes, and the start and length of each row's in them."""
 
 
 @cache
@@ -43,15 +43,15 @@ def _loaded_finding(compiled: bool) -> Any:
 
 
 def finding_kernels() -> Any:
-    """Return the kernels that look keys up and change nothing; plain Python inside `uncompiled()`."""
+    """Return the kernels that look up keys without changes; plain Python inside `uncompiled()`."""
     return _loaded_finding(not kernel_cache.is_uncompiled())
 
 
-# ---------------------------------------------------------------- what a type is
+# ---------------------------------------------------------------- types
 
 
 def is_word(kind: pa.DataType) -> bool:
-    """Say whether a value of this type is one word.
+    """Return whether a value of this type is one word.
 
     >>> is_word(pa.timestamp("us")), is_word(pa.string())
     (True, False)
@@ -61,7 +61,7 @@ def is_word(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Say whether a value of this type is a string or bytes of any length.
+    """Return whether a value of this type is a string or bytes of any length.
 
     >>> is_text(pa.large_binary()), is_text(pa.binary(3))
     (True, False)
@@ -70,7 +70,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def python_types(kind: pa.DataType) -> tuple[type, ...]:
-    """Return the types of Python values that are equal exactly where keys of this type are; none for NaN and lists.
+    """Return the Python types whose values are equal exactly if keys of this type are; none for floats and lists.
 
     >>> python_types(pa.string()), python_types(pa.float64())
     ((<class 'str'>, <class 'NoneType'>), ())
@@ -108,14 +108,14 @@ def _element(kind: pa.DataType) -> pa.Field:
 
 @cache
 def _wrapped(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type in which the values of a type are held in truth, where that is another."""
+    """Return the storage type of a type, if that is another."""
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else None
 
 
 def require_key_type(kind: pa.DataType) -> None:
-    """Refuse a type whose values cannot be keys: unions.
+    """Reject a type whose values cannot be keys: unions.
 
     >>> require_key_type(pa.list_(pa.int8()))
     """
@@ -134,7 +134,7 @@ def require_key_type(kind: pa.DataType) -> None:
 
 
 def without_indices(kind: pa.DataType) -> pa.DataType:
-    """Return a type as it is; of a dictionary, the type of its values. How they are counted decides no key.
+    """Return a type unchanged; for a dictionary, the type of its values. The index type does not affect keys.
 
     >>> without_indices(pa.dictionary(pa.int8(), pa.string()))
     DataType(string)
@@ -143,7 +143,7 @@ def without_indices(kind: pa.DataType) -> pa.DataType:
 
 
 def frozen(array: Array) -> Array:
-    """Return a view that cannot be written, as those of Arrow's buffers: a kernel is then compiled for one type only.
+    """Return a read-only view, as those of Arrow's buffers, so that a kernel is compiled for one type only.
 
     >>> frozen(np.zeros(1)).flags.writeable
     False
@@ -183,7 +183,7 @@ def hashes_of(columns: Sequence[Any], rows: int) -> Array:
 
 
 def one_array(column: Any) -> pa.Array:
-    """Return a column in one piece, its values held as they are: dictionaries and runs are written out. O(n).
+    """Return a column as one array of plain values: dictionaries and runs are decoded. O(n).
 
     >>> one_array(pa.chunked_array([["a"], ["b"]])).to_pylist()
     ['a', 'b']
@@ -202,7 +202,7 @@ def one_array(column: Any) -> pa.Array:
 
 
 def mask_of(array: pa.Array) -> Array:
-    """Return which rows are not null; an empty array where all are not.
+    """Return which rows are not null; an empty array if none is null.
 
     >>> mask_of(pa.array([1, None])), mask_of(pa.array([1]))
     (array([ True, False]), array([], dtype=bool))
@@ -214,7 +214,7 @@ def mask_of(array: pa.Array) -> Array:
 
 
 def words_of(array: pa.Array) -> Array:
-    """Return values of one word each; those of nulls mean nothing. O(n), nothing is copied of int64.
+    """Return values of one word each; those of nulls are meaningless. O(n), without a copy for int64.
 
     >>> words_of(pa.array([1, -1], pa.int8()))
     array([                   1, 18446744073709551615], dtype=uint64)
@@ -231,7 +231,7 @@ def words_of(array: pa.Array) -> Array:
 
 
 def texts_of(array: pa.Array) -> tuple[Array, Array]:
-    """Return the bytes of strings, and where each begins and the last ends. O(n), no bytes are copied.
+    """Return the bytes of strings, and their offsets. O(n), copies no bytes.
 
     >>> texts_of(pa.array(["a", "bc"]))[1]
     array([0, 1, 3])
@@ -246,7 +246,7 @@ def texts_of(array: pa.Array) -> tuple[Array, Array]:
 
 
 def rows_of(arrays: list[pa.Array], rows: int) -> tuple[Array, Array]:
-    """Return each row as bytes, and where they begin and the last ends. O(bytes).
+    """Return each row as bytes, and their offsets. O(bytes).
 
     >>> rows_of([pa.array([True, None])], 2)[1]
     array([ 0,  9, 18])
@@ -268,7 +268,7 @@ def _joined(parts: list[Runs], rows: int) -> tuple[Array, Array]:
 
 
 def _runs(column: pa.Array) -> list[Runs]:
-    """Return the bytes of a column's values, in several parts that stand one after the other."""
+    """Return the bytes of a column's values, in several consecutive parts."""
     array = one_array(column)
     mask, rows, kind = mask_of(array), len(array), array.type
     valid = mask if len(mask) else np.ones(rows, np.bool_)
@@ -289,11 +289,11 @@ def _runs(column: pa.Array) -> list[Runs]:
 
 
 def _list_runs(array: pa.Array, valid: Array) -> list[Runs]:
-    """Return lists as their counts, the lengths of their elements, and these themselves, which are neighbours."""
+    """Return lists as their counts, the lengths of their elements, and the elements, which are contiguous."""
     if pa.types.is_map(array.type):
         array = array.cast(pa.large_list(_element(array.type)))
     counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    elements = array.flatten()  # of what is not null, in order, wherever lists and views have them
+    elements = array.flatten()  # elements of non-null lists, in order, for lists and views alike
     data, ends = _joined(_runs(elements), len(elements))
     lengths = _as_bytes(np.diff(ends)).reshape(-1)
     after = np.cumsum(counts)
@@ -303,7 +303,7 @@ def _list_runs(array: pa.Array, valid: Array) -> list[Runs]:
 
 
 def _cells(valid: Array, values: Array) -> Runs:
-    """Return runs of one width: whether there is a value, and the value, zeros where there is none."""
+    """Return runs of one width: a flag for a value, and the value, zeros for null."""
     rows, width = values.shape
     cells = room(rows * (width + 1), np.dtype(np.uint8)).reshape(rows, width + 1)
     cells[:, 0] = valid
@@ -322,7 +322,7 @@ def _dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def _buffer(array: pa.Array, which: int, dtype: np.dtype[Any], count: int, each: int = 1) -> Array:
-    """Read an Arrow buffer as it is; one of no rows may be missing."""
+    """Read an Arrow buffer without a copy; that of no rows may be missing."""
     return _read_buffer(array.buffers()[which], dtype, count * each, array.offset * each)
 
 
@@ -336,7 +336,7 @@ def _read_buffer(buffer: Any, dtype: np.dtype[Any], count: int, offset: int) -> 
 
 
 def words_to_arrow(words: Array, valid: Array, kind: pa.DataType) -> pa.Array:
-    """Return the values that `words_of` made words of.
+    """Return the values that `words_of` encoded.
 
     >>> words_to_arrow(words_of(pa.array([1.5, 2.5])), np.array([True, False]), pa.float64()).to_pylist()
     [1.5, None]
@@ -349,7 +349,7 @@ def words_to_arrow(words: Array, valid: Array, kind: pa.DataType) -> pa.Array:
 
 
 def texts_to_arrow(data: Array, starts: Array, lengths: Array, valid: Array, kind: pa.DataType) -> pa.Array:
-    """Return strings or bytes, given where in `data` they are. O(bytes).
+    """Return strings or bytes from their places in `data`. O(bytes).
 
     >>> data = np.frombuffer(b"abc", np.uint8)
     >>> texts_to_arrow(data, np.array([1]), np.array([2]), np.array([True]), pa.string()).to_pylist()
@@ -364,7 +364,7 @@ def texts_to_arrow(data: Array, starts: Array, lengths: Array, valid: Array, kin
 
 
 def rows_to_arrow(data: Array, starts: Array, kinds: Sequence[pa.DataType]) -> list[pa.Array]:
-    """Return the columns that `rows_of` made bytes of, given where each row begins. O(bytes).
+    """Return the columns that `rows_of` encoded, from the start of each row. O(bytes).
 
     >>> data, offsets = rows_of([pa.array([[1], None]), pa.array(["a", "b"])], 2)
     >>> [each.to_pylist() for each in rows_to_arrow(data, offsets[:-1], [pa.list_(pa.int64()), pa.string()])]
@@ -378,7 +378,7 @@ def rows_to_arrow(data: Array, starts: Array, kinds: Sequence[pa.DataType]) -> l
 
 
 def _read(data: Array, at: Array, kind: pa.DataType) -> tuple[pa.Array, Array]:
-    """Return the values that begin at these places, and the places after them."""
+    """Return the values at these places, and the places after them."""
     inner = _wrapped(kind)
     if inner is not None:
         array, at = _read(data, at, inner)
@@ -427,14 +427,14 @@ def _lists(valid: Array, offsets: Array, elements: pa.Array, kind: pa.DataType) 
 
 
 def _wrap(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return values in the type that holds them in another. Indices of a dictionary that is too large become int64."""
+    """Return values in their logical type. Indices of a dictionary that is too large become int64."""
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, array)
     if pa.types.is_run_end_encoded(kind):
         return pc.run_end_encode(array, run_end_type=kind.run_end_type)
     try:
         encoded = pc.dictionary_encode(array)
-    except pa.ArrowNotImplementedError:  # of nested values
+    except pa.ArrowNotImplementedError:  # for nested values
         places = pa.array(np.arange(len(array)), mask=array.is_null().to_numpy(zero_copy_only=False))
         encoded = pa.DictionaryArray.from_arrays(places, array)
     width = kind.index_type.bit_width - (not pa.types.is_unsigned_integer(kind.index_type))
@@ -444,7 +444,7 @@ def _wrap(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _exact(part: pa.Array, field: pa.Field) -> pa.Array:
-    """Return a part of a nested value, unless its dictionary has outgrown the indices that the type allows."""
+    """Return a part of a nested value; reject one whose dictionary has outgrown its index type."""
     if part.type != field.type:
         raise ColumnTypeError(
             f"the keys' {field.name!r} has too many values for its type {field.type}; use int32 indices"

@@ -1,12 +1,12 @@
-"""Kernels of a hash table that gives keys small numbers.
+"""Kernels of a hash table that maps keys to small numbers.
 
-A key has a fingerprint: the key itself where it is one word, else a hash of its bytes, which are then compared too. The
-table is open: a key is in the first slot at or after its home that was free, and no free slot lies between. `slots`
-holds in each row a fingerprint and the number plus one, 0 where the slot is free; one more slot at the end is for null.
+A key has a fingerprint: the key itself if it is one word, else a hash of its bytes, which are then compared too. The
+table uses open addressing: a key is in the first free slot at or after its home, with no free slot in between. A row of
+`slots` holds a fingerprint and the number plus one, 0 if the slot is free; one more slot at the end is for null.
 
-By number: `used` (0 free, 1 a key, 2 the null key), `fingerprints`, and for keys of bytes `places`, where in the arena
-they begin and how long they are. Numbers in `free` above the greatest in use are void: a number can only come back
-there once all of `free` has been given away.
+By number: `used` (0 free, 1 a key, 2 the null key), `fingerprints`, and for keys of bytes `places`, their start and
+length in the arena. Numbers in `free` above the greatest in use are void: a number can only come back there once all of
+`free` has been given out.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ import numpy as np
 from muntin.kernels.vocabulary import Ints, index, inlined, kernel
 
 WAITING, CAPACITY, LIVE, END = range(4)
-"""The tallies: how many numbers wait in `free`, one more than the greatest in use, how many are in use, and the bytes
-of the arena that are taken."""
+"""The tallies: the numbers waiting in `free`, one more than the greatest in use, the numbers in use, and the bytes used
+in the arena."""
 START, LENGTH = range(2)
 """The columns of `places`."""
 BLOCK = 32
-"""How many keys of bytes are looked up together: their slots come from memory at one time, and then their bytes."""
+"""How many keys of bytes are looked up together: first all their slots are fetched, then their bytes."""
 
 
 @inlined
 def home(fingerprint: Any, shift: Any) -> int:
-    """Return the slot from which on a key is looked for."""
+    """Return the slot at which the search for a key starts."""
     mixed = (fingerprint ^ (fingerprint >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     return index(((mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)) >> shift)
 
 
 @inlined
 def word_at(data: Any, at: int) -> Any:
-    """Return eight bytes as a number; the compiler makes one read of it."""
+    """Return eight bytes as a number; compiles to a single read."""
     word = np.uint64(data[index(at)]) | np.uint64(data[index(at + 1)]) << np.uint64(8)
     word |= np.uint64(data[index(at + 2)]) << np.uint64(16) | np.uint64(data[index(at + 3)]) << np.uint64(24)
     word |= np.uint64(data[index(at + 4)]) << np.uint64(32) | np.uint64(data[index(at + 5)]) << np.uint64(40)
@@ -44,9 +44,9 @@ def word_at(data: Any, at: int) -> Any:
 
 @inlined
 def hash_bytes(data: Any, begin: int, end: int) -> Any:
-    """Return a hash of some bytes, read eight at a time; the last eight may overlap those before.
+    """Return a hash of some bytes, read eight at a time; the last eight may overlap the previous ones.
 
-    Spark's checkpoints are laid out by it: with another one, keys would not be found there.
+    The layout of Spark's checkpoints depends on it: with another hash, keys would not be found there.
     """
     mixed = np.uint64(end - begin) * np.uint64(0x9E3779B97F4A7C15)
     last = np.uint64(0)
@@ -64,7 +64,7 @@ def hash_bytes(data: Any, begin: int, end: int) -> Any:
 
 @inlined
 def same_bytes(some: Any, begin: int, others: Any, start: int, length: int) -> bool:
-    """Say whether two runs of bytes of one length are equal."""
+    """Return whether two runs of bytes of one length are equal."""
     if length < 8:
         differences = 0
         for i in range(length):
@@ -78,7 +78,7 @@ def same_bytes(some: Any, begin: int, others: Any, start: int, length: int) -> b
 
 @inlined
 def slot_of_word(words: Any, valid: Any, row: int, slots: Any, shift: Any) -> tuple[Any, int]:
-    """Return a row's key of one word, and the slot that has it, or else the free one that it would take."""
+    """Return a row's key of one word, and its slot, or else the free one that it would take."""
     null = index(len(slots) - 1)
     word = words[index(row)]
     at = home(word, shift)
@@ -92,7 +92,7 @@ def slot_of_word(words: Any, valid: Any, row: int, slots: Any, shift: Any) -> tu
 
 @inlined
 def is_key(data: Any, offsets: Ints, row: int, number: Any, places: Ints, arena: Any) -> bool:
-    """Say whether a row's key has this number, which may be -1."""
+    """Return whether a row's key has this number, which may be -1."""
     if number < 0:
         return False
     start = offsets[index(row)]
@@ -105,7 +105,7 @@ def is_key(data: Any, offsets: Ints, row: int, number: Any, places: Ints, arena:
 def slot_of_bytes(
     data: Any, offsets: Ints, valid: Any, row: int, slots: Any, shift: Any, places: Ints, arena: Any
 ) -> tuple[int, int, Any, int]:
-    """Return where a row's key of bytes begins, its length, its fingerprint, and its slot as `slot_of_word` does."""
+    """Return the start of a row's key of bytes, its length, its fingerprint, and its slot as in `slot_of_word`."""
     null = index(len(slots) - 1)
     start = offsets[index(row)]
     length = offsets[index(row + 1)] - start
@@ -125,10 +125,10 @@ def slot_of_bytes(
 def guess_numbers(
     data: Any, offsets: Ints, valid: Any, begin: int, end: int, slots: Any, shift: Any, numbers: Ints
 ) -> None:
-    """Write for some rows the number of the key with the same fingerprint in one of the first two slots, else -1.
+    """Write for some rows the number of a key with the same fingerprint in one of the first two slots, else -1.
 
-    No row waits for another here. With all of a key's look-up in one loop, a branch that the processor guesses wrong
-    has it wait for memory once more: 53 ns a row instead of 33, with 100,000 keys of ten bytes.
+    No row waits for another here. With the whole lookup of a key in one loop, a mispredicted branch waits for memory
+    once more: 53 ns per row instead of 33, with 100,000 keys of ten bytes.
     """
     null = index(len(slots) - 1)
     for row in range(begin, end):
@@ -145,7 +145,7 @@ def guess_numbers(
 
 @inlined
 def give(free: Ints, tallies: Ints, room: int) -> int:
-    """Return a number that is not in use, or -1 where there is room for no more."""
+    """Return an unused number, or -1 if there is no room."""
     while tallies[WAITING] > 0:
         tallies[WAITING] -= 1
         if free[tallies[WAITING]] < tallies[CAPACITY]:
@@ -171,7 +171,7 @@ def number_words(
     free: Ints,
     numbers: Ints,
 ) -> int:
-    """Number keys of one word from a row on. Return the row at which there was no more room. O(1) a row, expected."""
+    """Number keys of one word from a row on; return the row at which room ran out. Expected O(1) per row."""
     null = index(len(slots) - 1)
     for row in range(begin, len(words)):
         word, at = slot_of_word(words, valid, row, slots, shift)
@@ -205,7 +205,7 @@ def number_bytes(
     arena: Any,
     numbers: Ints,
 ) -> int:
-    """Number keys of bytes from a row on. Return the row at which there was no more room. O(bytes) a row, expected."""
+    """Number keys of bytes from a row on; return the row at which room ran out. Expected O(bytes) per row."""
     null = index(len(slots) - 1)
     guessed = begin
     for row in range(begin, len(offsets) - 1):
@@ -237,7 +237,7 @@ def number_bytes(
 
 @kernel
 def find_words(words: Any, valid: Any, slots: Any, shift: Any, numbers: Ints) -> None:
-    """Write the numbers of keys of one word, -1 where one is not known. O(1) a row, expected."""
+    """Write the numbers of keys of one word, -1 if unknown. Expected O(1) per row."""
     for row in range(len(words)):
         _, at = slot_of_word(words, valid, row, slots, shift)
         numbers[index(row)] = np.int64(slots[at, 1]) - 1
@@ -247,7 +247,7 @@ def find_words(words: Any, valid: Any, slots: Any, shift: Any, numbers: Ints) ->
 def find_bytes(
     data: Any, offsets: Ints, valid: Any, slots: Any, shift: Any, places: Ints, arena: Any, numbers: Ints
 ) -> None:
-    """Write the numbers of keys of bytes, -1 where one is not known. O(bytes) a row, expected."""
+    """Write the numbers of keys of bytes, -1 if unknown. Expected O(bytes) per row."""
     guessed = 0
     for row in range(len(offsets) - 1):
         if row == guessed:
@@ -260,7 +260,7 @@ def find_bytes(
 
 @kernel
 def forget(numbers: Ints, slots: Any, shift: Any, tallies: Ints, used: Any, fingerprints: Any) -> None:
-    """Take keys out of the slots; what comes after a slot that is free now moves up. O(1) a key, expected."""
+    """Remove keys from the slots; later entries move into the freed slots. Expected O(1) per key."""
     null = index(len(slots) - 1)
     mask = null - index(1)
     for i in range(len(numbers)):
@@ -286,7 +286,7 @@ def forget(numbers: Ints, slots: Any, shift: Any, tallies: Ints, used: Any, fing
 
 @kernel
 def give_back(numbers: Ints, tallies: Ints, used: Any, free: Ints) -> None:
-    """Let the numbers of forgotten keys be given again, the last of them first."""
+    """Put the numbers of forgotten keys on the free list, to be reused last first."""
     for i in range(len(numbers)):
         free[tallies[WAITING]] = numbers[i]
         tallies[WAITING] += 1
@@ -298,7 +298,7 @@ def give_back(numbers: Ints, tallies: Ints, used: Any, free: Ints) -> None:
 
 @kernel
 def fill_slots(slots: Any, shift: Any, tallies: Ints, used: Any, fingerprints: Any) -> None:
-    """Put all keys into slots that are free. O(keys), expected."""
+    """Put all keys into empty slots. Expected O(keys)."""
     null = index(len(slots) - 1)
     for number in range(tallies[CAPACITY]):
         if used[number] != 0:
@@ -319,7 +319,7 @@ def copy_runs(data: Any, starts: Ints, lengths: Ints, into: Any, at: Ints) -> No
 
 @kernel
 def hash_runs(data: Any, ends: Ints, into: Any) -> None:
-    """Write a hash of each of some runs of bytes that stand one after the other; all of its bits are as good."""
+    """Write a hash of each of several consecutive runs of bytes; all of its bits are equally good."""
     for row in range(len(into)):
         mixed = hash_bytes(data, ends[row], ends[row + 1])
         mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)

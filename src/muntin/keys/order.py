@@ -1,4 +1,4 @@
-"""Rows in the order of windows: those of a key together, by time, and by arrival among equal times."""
+"""Orders rows for windows: by key, then time, ties by arrival."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from muntin.threads import in_threads, shares
 from muntin.types import Array
 
 _MANY = 1 << 16
-"""From so many rows on keys are counted rather than sorted: a kernel takes an eighth of the time, once it is there."""
+"""From this many rows on keys are counted rather than sorted: the kernel takes an eighth of the time, once compiled."""
 
 
 @kernel
 def order_by_key(keys: Ints, places: Ints, order: Ints) -> None:
-    """Write the rows in the order of their keys, those of a key as they came. There is a place for each key, all 0."""
+    """Write the stable order of rows by key. `places` has an entry per key, all 0."""
     for row in range(len(keys)):
         places[index(keys[index(row)])] += 1
     total = 0
@@ -40,21 +40,21 @@ def _counting(compiled: bool) -> Any:
 
 
 def _stable_order(codes: Array, keys: int) -> Array:
-    """Return the places of numbers below `keys` in their order, equal ones as they stand. O(n + keys) of many."""
+    """Return the stable order of numbers below `keys`. O(n + keys) for many."""
     if len(codes) >= _MANY and keys <= len(codes):
         order = np.empty(len(codes), np.int64)
         module = _counting(not kernel_cache.is_uncompiled())
         module.order_by_key(read_only(codes), np.zeros(keys, np.int64), order)
         return order
-    # Of small numbers NumPy sorts bytes, in O(n).
+    # NumPy radix-sorts small numbers, in O(n).
     return np.argsort(codes.astype(np.uint16) if keys <= 1 << 16 else codes, kind="stable")
 
 
 def by_key_and_time(codes: Array, keys: int, times: Array, threads: int = 1) -> tuple[Array | None, Array]:
-    """Return the places of sorted rows, and for each of so many keys the row after its last. O(n log n).
+    """Return the places of sorted rows, and the row after the last of each of `keys` keys. O(n log n).
 
-    None instead of the places where rows are sorted as they stand. Each thread sorts a part of the rows; where the rows
-    of a key begin in each part is known beforehand, from their numbers.
+    None instead of the places if rows are already sorted. Each thread sorts a part of the rows; the start of a key's
+    rows in each part is known in advance, from their counts.
 
     >>> by_key_and_time(np.array([1, 0, 1]), 2, np.array([9, 5, 3]))
     (array([1, 2, 0]), array([1, 3]))
@@ -74,7 +74,7 @@ def by_key_and_time(codes: Array, keys: int, times: Array, threads: int = 1) -> 
         local = _stable_order(codes, keys)
         return local if first is None else first[local], ends
     order = np.empty(len(codes), np.int64)
-    before = np.cumsum(counts, axis=0) - counts + (ends - counts.sum(axis=0))  # the rows before those of each part
+    before = np.cumsum(counts, axis=0) - counts + (ends - counts.sum(axis=0))  # rows before those of each part
 
     def sort(part: int, start: int, stop: int) -> None:
         local = _stable_order(codes[start:stop], keys)
@@ -91,7 +91,7 @@ def _counts(codes: Array, keys: int) -> Array:
 
 
 def _ascends_by_key(codes: Array, times: Array, parts: list[tuple[int, int]], threads: int) -> bool:
-    """Say whether rows are sorted by key, and those of a key by time, as Spark and many files have them."""
+    """Return whether rows are sorted by key and time, as from Spark and many files."""
 
     def within(start: int, stop: int) -> bool:
         start = max(1, start)
@@ -102,7 +102,7 @@ def _ascends_by_key(codes: Array, times: Array, parts: list[tuple[int, int]], th
 
 
 def _ascends(values: Array, parts: list[tuple[int, int]], threads: int) -> bool:
-    """Say whether no value is less than the one before it, inside of the parts and between them."""
+    """Return whether no value is less than the previous one, within parts and between them."""
 
     def within(start: int, stop: int) -> bool:
         start = max(1, start)
@@ -112,7 +112,7 @@ def _ascends(values: Array, parts: list[tuple[int, int]], threads: int) -> bool:
 
 
 def _by_time(times: Array, parts: list[tuple[int, int]], threads: int) -> Array:
-    """Return the places of sorted times: each part by itself, and then all, which only merges what is sorted."""
+    """Return the places of sorted times: sorts each part, then all, which only merges sorted runs."""
 
     def sort(start: int, stop: int) -> Array:
         return start + np.argsort(times[start:stop], kind="stable")
@@ -125,7 +125,7 @@ def _by_time(times: Array, parts: list[tuple[int, int]], threads: int) -> Array:
 
 
 def inverse(order: Array | None) -> Array | None:
-    """Return for each row its place among the sorted ones; None where it stays where it is. O(n).
+    """Return the place of each row among the sorted ones; None if already sorted. O(n).
 
     >>> inverse(np.array([1, 2, 0]))
     array([2, 0, 1])

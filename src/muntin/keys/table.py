@@ -1,4 +1,4 @@
-"""Keys as numbers: one or several columns of any type, each combination of values a small integer."""
+"""Keys as numbers: maps each combination of values of one or several columns to a small integer."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _LEAST_KEYS = 64
 _LEAST_BYTES = 1024
 _FEW = 16
 _MOST_RECENT = 1 << 14
-"""How many keys are remembered as Python values."""
+"""How many keys are cached as Python values."""
 _MOST_TAKEN = 64
-"""How many sets of a few keys are remembered as Arrow arrays."""
+"""How many small sets of keys are cached as Arrow arrays."""
 
 
 class KeyTable:
-    """Small numbers for keys, the same from push to push until they are released.
+    """Small numbers for keys, stable across pushes until released.
 
-    A key is a value of each column; null is a value like any other, NaN equals NaN, and -0.0 equals 0.0. Numbers that
-    were released are given again, the smallest of those released together first. About 40 bytes a key, and its own
-    bytes where it is more than one number or time.
+    A key is a value of each column; null is a value like any other, NaN equals NaN, and -0.0 equals 0.0. Released
+    numbers are reused, the smallest of those released together first. About 40 bytes per key, plus its own bytes if it
+    is more than one number or time.
 
     >>> table = KeyTable([pa.string()])
     >>> table.numbers([pa.array(["b", "a", None])], 3), table.numbers([pa.array(["c", "a"])], 2)
@@ -47,22 +47,22 @@ class KeyTable:
         self._is_word = len(types) == 1 and encoding.is_word(types[0])
         self._is_text = len(types) == 1 and encoding.is_text(types[0])
         self.few = _FEW if types and all(map(encoding.python_types, types)) else 0
-        """Up to how many keys are looked up in a dict first: in less time than a kernel takes to be called."""
+        """Up to this many keys are looked up in a dict first, faster than calling a kernel."""
         self._recent: dict[tuple[Any, ...], int] = {}
         self._taken: dict[bytes, list[pa.Array]] = {}
         self._epoch = 0
-        self._dead = 0  # bytes of the arena that were released keys'
+        self._dead = 0  # bytes of the arena of released keys
         self._tallies = np.zeros(4, np.int64)
         self._used = np.zeros(0, np.uint8)
         self._fingerprints = np.zeros(0, np.uint64)
         self._free = np.zeros(0, np.int64)
         self._places = np.zeros((0, 2), np.int64)
         self._arena = np.zeros(0 if self._is_word else _LEAST_BYTES, np.uint8)
-        self._same = np.zeros(0, np.int64)  # without columns all rows have one key
+        self._same = np.zeros(0, np.int64)  # without key columns all rows have one key
         self._make_room(_LEAST_KEYS)
 
     def __len__(self) -> int:
-        """Return how many keys are known. O(1)."""
+        """Return the number of keys. O(1)."""
         return int(self._tallies[LIVE])
 
     @property
@@ -76,12 +76,12 @@ class KeyTable:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes the table takes. O(1)."""
+        """The bytes of the table. O(1)."""
         arrays = (self._slots, self._used, self._fingerprints, self._free, self._places, self._arena)
         return sum(array.nbytes for array in arrays)
 
     def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> Array:
-        """Return the number of each row's key; keys that are new get one. Expected O(bytes of the rows).
+        """Return the number of each row's key, assigning one to new keys. Expected O(bytes of the rows).
 
         >>> KeyTable([pa.int64(), pa.bool_()]).numbers([pa.array([7, 7, 7]), pa.array([True, None, True])], 3)
         array([0, 1, 0])
@@ -100,7 +100,7 @@ class KeyTable:
         return numbers
 
     def find(self, columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> Array:
-        """Return the number of each row's key, -1 where it is not known: none gets a number. O(bytes), expected.
+        """Return the number of each row's key, -1 if unknown: assigns none. Expected O(bytes).
 
         >>> table = KeyTable([pa.string()])
         >>> table.numbers([pa.array(["b", "a"])], 2), table.find([pa.array(["a", "c"])], 2), len(table)
@@ -120,7 +120,7 @@ class KeyTable:
         return numbers
 
     def remembered(self, cells: Sequence[tuple[Any, ...]]) -> Array | None:
-        """Return the numbers of keys, as tuples of Python values, if all were asked for lately. Expected O(1) a key.
+        """Return the numbers of keys, as tuples of Python values, if all are cached. Expected O(1) per key.
 
         >>> table = KeyTable([pa.string()])
         >>> table.numbers([pa.array(["a", "b"])], 2), table.remembered([("b",)]), table.remembered([("c",)])
@@ -135,9 +135,9 @@ class KeyTable:
         self._recent.update(zip(cells, numbers.tolist(), strict=True))
 
     def take(self, numbers: Array) -> list[pa.Array]:
-        """Return the keys of these numbers, a column of each type. O(bytes of the keys).
+        """Return the keys of these numbers, one column per type. O(bytes of the keys).
 
-        Of a dictionary that its type's indices cannot count, the indices are int64.
+        A dictionary that exceeds its index type gets int64 indices.
 
         >>> table = KeyTable([pa.float32()])
         >>> table.take(table.numbers([pa.array([-0.0, 1.5], pa.float32())], 2))[0].to_pylist()
@@ -147,7 +147,7 @@ class KeyTable:
         if len(numbers) > _FEW:
             return self._take(numbers)
         wanted = numbers.tobytes()
-        if wanted not in self._taken:  # the same few keys tend to be taken again and again
+        if wanted not in self._taken:  # the same few keys tend to be taken repeatedly
             if len(self._taken) >= _MOST_TAKEN:
                 self._taken.clear()
             self._taken[wanted] = self._take(numbers)
@@ -164,14 +164,14 @@ class KeyTable:
         return encoding.rows_to_arrow(self._arena, starts, self.types)
 
     def release(self, numbers: Array) -> None:
-        """Forget keys; their numbers may be given to others. Restore points are void afterwards. Amortised O(1) a key.
+        """Forget keys; their numbers may be reused. Restore points are void afterwards. Amortised O(1) per key.
 
         >>> table = KeyTable([pa.int64()])
         >>> table.release(table.numbers([pa.array([7, 8])], 2)[:1])
         >>> table.numbers([pa.array([9, 8])], 2)
         array([0, 1])
         """
-        released = np.unique(self._in_use(numbers))[::-1].copy()  # so that the smallest is given first
+        released = np.unique(self._in_use(numbers))[::-1].copy()  # so that the smallest is reused first
         if not len(released):
             return
         self._forget(released)
@@ -184,7 +184,7 @@ class KeyTable:
             self._make_room(max(_LEAST_KEYS, 2 * self.capacity))
 
     def restore_point(self) -> RestorePoint:
-        """Return a callback that forgets the keys that are new since now. O(1), then expected O(1) a key.
+        """Return a callback that forgets keys added from now on. O(1), then expected O(1) per key.
 
         >>> table = KeyTable([pa.int64()])
         >>> restore = table.restore_point()
@@ -199,7 +199,7 @@ class KeyTable:
         def restore() -> None:
             if epoch != self._epoch:
                 raise InvalidArgumentError("keys were released since this restore point, which is void")
-            # What was taken from the free numbers still stands there, above those that are left.
+            # Numbers taken from the free list are still there, above the remaining ones.
             again = self._free[self._tallies[WAITING] : tallies[WAITING]]
             again = again[again < tallies[CAPACITY]]
             self._forget(np.concatenate((again, np.arange(tallies[CAPACITY], self.capacity))))
@@ -240,7 +240,7 @@ class KeyTable:
         except (pa.ArrowInvalid, ColumnTypeError, InvalidArgumentError) as error:
             raise SnapshotError(f"the snapshot is damaged, or of other keys: {error}") from error
         fresh._make_room(int(taken.max(initial=0)) + 1)
-        # A table in which just these numbers are free gives them in this order.
+        # A table with exactly these numbers free assigns them in this order.
         fresh._free[: len(numbers)] = numbers[::-1]
         fresh._tallies[[WAITING, CAPACITY]] = len(numbers), numbers.max(initial=-1) + 1
         if not np.array_equal(fresh._lookup(columns, len(numbers)), numbers):
@@ -270,10 +270,10 @@ class KeyTable:
             if not holds:
                 raise InvariantError(f"the table of keys is broken: {message}")
 
-    # ------------------------------------------------------------ within
+    # ------------------------------------------------------------ internal
 
     def _require(self, columns: Sequence[Any], rows: int) -> None:
-        """Refuse columns of other types, or of another length."""
+        """Reject columns of other types or lengths."""
         if len(columns) != len(self.types):
             raise InvalidArgumentError(f"the key has {len(self.types)} columns, not {len(columns)}")
         for i, (column, kind) in enumerate(zip(columns, self.types, strict=True)):
@@ -292,7 +292,7 @@ class KeyTable:
         return numbers
 
     def _looked_up(self, columns: Sequence[Any], rows: int) -> Array:
-        """Number the rows, or change nothing: there may be no memory, or an interrupt in the middle of a key."""
+        """Number the rows, or change nothing, if memory runs out or an interrupt comes in the middle of a key."""
         before = self._tallies.copy()
         try:
             return self._lookup(columns, rows)
@@ -301,17 +301,17 @@ class KeyTable:
             raise
 
     def _rebuild(self, tallies: Array) -> None:
-        """Forget the keys that are new since the tallies were these, wherever their numbering had stopped. O(keys)."""
+        """Forget the keys added since these tallies, wherever numbering stopped. O(keys)."""
         self._recent.clear()
         self._taken.clear()
-        # What was taken from the free numbers still stands there, above those that are left.
+        # Numbers taken from the free list are still there, above the remaining ones.
         self._used[self._free[self._tallies[WAITING] : tallies[WAITING]]] = 0
         self._used[tallies[CAPACITY] :] = 0
         self._tallies[:] = tallies
         self._make_room(len(self._used))
 
     def _lookup(self, columns: Sequence[Any], rows: int) -> Array:
-        """Number the rows, with a stop wherever there is no more room: kernels cannot make any."""
+        """Number the rows, stopping wherever room runs out: kernels cannot make any."""
         numbers = room(rows, np.dtype(np.int64))
         keys = [encoding.frozen(each) for each in self._encoded(columns, rows)]
         kernel = encoding.kernels().number_words if self._is_word else encoding.kernels().number_bytes
@@ -326,7 +326,7 @@ class KeyTable:
         return numbers
 
     def _encoded(self, columns: Sequence[Any], rows: int) -> tuple[Array, ...]:
-        """Return keys as a kernel reads them: words, or bytes and where they begin; and which are not null."""
+        """Return keys as a kernel reads them: words, or bytes and offsets; and which are not null."""
         arrays = [encoding.one_array(column) for column in columns]
         if self._is_word:
             return encoding.words_of(arrays[0]), encoding.mask_of(arrays[0])
@@ -335,7 +335,7 @@ class KeyTable:
         return *encoding.rows_of(arrays, rows), np.zeros(0, np.bool_)
 
     def _grow(self, length: int) -> None:
-        """Make room for a key of `length` bytes, and as many more as there are."""
+        """Make room for a key of `length` bytes, by doubling the arena or the table."""
         end = int(self._tallies[END]) + length
         if end > len(self._arena):
             self._arena = _longer(self._arena, max(end, 2 * len(self._arena)))
@@ -367,7 +367,7 @@ class KeyTable:
             encoding.kernels().forget(numbers, self._slots, self._shift, *state)
 
     def _compact(self) -> None:
-        """Put the bytes of all keys together again."""
+        """Compact the bytes of all keys."""
         used = np.flatnonzero(self._used)
         starts, lengths = self._places[used].T.copy()
         ends = np.cumsum(lengths)
@@ -379,23 +379,23 @@ class KeyTable:
 
 
 def _longer(array: Array, length: int) -> Array:
-    """Return an array of this length that begins as the other does."""
+    """Return the array extended to this length."""
     longer = np.zeros((length, *array.shape[1:]), array.dtype)
     longer[: len(array)] = array[:length]
     return longer
 
 
 def key_numbers(columns: list[Any], rows: int, threads: int = 1) -> tuple[Array, int]:
-    """Return the number of each row's key, in the order of appearance, and how many keys there are. O(bytes).
+    """Return the number of each row's key, in order of appearance, and the number of keys. O(bytes).
 
-    Threads number a part of the rows each; then the keys of all parts are numbered, part by part.
+    Each thread numbers a part of the rows; then the keys of all parts are numbered, part by part.
 
     >>> key_numbers([pa.array(["b", "a", "b"]), pa.array([1, 1, None])], 3)
     (array([0, 1, 2]), 3)
     """
     types = [column.type for column in columns]
     if not types:
-        return np.zeros(rows, np.int64), min(rows, 1)  # pages that nobody looks at are never made
+        return np.zeros(rows, np.int64), min(rows, 1)  # untouched pages are never allocated
     parts = shares(0, rows, threads)
     whole = KeyTable(types)
     if len(parts) == 1:

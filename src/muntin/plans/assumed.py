@@ -81,5 +81,5 @@ def _durations(query: Query) -> Iterator[Any]:
 
 
 def _has_unit(duration: Any) -> bool:
-    """Say whether a duration is more than a number, so that times must be more than integers."""
+    """Return whether a duration is more than a number, so that times must be more than integers."""
     return duration is not None and not is_unitless(duration)

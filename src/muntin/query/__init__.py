@@ -1,4 +1,4 @@
-"""Queries: what is asked, over which rows."""
+"""Queries: windows and aggregates over rows."""
 
 from muntin.query.query import Query
 

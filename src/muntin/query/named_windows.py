@@ -1,4 +1,4 @@
-"""The windows of a query, by their names where they have some."""
+"""The windows of a query, with optional names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NamedWindows(tuple[Window, ...]):  # noqa: SLOT001  # a tuple has no room 
 
     @classmethod
     def of(cls, given: Any) -> NamedWindows:
-        """Return windows that are given as one, several, or by their names. Those without have w0, w1, ..."""
+        """Return windows given as one, several, or by name. Unnamed ones are called w0, w1, ..."""
         if isinstance(given, NamedWindows):
             return given
         _require_several(given)
@@ -35,11 +35,11 @@ class NamedWindows(tuple[Window, ...]):  # noqa: SLOT001  # a tuple has no room 
         return dict(zip(self.names, self, strict=True))
 
     def __eq__(self, other: object) -> bool:
-        """Say whether these are the same windows, by the same names where both have some."""
+        """Return whether these are the same windows, with the same names if both have some."""
         return super().__eq__(other) and (not isinstance(other, NamedWindows) or self.names == other.names)
 
     def __ne__(self, other: object) -> bool:
-        """Say whether these are other windows, or have other names."""
+        """Return whether the windows or their names differ."""
         return not self == other
 
     def __hash__(self) -> int:
@@ -48,7 +48,7 @@ class NamedWindows(tuple[Window, ...]):  # noqa: SLOT001  # a tuple has no room 
 
     @property
     def as_given(self) -> Window | list[Window] | dict[str, Window]:
-        """One window, a list, or a mapping, as they were given."""
+        """One window, a list, or a mapping, as given."""
         if self.names != NamedWindows.of(list(self)).names:
             return self.by_name
         return self[0] if len(self) == 1 else list(self)
@@ -60,7 +60,7 @@ def _require_several(given: Any) -> None:
 
 
 def _example(given: Any) -> str:
-    """Return a window as it is written: of the duration that was given, if it is one."""
+    """Return an example of a window as written, with the given duration if it is one."""
     try:
         return f"window.tumbling({given!r})" if parse_duration(given) > 0 else "window.tumbling('1 minute')"
     except (InvalidArgumentError, TypeError):
@@ -68,15 +68,15 @@ def _example(given: Any) -> str:
 
 
 class Windows:
-    """The windows of a query: given in one of three ways, and a tuple from then on."""
+    """The windows of a query: set in one of three forms, and stored as a tuple."""
 
     def __get__(self, query: object, of: type | None = None) -> NamedWindows:
-        """Return the windows; the class has none, so that a query must be given some."""
+        """Return the windows; the class has none, so a query requires them."""
         if query is None:
             raise AttributeError("windows")
         windows: NamedWindows = vars(query)["windows"]
         return windows
 
     def __set__(self, query: object, given: Window | Sequence[Window] | Mapping[str, Window]) -> None:
-        """Set them as they are given."""
+        """Set the windows, in any of the three forms."""
         vars(query)["windows"] = NamedWindows.of(given)

@@ -1,6 +1,6 @@
-"""A query resolved: what is to be answered, once the types of the columns are known.
+"""A resolved query: what to answer, once the column types are known.
 
-This is the one place where the types of a query are decided. It needs a schema, no row, and makes no stream.
+This is the one place where the types of a query are resolved. It needs a schema, no row, and creates no stream.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from muntin.windows.base import AT, ROW_BOUNDS, TIME_BOUNDS, VALUE_BOUNDS, Windo
 from muntin.windows.buffered import Terms
 
 CLOCK_TYPE = column_type(pa.timestamp("us"))
-"""The type of the times of rows that get the clock's."""
+"""The time type of rows that get the clock's time."""
 _ORDER = {name: place for place, name in enumerate((*TIME_BOUNDS, *ROW_BOUNDS, *VALUE_BOUNDS, AT))}
 
 
@@ -35,13 +35,13 @@ class Types:
     """The types of the columns that a query reads."""
 
     columns: Mapping[str, ColumnType]
-    """Of the columns that aggregates and windows read."""
+    """The types of the columns that aggregates and windows read."""
     keys: Mapping[str, pa.DataType]
     time: ColumnType
 
     @classmethod
     def of(cls, query: Query, schema: pa.Schema) -> Types:
-        """Return the types that a schema gives the columns of a query; refuse a column that is not there.
+        """Return the types of a query's columns in a schema; reject missing columns.
 
         >>> from muntin import Query, agg, window
         >>> query = Query(window.tumbling("1 hour"), {"high": agg.max("v")}, key="k")
@@ -61,19 +61,19 @@ class Types:
 
 
 def require_time_column(query: Query, names: Sequence[Any]) -> None:
-    """Refuse columns without that of the times."""
+    """Reject columns that lack the time column."""
     if query.time is not None and query.time not in names:
         raise missing(query.time, list(names), default_time(query))
 
 
 def default_time(query: Query) -> str:
-    """Say that no time column was named, if so, for errors about it."""
+    """Return a hint for errors if no time column was named."""
     unnamed = query.time == Query.time
     return f". {query.time!r} is the default: give Query(..., time=) the name of the time column" if unnamed else ""
 
 
 def time_type(kind: ColumnType, name: str) -> ColumnType:
-    """Return the type in which times are computed; refuse a column that holds no times."""
+    """Return the type in which times are computed; reject a column of other values."""
     if kind.family not in ("integer", "temporal"):
         raise ColumnTypeError(f"the time column {name!r} holds {kind}; it must hold integers, dates or timestamps")
     return INT64 if kind.family == "integer" else kind
@@ -81,35 +81,35 @@ def time_type(kind: ColumnType, name: str) -> ColumnType:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a strategy is to answer, with everything resolved that the types of the columns decide."""
+    """What a strategy answers, resolved by the column types."""
 
     windows: Mapping[int, Window]
-    """The definitions by their window_id, resolved."""
+    """The resolved definitions by window_id."""
     aggregates: Mapping[str, Aggregation]
     types: Mapping[str, ColumnType]
     """The types of the columns that aggregates and windows read. They never change."""
     time_type: ColumnType
     key_types: Mapping[str, pa.DataType] = field(default_factory=dict)
     lateness: int = 0
-    """For how long after it was due a window may change, in the unit of the times."""
+    """How long after it is due a window may change, in the unit of the times."""
     partial: bool = False
     emit_empty: bool = False
     early: bool = False
-    """Whether windows are emitted before they are due, too."""
+    """Whether windows are also emitted before they are due."""
     ordered: bool = False
-    """Whether it was promised that rows come in the order of their times."""
+    """Whether rows are promised to arrive in time order."""
     merge: str = "auto"
     """What merges slices into windows (see mergers.py)."""
 
     @property
     def terms(self) -> Terms:
-        """What each window must know of the query."""
+        """What each window needs to know about the query."""
         return Terms(self.time_type, self.types, self.lateness, self.emit_empty)
 
     def bind(self, aggregates: Mapping[str, Aggregation], *, gaps: bool = False) -> Binding:
-        """Return aggregates fused over the columns: nothing is known of the rows, so that any may be null or NaN.
+        """Return the aggregates fused over the columns: rows are unknown, so any value may be null or NaN.
 
-        `gaps`: windows can be empty.
+        With `gaps` windows can be empty.
         """
         return bind(aggregates, self.types, time=self.time_type, gaps=gaps)
 
@@ -117,7 +117,7 @@ class Plan:
     def answer_schema(self) -> pa.Schema:
         """The columns of all answers, whatever the rows.
 
-        The type of an aggregate is null where only its results tell it: those of a user's own function may be anything.
+        The type of an aggregate is null if only its results determine it: a user function may return anything.
         """
         return pa.schema(
             {
@@ -131,7 +131,7 @@ class Plan:
         )
 
     def _window_type(self) -> pa.StructType:
-        """Return the struct of a window's bounds: where windows differ in the type of one, it is a float."""
+        """Return the struct of a window's bounds: a bound whose type differs between windows is a float."""
         bounds: dict[str, pa.DataType] = dict.fromkeys(TIME_BOUNDS, self.time_type.logical)
         if any(window.tells_at for window in self.windows.values()):
             bounds[AT] = self.time_type.logical
@@ -149,10 +149,10 @@ def _lateness(query: Query, time: ColumnType) -> int:
 def resolve(
     query: Query, types: Types | pa.Schema, windows: Mapping[int, Window] | None = None, *, finite: bool = False
 ) -> Plan:
-    """Return what a query asks of columns of these types. No row is read. O(windows and aggregates).
+    """Return the plan of a query over columns of these types. Reads no row. O(windows and aggregates).
 
-    `windows` are those that are still answered, where a stream has removed some. In a `finite` table nothing is late,
-    so that the allowed lateness need not fit the unit of its times.
+    `windows` are the remaining ones, if a stream has removed some. In a `finite` table nothing is late, so the allowed
+    lateness need not fit the unit of its times.
 
     >>> from muntin import Query, agg, window
     >>> query = Query(window.tumbling("1 hour"), {"high": agg.max("v")}, key="k")

@@ -1,6 +1,6 @@
-"""`muntin.Query`: windows and aggregates over rows with a time and perhaps a key. It says what, not how.
+"""`muntin.Query`: windows and aggregates over rows with a time and perhaps a key. What to compute, not how.
 
-Each engine is imported by the method that needs it, when that is called.
+Each method imports its engine when it is called.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class ProcessingTime:
     duration: Any
 
     def __post_init__(self) -> None:
-        """Refuse what is no duration."""
+        """Reject what is not a duration."""
         positive(self.duration, "ProcessingTime")
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"ProcessingTime({self.duration!r})"
 
 
@@ -75,7 +75,7 @@ _MEANT = {
     "ts": "time",
     "window": "windows",
 }
-"""What others call the options of a query."""
+"""Names that other libraries use for the options of a query."""
 RESERVED = ("window", "window_id", "revision", "retracted")
 
 
@@ -117,10 +117,10 @@ class Query:
     ordered: bool = False
     forget_after: Any = None
 
-    if not TYPE_CHECKING:  # checkers see the fields, and refuse other names themselves
+    if not TYPE_CHECKING:  # type checkers see the fields, and reject other names themselves
 
         def __new__(cls, *_given: Any, **named: Any) -> Self:
-            """Refuse a misspelt option, and say which is meant."""
+            """Reject a misspelt option, and suggest the right one."""
             known = [each.name for each in fields(cls)]
             for name in named:
                 if name not in known:
@@ -128,7 +128,7 @@ class Query:
             return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        """Refuse what is no query."""
+        """Reject invalid options."""
         if not isinstance(self.aggregates, Mapping):
             raise InvalidArgumentError(
                 f"aggregates is {self.aggregates!r}; give names to them, such as {{'longest': agg.max('len')}}"
@@ -171,7 +171,7 @@ class Query:
             positive(self.emit_early, "emit_early")
 
     def __repr__(self) -> str:
-        """Show it as it is written, without what was left out."""
+        """Return the expression that creates it, without defaults."""
         given = ((each.name, getattr(self, each.name), each.default) for each in fields(self)[2:])
         options = "".join(f", {name}={_shown(value)}" for name, value, default in given if value != default)
         return f"{type(self).__name__}({self.windows.as_given!r}, {self.aggregates!r}{options})"
@@ -444,7 +444,7 @@ def _names(key: Any) -> tuple[str, ...]:
         return () if key is None else (key,)
     try:
         names = tuple(key)
-    except TypeError:  # such as a column of Spark, which is none of several
+    except TypeError:  # such as a Spark column, which cannot be iterated
         names = (key,)
     if not all(isinstance(each, str) for each in names):
         raise InvalidArgumentError(f"key is {key!r}; give the name of a column, or several: key=['region', 'line']")
@@ -465,10 +465,10 @@ def _require_flag(name: str, value: Any) -> None:
 
 
 def _shown(value: Any) -> str:
-    """Show a value of an option; several columns as a list."""
+    """Return an option's value as text; several columns as a list."""
     if isinstance(value, tuple):
         return repr(value[0]) if len(value) == 1 else repr(list(value))
     return repr(value)
 
 
-show_in_notebooks()  # where this is imported in one
+show_in_notebooks()  # if imported in a notebook

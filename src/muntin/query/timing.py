@@ -18,13 +18,13 @@ NANOSECONDS = column_type(pa.timestamp("ns"))
 class Timing:
     """When a stream's watermark moves, and when results are early.
 
-    The clock counts nanoseconds; where times are integers, of which nobody knows the unit, it counts those.
+    The clock counts nanoseconds; if times are integers, whose unit is unknown, it counts in their unit.
     """
 
     delay: int
-    """How far the watermark is behind the greatest time seen."""
+    """The delay of the watermark behind the greatest time seen."""
     idle_after: int | None
-    """After how long without rows the watermark follows the clock."""
+    """The time without rows after which the watermark follows the clock."""
     early_by_time: int | None
     """The event time between early results."""
     early_by_clock: int | None
@@ -32,11 +32,11 @@ class Timing:
     forget_after: int | None
     """The event time without rows after which a key is forgotten."""
     clock_per_tick: int
-    """What the clock counts in one unit of the time column."""
+    """The clock's ticks per unit of the time column."""
 
     @classmethod
     def of(cls, query: Query, time: ColumnType) -> Timing:
-        """Return the durations of a query; refuse those that do not fit the unit of its times. O(1).
+        """Return the durations of a query; reject those that do not fit the unit of its times. O(1).
 
         >>> from muntin import Query, agg, window
         >>> query = Query(window.tumbling("1 hour"), {"n": agg.count()}, watermark="10 seconds", emit_early="1 minute")

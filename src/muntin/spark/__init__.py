@@ -1,6 +1,6 @@
-"""What a user of `Query.spark` may need besides: a session, how a query is answered, what it has done, its late rows.
+"""What `Query.spark` needs besides: a session, how a query is answered, its progress, its late rows.
 
-Nothing here imports pyspark before it is used.
+Imports pyspark only on use.
 """
 
 from muntin.spark.batch import explain

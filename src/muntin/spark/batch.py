@@ -1,4 +1,4 @@
-"""`Query.spark` for finite DataFrames: rows are brought together by key, sorted, and answered in chunks."""
+"""`Query.spark` for finite DataFrames: rows are grouped by key, sorted, and answered in chunks."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
 
 PATHS = ("auto", "python", "native")
 _SAME = ("window_id", "revision", "retracted")
-"""Columns that may be the same in every row: Spark adds them, so that they need not come from Python."""
+"""Columns that may be constant: Spark adds them, so that they need not come from Python."""
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A query over a DataFrame, with all that the types of the columns decide."""
+    """A query over a DataFrame, resolved by its column types."""
 
     query: Query
     frame: DataFrame
-    """Just the columns that the query needs, under their inner names."""
+    """Only the columns that the query needs, under their inner names."""
     rows: pa.Schema
     answers: pa.Schema
-    """In types that Spark has."""
+    """The answers, in Spark's types."""
     time: ColumnType
     windows: list[Window]
     ordered: bool
-    """Whether it matters which of two rows of equal time came first."""
+    """Whether the order of rows of equal time matters."""
 
     @classmethod
     def of(cls, query: Query, frame: DataFrame) -> Resolved:
-        """Resolve a query by a DataFrame's columns. No row is read."""
+        """Resolve a query by a DataFrame's columns. Reads no row."""
         if query.time is None:
             raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
         schema = arrow_schema(frame)
@@ -73,7 +73,7 @@ class Resolved:
 
     @property
     def asks_for_arrival(self) -> bool:
-        """Whether some window must see rows in the order of arrival."""
+        """Whether some window needs rows in order of arrival."""
         return any(each.arrival_matters for each in self.windows)
 
     @property
@@ -92,7 +92,7 @@ class Resolved:
         return F.timestamp_diff("MICROSECOND", F.lit("1970-01-01").cast("timestamp_ntz"), time)
 
     def as_time(self, ticks: Column) -> Column:
-        """Return integers in the unit of the time as the answers have times."""
+        """Return integers in the unit of the time as times of the answers."""
         from pyspark.sql import functions as F
 
         if self.time.family == "integer":
@@ -105,7 +105,7 @@ class Resolved:
 
 
 def require_sortable_keys(query: Query, schema: pa.Schema) -> None:
-    """Refuse keys that cannot be sorted and compared in chunks of rows."""
+    """Reject keys that cannot be sorted and compared in chunks of rows."""
     for name in query.key:
         kind = schema.field(name).type
         if pa.types.is_nested(kind):
@@ -147,7 +147,7 @@ def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | N
 
 
 def batch_of_given(query: Query, frame: DataFrame, *, path: str, pieces: int | None) -> DataFrame:
-    """Return the same of a DataFrame whose schema is given, of which Spark is asked nothing more."""
+    """Return the same for a DataFrame with a given schema, without asking Spark for anything."""
     if query.emit_empty:
         raise UnsupportedOperationError(
             "emit_empty is True, and which windows are empty depends on the greatest time of all rows, for which Spark "
@@ -204,7 +204,7 @@ def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> Explanatio
 def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, ...]) -> DataFrame:
     from pyspark.sql import functions as F
 
-    # What is null nowhere is still declared as what Spark cannot know to be so, as in the answers of streams.
+    # Columns without nulls are still declared nullable, as in the answers of streams.
     values = {"window_id": "0L", "revision": "0L", "retracted": "false"}
     return found.select(
         *((F.expr(values[name]) if name in constant else column(found, name)).alias(name) for name in answers.names)
@@ -212,7 +212,7 @@ def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, .
 
 
 def _whole(resolved: Resolved) -> list[str]:
-    """Return why keys are not cut, however long they are."""
+    """Return the reasons not to cut keys, however long they are."""
     reasons = [f"{each!r} cannot be cut by time" for each in resolved.windows if survey.lookback([each]) is None]
     if resolved.query.emit_empty:
         reasons.append("windows without rows are asked for")
@@ -221,7 +221,7 @@ def _whole(resolved: Resolved) -> list[str]:
 
 
 def asked_pieces(resolved: Resolved, pieces: int | None) -> list[LongKey]:
-    """Return the keys that are cut, into `pieces` at most where that is given."""
+    """Return the keys to cut, into at most `pieces` if given."""
     if pieces is not None and (isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1):
         raise InvalidArgumentError(f"pieces is {pieces!r}; give how many a long key may be cut into")
     back = survey.lookback(resolved.windows)
@@ -231,7 +231,7 @@ def asked_pieces(resolved: Resolved, pieces: int | None) -> list[LongKey]:
 
 
 def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
-    """Return the rows, those of a key in one partition and sorted; of a long key, those of a piece."""
+    """Return the rows sorted, with each key, or each piece of a long key, in one partition."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import IntegerType, LongType, StructType
 
@@ -247,7 +247,7 @@ def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
     order: list[Any] = [*keys, column(frame, str(query.time))]
     rows = frame.sortWithinPartitions(*order, *([ARRIVAL] if resolved.ordered else []))
     known = StructType([*resolved.frame.schema])
-    if resolved.asks_for_arrival:  # once sorted, few need the number itself
+    if resolved.asks_for_arrival:  # few windows need the number itself after sorting
         known.add(ARRIVAL, LongType())
     if long:
         known.add(PIECE, IntegerType())
@@ -255,7 +255,7 @@ def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
 
 
 def placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
-    """Give each piece a partition of its own, and all other keys some more."""
+    """Give each piece its own partition, and all other keys further ones."""
     from pyspark.sql import functions as F
 
     session = frame.sparkSession
@@ -269,7 +269,7 @@ def placed(frame: DataFrame, keys: list[Column], pieces: int) -> DataFrame:
 
 
 def _with_one_zero(resolved: Resolved) -> DataFrame:
-    """Return the rows with -0.0 in a key as 0.0: they are one key."""
+    """Return the rows with -0.0 in a key replaced by 0.0: they are one key."""
     frame = resolved.frame
     for name in resolved.query.key:
         if pa.types.is_floating(resolved.rows.field(name).type):
@@ -288,7 +288,7 @@ def _horizon(resolved: Resolved) -> int | None:
 
 
 def require_batch_options(buckets: int | None, late: bool, checkpoint: str | None, history: Any) -> None:
-    """Refuse what only streams have."""
+    """Reject options for streams."""
     if history is not None:
         raise UnsupportedOperationError(
             "history is for streaming DataFrames, and this one is finite: union the two, and ask for all of it"

@@ -1,4 +1,4 @@
-"""One bucket in one batch: what is due goes out, rows go in, state is written."""
+"""One bucket in one batch: emits what is due, takes rows, writes state."""
 
 from __future__ import annotations
 
@@ -20,45 +20,44 @@ from muntin.streams import snapshots
 from muntin.streams.driven import DrivenStream
 
 COUNTS = ("rows", "late", "dropped", "windows", "revisions", "retractions", "keys", "slices", "bytes", "written")
-"""What a call counts: rows that came, that were behind the watermark and that no window took; windows that were
-emitted, those of them that were emitted before, and that are no more; then of the bucket as it is now its keys, slices
-and bytes of state, and of these the bytes that were written."""
+"""The counts of a call: rows received, behind the watermark, and taken by no window; windows emitted, revised and
+retracted; then the bucket's current keys, slices and bytes of state, and the bytes written."""
 PACKED_ANSWERS = pa.schema({"answers": pa.binary(), "late_rows": pa.binary()})
 RESULT = pa.schema([*PACKED_ANSWERS, *((name, pa.int64()) for name in COUNTS)])
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every bucket of a query must know."""
+    """What every bucket of a query needs."""
 
     query: Query
     schema: pa.Schema
-    """The columns of the rows that come."""
+    """The columns of the rows."""
     clock: Clock
     buckets: int
     late: bool = False
-    """Whether late rows are wanted, rather than only counted."""
+    """Whether late rows are returned, not just counted."""
     history: bool = False
-    """Whether the stream begins on a history."""
+    """Whether the stream starts from a history."""
 
     @property
     def follows_clock(self) -> bool:
-        """Whether the watermark goes on with the clock: all buckets then know of it, those without rows, too."""
+        """Whether the watermark follows the clock: then all buckets are called, even those without rows."""
         return self.query.idle_timeout is not None
 
     @property
     def wakes(self) -> bool:
-        """Whether a batch that has rows calls all buckets."""
+        """Whether a batch with rows calls all buckets."""
         return self.follows_clock or isinstance(self.query.emit_early, ProcessingTime)
 
     @property
     def timers(self) -> str:
-        """By which time Spark calls buckets that have no rows; an operator has timers of one sort."""
+        """The time mode of Spark's timers, which call buckets without rows; an operator has only one."""
         return "ProcessingTime" if self.follows_clock else "EventTime"
 
     @property
     def facts(self) -> dict[str, str]:
-        """What a checkpoint must agree with, as text."""
+        """The facts that a checkpoint must match, as text."""
         types = {f"type of {field.name}": str(field.type) for field in self.schema}
         return {**snapshots.facts(self.query), **types, "buckets": str(self.buckets)}
 
@@ -74,14 +73,14 @@ class Bucket:
     def run(
         self, packed: Sequence[tuple[bytes, bool]], watermark: int, clock: int, *, came: bool
     ) -> Iterator[dict[str, Any]]:
-        """Take rows, and slices of rows, or none; yield what comes of it.
+        """Take rows, slices of rows, or none; yield the results.
 
-        `watermark` and `clock`, when the batch began, are Spark's, in milliseconds. `came` says whether the batch has
-        rows of this bucket or of any other.
+        `watermark` and `clock` are Spark's at the start of the batch, in milliseconds. `came` tells whether the batch
+        has rows of any bucket.
         """
         header = self.state.header()
         if header is None and not packed and not self.job.follows_clock:
-            return  # it was only woken
+            return  # only woken
         stream = self._stream(header, clock * 1_000_000)
         now = self.job.clock.ticks(watermark)
         tables = []
@@ -92,7 +91,7 @@ class Bucket:
         else:
             stream.follow_clock()
         if stream.watermark is not None:
-            tables.append(stream.emit())  # what was due before these rows came
+            tables.append(stream.emit())  # due before these rows came
         early = stream.begin_early()
         before = stream.metrics()
         tables += [stream.emit() for _ in self._take(stream, packed) if stream.watermark is not None]
@@ -104,9 +103,9 @@ class Bucket:
         yield {**self._packed(answers, late), **self._counts(stream, before, answers), "written": written}
 
     def begin(self, packed: Sequence[tuple[bytes, bool]], reached: int, watermark: int, clock: int) -> None:
-        """Begin on rows of a history, or on none. All windows that were due by then count as emitted.
+        """Start from rows of a history, or from none. All windows due by then count as emitted.
 
-        `reached` is the watermark that the rows of the whole history have brought about, `watermark` Spark's own.
+        `reached` is the watermark after the whole history, `watermark` is Spark's own.
         """
         stream = DrivenStream(self.job.query, self.job.schema, clock * 1_000_000)
         for _ in self._take(stream, packed):
@@ -121,7 +120,7 @@ class Bucket:
         self._keep(stream, None, watermark, _next_call(stream, clock, came=True))
 
     def _take(self, stream: DrivenStream, packed: Iterable[tuple[bytes, bool]]) -> Iterator[None]:
-        """Take what has come, slices together and rows together; stop after each."""
+        """Take the packed input, slices together and rows together; yield after each."""
         rows: list[pa.Table] = []
         slices: list[pa.Table] = []
         for data, sliced in packed:
@@ -138,7 +137,7 @@ class Bucket:
         job = self.job
         if header is None:
             return DrivenStream(job.query, job.schema, now)
-        # Also of a stream that is at hand: its worker may have outlived the query that it was made for.
+        # Also for a cached stream: its worker may have outlived the query it was created for.
         added = require_compatible(facts_of(header), snapshots.facts(job.query))
         windows = job.query.windows
         known = len(windows) - added
@@ -152,14 +151,14 @@ class Bucket:
         return stream
 
     def _keep(self, stream: DrivenStream, old: Header | None, watermark: int, at: int | None) -> int:
-        """Write the state, and be called again at a time of the clock, or as soon as the watermark has moved.
+        """Write the state, and set a timer by the clock, or for the next move of the watermark.
 
         Return the bytes written.
         """
         if old is not None and old.timer >= 0:
             self.handle.deleteTimer(old.timer)
         known = stream.watermark
-        # After a history it may be ahead of Spark's, and must not be forgotten before that has come as far.
+        # After a history it may be ahead of Spark's, and must be kept until that has caught up.
         reached = max(watermark, 0 if known is None else self.job.clock.millis(known))
         if stream.is_empty and reached <= max(watermark, 0) and at is None:
             if old is not None:
@@ -188,9 +187,9 @@ class Bucket:
 
 
 def _next_call(stream: DrivenStream, clock: int, came: bool) -> int | None:
-    """Return when a bucket whose watermark follows the clock must be called again, in milliseconds; None for others.
+    """Return when a bucket whose watermark follows the clock must be called again, in milliseconds, or None.
 
-    After rows that is the next batch, to which Spark tells their watermark; then the first in which the stream is idle.
+    After rows that is the next batch, which gets their watermark; then the first in which the stream is idle.
     """
     if stream.idle_at is None:
         return None
@@ -199,7 +198,7 @@ def _next_call(stream: DrivenStream, clock: int, came: bool) -> int | None:
 
 
 def require_compatible(saved: dict[str, str], asked: dict[str, str]) -> int:
-    """Return how many windows were added at the end; refuse whatever else is not as it was.
+    """Return how many windows were appended; reject any other change.
 
     >>> require_compatible({"window 0": "a"}, {"window 0": "a", "window 1": "b"})
     1

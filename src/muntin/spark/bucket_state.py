@@ -1,4 +1,4 @@
-"""What a bucket keeps from batch to batch, in Spark's state store: a header, and chunks named by their content."""
+"""The state of a bucket in Spark's state store: a header, and chunks named by their content."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NAME = 16
 
 @dataclass(frozen=True)
 class Header:
-    """What is read of every bucket that is called: a few hundred bytes, and the state itself where it is small."""
+    """What every call of a bucket reads: a few hundred bytes, including the state itself if it is small."""
 
     stamp: str
-    """Another one for each state that was ever written: who has seen this one knows the state."""
+    """Unique per state ever written: a cached stream with this stamp has this state."""
     timer: int
-    """When the bucket is called without rows, in milliseconds; -1 where it is not."""
+    """When the bucket is called without rows, in milliseconds; -1 if never."""
     text: bytes
     names: list[bytes]
     """The chunks, in order."""
@@ -29,7 +29,7 @@ class Header:
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Header:
-        """Return the header that a row of Spark's state holds."""
+        """Return the header in a row of Spark's state."""
         stamp, timer, text, names, small = row
         names = bytes(names)
         parts = [names[i : i + _NAME] for i in range(0, len(names), _NAME)]
@@ -37,14 +37,14 @@ class Header:
 
 
 class BucketState:
-    """The state of whichever bucket is at hand: Spark knows which. `header` is a value, `chunks` a map of Spark's."""
+    """The state of the current bucket, which Spark selects. `header` is a value state, `chunks` a map state."""
 
     def __init__(self, header: Any, chunks: Any) -> None:
         self._header = header
         self._chunks = chunks
 
     def header(self) -> Header | None:
-        """Return the header; None where there is no state."""
+        """Return the header; None if there is no state."""
         row = self._header.get()
         return None if row is None else Header.of(row)
 
@@ -61,7 +61,7 @@ class BucketState:
         return data
 
     def write(self, snapshot: Snapshot, timer: int, old: Header | None) -> tuple[Header, int]:
-        """Write a state, as far as it is not there yet; return its header and how many bytes were written."""
+        """Write the new parts of a state; return its header and the bytes written."""
         text, data = chunks.joined(snapshot)
         is_small = len(data) <= chunks.LEAST
         small, parts = (data, []) if is_small else (b"", chunks.cut(data))
@@ -86,6 +86,6 @@ class BucketState:
 
 
 def facts_of(header: Header) -> dict[str, str]:
-    """Return what the query of a state asked, as text."""
+    """Return the facts of the query of a state, as text."""
     asked: dict[str, str] = json.loads(header.text)["facts"]["query"]
     return asked

@@ -1,4 +1,4 @@
-"""Buckets: the keys that share one stateful call, and how Spark spreads buckets over its partitions."""
+"""Buckets: groups of keys that share one stateful call, and their distribution over Spark's partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muntin.keys.table import key_numbers
 from muntin.types import Array
 
 CLERK = -1
-"""The bucket that holds no rows: it remembers what the checkpoint was made for."""
+"""The bucket without rows: it records the query of the checkpoint."""
 _MASK = 0xFFFFFFFF
 
 
@@ -23,15 +23,15 @@ class Keyed:
     """The keys of some rows, and the bucket of each."""
 
     columns: list[pa.Array]
-    """The different keys, and some of them twice where a float is zero or not a number."""
+    """The distinct keys, some of them twice if a float is zero or NaN."""
     numbers: Array
-    """Which of the keys each row has."""
+    """The number of each row's key."""
     buckets: Array
     """The bucket of each key."""
 
     @classmethod
     def of(cls, columns: list[Any], rows: int, count: int) -> Keyed:
-        """Return the keys of rows, hashed into `buckets`. O(rows): only the different keys are hashed.
+        """Return the keys of rows, hashed into `buckets`. O(rows): hashes only distinct keys.
 
         >>> keyed = Keyed.of([pa.array(["b", "a", "b"])], 3, 8)
         >>> keyed.columns[0].to_pylist(), keyed.numbers, keyed.buckets
@@ -51,15 +51,15 @@ class Keyed:
 
 
 def _encoded(column: Any) -> tuple[list[pa.Array], Array]:
-    """Return the different values of a column, and the number of each row's."""
+    """Return the distinct values of a column, and the number of each row's."""
     encoded = pc.dictionary_encode(one_array(column), null_encoding="encode")
     return [encoded.dictionary], encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def labels(count: int) -> list[int]:
-    """Return numbers for buckets that Spark puts into different partitions, for any number of them that divides theirs.
+    """Return labels of buckets that Spark spreads evenly over partitions, whose number must divide theirs.
 
-    Spark hashes what it groups by, so that of eight buckets numbered from 0 on six may fall into one of two partitions.
+    Spark hashes what it groups by: of eight buckets numbered from 0, six may fall into one of two partitions.
 
     >>> [spark_hash(label) % 4 for label in labels(4)]
     [0, 1, 2, 3]
@@ -91,7 +91,7 @@ def spark_hash(value: int) -> int:
 
 
 def default_count(cores: int, partitions: int) -> int:
-    """Return the default number of buckets: four a core, and as many in each partition.
+    """Return the default number of buckets: four per core, and equally many in each partition.
 
     >>> default_count(2, 2), default_count(4, 6), default_count(2, 200)
     (8, 18, 8)

@@ -1,4 +1,4 @@
-"""What a checkpoint says of the query that it was made for, by Spark's own reader of state."""
+"""The query of a checkpoint, read by Spark's state reader."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def read_state(session: SparkSession, path: str, name: str) -> DataFrame:
 
 
 def saved_facts(session: SparkSession, path: str) -> dict[str, str] | None:
-    """Return what the query of a checkpoint asked, as text; None where no batch has been committed yet.
+    """Return the facts of a checkpoint's query, as text; None before the first committed batch.
 
-    Spark runs a small job for it.
+    Runs a small Spark job.
     """
     from pyspark.errors import PySparkException
 
@@ -36,6 +36,6 @@ def saved_facts(session: SparkSession, path: str) -> dict[str, str] | None:
 
 
 def saved_buckets(session: SparkSession, path: str) -> int | None:
-    """Return the number of buckets of a checkpoint; None where it has not begun."""
+    """Return the number of buckets of a checkpoint; None before the first committed batch."""
     facts = saved_facts(session, path)
     return None if facts is None else int(facts["buckets"])

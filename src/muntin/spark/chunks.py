@@ -1,7 +1,7 @@
-"""State as chunks named by their content, so that a batch writes only what it has changed.
+"""State as content-addressed chunks, so that a batch writes only what it has changed.
 
-Where a chunk ends is decided by the numbers in it, not by its length: rows that come or go in the middle of an array
-move everything after them, and all chunks but the ones around them stay what they were.
+The content of a chunk decides where it ends, not its length: rows inserted into or removed from the middle of an array
+move everything after them, but change only the chunks around them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from muntin.kernels.mixing import GOLDEN
 from muntin.snapshots import Snapshot, sizes
 
 LEAST, MOST = 1 << 17, 1 << 20
-"""The bytes of a chunk: at least and at most, but for the last one."""
+"""The least and the most bytes of a chunk, except the last one."""
 _ONE_IN = 1 << 14
-"""On average one in this number of 8-byte words ends a chunk: 128 KiB past the least."""
+"""One in this many 8-byte words ends a chunk, on average: 128 KiB past the least."""
 
 
 def cut(data: bytes) -> list[bytes]:
-    """Return bytes in pieces whose ends depend on what is around them. O(n).
+    """Return bytes in pieces whose ends depend on the surrounding content. O(n).
 
     >>> data = np.random.default_rng(1).bytes(3_000_000)
     >>> pieces, moved = cut(data), cut(bytes(800) + data)
@@ -30,7 +30,7 @@ def cut(data: bytes) -> list[bytes]:
     if len(data) <= LEAST:
         return [data] if data else []
     words = np.frombuffer(data, np.uint64, len(data) // 8)
-    # Two neighbours: a single number may be the same everywhere, as the count of a slice.
+    # Two adjacent words: a single number may be the same everywhere, as the count of a slice.
     mixed = (words[1:] * GOLDEN) ^ (words[:-1] >> np.uint64(7))
     ends = (np.flatnonzero(mixed * GOLDEN < np.uint64(2**64 // _ONE_IN)) + 2) * 8
     pieces, begin, at = [], 0, 0
@@ -43,18 +43,18 @@ def cut(data: bytes) -> list[bytes]:
 
 
 def name_of(piece: bytes) -> bytes:
-    """Return the name of a chunk: a hash of what is in it."""
+    """Return the name of a chunk: a hash of its content."""
     return hashlib.blake2b(piece, digest_size=16).digest()
 
 
 def joined(snapshot: Snapshot) -> tuple[bytes, bytes]:
-    """Return a snapshot's header, and its pieces as one string of bytes, each at a multiple of 8. O(n)."""
+    """Return a snapshot's header, and its arrays as one byte string, each at a multiple of 8. O(n)."""
     text, pieces = snapshot.pieces()
     return text, b"".join(part for piece in pieces for part in (piece, bytes(-len(piece) % 8)))
 
 
 def parted(text: bytes, data: bytes) -> Snapshot:
-    """Return the snapshot of which `joined` made this. Objects are unpickled too: a checkpoint is the user's own.
+    """Return the snapshot that `joined` was given. Unpickles objects too: a checkpoint is the user's own.
 
     >>> snapshot = Snapshot({"a": 1}, [], "", {"b": np.arange(3, dtype="i1"), "c": np.ones(2)})
     >>> parted(*joined(snapshot)).arrays["c"]

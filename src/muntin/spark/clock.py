@@ -1,4 +1,4 @@
-"""Event time as Spark has it: a timestamp of microseconds in, a watermark of whole milliseconds out."""
+"""Event time in Spark: timestamps of microseconds in, a watermark of whole milliseconds out."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from muntin.types import ColumnType
 
 _DAY = 86_400_000
 _EARLIEST = 1 << 45
-"""Spark's watermark begins at 0 and never goes below. Integers may: they are moved up by this, which is a year 3084."""
+"""Spark's watermark starts at 0 and is never negative. Integers may be: they are shifted up by this, the year 3084."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How the times of a column (`ticks`) are given to Spark, and how Spark's watermark is read.
+    """Converts the times of a column (`ticks`) to Spark timestamps, and Spark's watermark back.
 
-    A tick of a timestamp is a microsecond, of a date a day, of integers a millisecond. Spark's watermark
-    is in milliseconds, and knows nothing before 1970.
+    A tick of a timestamp is a microsecond, of a date a day, of integers a millisecond. Spark's watermark is in
+    milliseconds, from 1970 on.
     """
 
     kind: str
-    """One of timestamp, date, integer."""
+    """"timestamp", "date" or "integer"."""
     name: str
 
     @classmethod
@@ -72,7 +72,7 @@ class Clock:
         return watermark // _DAY if self.kind == "date" else watermark - _EARLIEST
 
     def millis(self, ticks: int) -> int:
-        """Return a watermark, as a time of the column, as Spark has it: in milliseconds.
+        """Return a watermark, given as a time of the column, in Spark's milliseconds.
 
         >>> clock = Clock("integer", "t")
         >>> clock.ticks(clock.millis(-5))
@@ -81,7 +81,7 @@ class Clock:
         return self.micros(ticks) // 1000
 
     def delay(self, duration: Any, time: ColumnType) -> str:
-        """Return the delay of a watermark as Spark takes it; a part of a millisecond counts as a whole one."""
+        """Return the delay of a watermark as Spark takes it, rounded up to whole milliseconds."""
         return f"{self.delay_in_millis(duration, time)} milliseconds"
 
     def delay_in_millis(self, duration: Any, time: ColumnType) -> int:

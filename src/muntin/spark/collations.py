@@ -1,4 +1,4 @@
-"""Texts with a collation: Spark takes some of them for equal that differ, and muntin compares bytes."""
+"""Texts with a collation: Spark considers some different texts equal, while muntin compares bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NEVER_COMPARE = ("collect", "concat", "count", "count_values", "first", "last")
 
 
 def require_bytewise(query: Query, schema: StructType) -> None:
-    """Refuse keys, and columns of aggregations that may compare, by whose collation different texts are equal."""
+    """Reject keys, and columns of aggregations that may compare, whose collation makes different texts equal."""
     found = {field.name: collation_of(field.dataType) for field in schema}
     for name in query.key:
         if found[name] is not None:
@@ -33,7 +33,7 @@ def require_bytewise(query: Query, schema: StructType) -> None:
 
 
 def collation_of(kind: Any) -> str | None:
-    """Return the collation of texts in a type of Spark, or within it; None where they are compared as bytes."""
+    """Return the collation of texts in a Spark type, nested ones included; None if compared as bytes."""
     from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
     if isinstance(kind, StringType):

@@ -1,4 +1,4 @@
-"""Rows cut into slices where they are: what then goes over the network is a slice, not its rows."""
+"""Map-side slicing: slices go over the network instead of rows."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ from muntin.tables.run import time_column
 from muntin.types import Array
 
 _FEW = 4
-"""With fewer rows a slice than this it is cheaper to send the rows."""
+"""With fewer rows per slice than this, sending the rows is cheaper."""
 _AGAIN = 16
-"""The batches for which rows are sent, before slices are tried again."""
+"""The number of batches sent as rows before slices are tried again."""
 
 
 class Cutter:
-    """Cuts rows into slices, as long as that makes them fewer."""
+    """Cuts rows into slices, as long as that reduces their number."""
 
     def __init__(self, query: Query, slices: Slices) -> None:
         self.query = query
-        # `early` has every slice count its rows; nothing is ever emitted here.
+        # `early` makes every slice count its rows; nothing is ever emitted here.
         self.slices = Slices(replace(slices.plan, early=True))
         self._waits = 0
 
     @classmethod
     def of(cls, query: Query, schema: pa.Schema) -> Cutter | None:
-        """Return a cutter for a query, or None where slices of rows elsewhere cannot be put together."""
+        """Return a cutter for a query, or None if slices built elsewhere cannot be merged."""
         slices = mergeable_slices(strategies_for(resolve(query, schema), Forced()))
         if not slices or len(slices) != 1 or slices[0].shapes.own.each:
             return None
         return cls(query, slices[0])
 
     def cut(self, table: pa.Table, keyed: Keyed) -> tuple[pa.Table, Array] | None:
-        """Return the slices of rows as a table, and the bucket of each; None where rows had better be sent."""
+        """Return the slices of rows as a table, and the bucket of each; None if sending rows is better."""
         if self._waits > 0:
             self._waits -= 1
             return None
-        times = time_column(table, str(self.query.time)).values.astype(np.int64)  # as in streams: one machine code
+        times = time_column(table, str(self.query.time)).values.astype(np.int64)  # as in streams, to share machine code
         batch = Batch(keyed.numbers, times, select(table, self.query.columns))
         with working_on(table.num_rows):
             self.slices.take(batch, BEFORE_TIME)
@@ -63,7 +63,7 @@ class Cutter:
 
 
 def as_table(keys: list[Any], partials: Partials) -> pa.Table:
-    """Return slices as a table: the key columns by their place, then what a slice has, its states as bytes."""
+    """Return slices as a table: the key columns by place, then the columns of a slice, its states as bytes."""
     columns = {f"key {i}": column for i, column in enumerate(keys)}
     columns |= {name: pa.array(getattr(partials, name)) for name in ("low", "high", "count")}
     for i, states in enumerate(partials.states):
@@ -81,7 +81,7 @@ def from_table(table: pa.Table, slices: Slices) -> tuple[list[Any], Partials]:
 
 
 def _states(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> Array:
-    """Return states as they were; each chunk is read from its own part of a buffer."""
+    """Return the states of a column; each chunk is read from its own part of a buffer."""
     parts = [
         np.frombuffer(chunk.buffers()[1], np.uint8)[chunk.offset * dtype.itemsize :][: len(chunk) * dtype.itemsize]
         for chunk in column.chunks
@@ -92,14 +92,14 @@ def _states(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> Array:
 
 
 class Cutters:
-    """The cutters of this process by their query's token: a worker is given a new copy of the query for each task."""
+    """The cutters of this process by query token: a worker gets a new copy of the query for each task."""
 
     def __init__(self, most: int = 8) -> None:
         self.most = most
         self._known: OrderedDict[str, Cutter | None] = OrderedDict()
 
     def get(self, token: str, query: Query, schema: pa.Schema) -> Cutter | None:
-        """Return the cutter of a query; None where there is none."""
+        """Return the cutter of a query, or None."""
         if token not in self._known:
             self._known[token] = Cutter.of(query, schema)
             while len(self._known) > self.most:

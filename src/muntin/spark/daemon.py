@@ -1,7 +1,7 @@
-"""The process that Spark forks its Python workers from, with what a query needs of Python loaded already.
+"""The process that Spark forks its Python workers from, preloaded with what a query needs.
 
-Spark's own has nothing loaded, so that every worker begins with a second of imports, and the first micro-batch of a
-query waits for those of all workers. `muntin.spark.session` has local sessions start this one. On a cluster whose
+Spark's own daemon has nothing loaded, so every worker begins with a second of imports, and the first micro-batch of a
+query waits for those of all workers. `muntin.spark.session` makes local sessions use this one. On a cluster whose
 machines have muntin installed, `spark.python.daemon.module=muntin.spark.daemon` does the same.
 """
 
@@ -17,7 +17,7 @@ _LOADED = ("pandas", "pyspark.worker", "muntin.spark.processor", "muntin.spark.t
 
 
 def load() -> None:
-    """Load what workers need; what cannot be loaded is theirs to miss, where they can say so."""
+    """Load what workers need; leave missing modules to the workers, which can report them."""
     for name in _LOADED:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
@@ -25,7 +25,7 @@ def load() -> None:
         with contextlib.suppress(Exception):
             _load_numba()
     gc.collect()
-    gc.freeze()  # not to be looked through, and so not copied, in every worker
+    gc.freeze()  # so that no worker scans, and thereby copies, it
 
 
 def _load_numba() -> None:

@@ -1,7 +1,7 @@
-"""DataFrames whose columns are known here, so that Spark Connect need not be asked for them.
+"""DataFrames with locally known columns, so that Spark Connect need not be asked for them.
 
-Each question is a call of the server. In the functions of a declarative pipeline it is more: Spark answers none there,
-since the tables of the pipeline are not there yet, and what `Query.spark` makes of a DataFrame must do without.
+Each question is a call to the server. In the functions of a declarative pipeline Spark answers none, since the
+pipeline's tables do not exist yet, so `Query.spark` must do without.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def with_schema(frame: DataFrame, schema: Any) -> DataFrame:
-    """Return the columns of a schema, in their order, of a DataFrame that has them."""
+    """Return the columns of a schema, in its order, from a DataFrame that has them."""
     from pyspark.sql import functions as F
 
     known = struct_of(schema)
@@ -29,10 +29,10 @@ def with_schema(frame: DataFrame, schema: Any) -> DataFrame:
 
 
 def known_as(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Return a DataFrame that has these columns, and knows it.
+    """Return a DataFrame with its schema cached.
 
-    Spark Connect notes the schema of what it has asked for, or was told by `mapInArrow`; there is no public way to tell
-    it of another DataFrame that the server need not look at. A classic session is in the same process, and is asked.
+    Spark Connect caches schemas that it has requested or got from `mapInArrow`; there is no public way to set that of
+    another DataFrame without a server call. A classic session is in the same process, and is asked.
     """
     if hasattr(frame, "_cached_schema"):
         vars(frame)["_cached_schema"] = schema
@@ -40,7 +40,7 @@ def known_as(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def struct_of(schema: Any) -> StructType:
-    """Return what was given as a schema as Spark's; refuse what is none."""
+    """Return a given schema as Spark's; reject anything else."""
     from pyspark.sql.types import StructField, StructType
 
     if isinstance(schema, Mapping):
@@ -57,7 +57,7 @@ def struct_of(schema: Any) -> StructType:
 
 
 def is_streaming(frame: DataFrame) -> bool:
-    """Say whether a DataFrame is streaming; of one of Spark Connect by its plan, which is here."""
+    """Return whether a DataFrame is streaming; on Spark Connect by its local plan."""
     plan: Any = getattr(frame, "_plan", None)
     if plan is None:
         return frame.isStreaming
@@ -66,13 +66,13 @@ def is_streaming(frame: DataFrame) -> bool:
 
 
 def _reads_stream(message: Any) -> bool:
-    """Say whether some part of a plan reads a stream."""
+    """Return whether any part of a plan reads a stream."""
     for field, value in message.ListFields():
         if field.name == "is_streaming" and value:
             return True
         if field.message_type is None:
             continue
-        # A map of messages has keys only to iterate over; no part of a plan that reads is in one.
+        # Iterating over a map of messages yields only keys; no reading part of a plan is in one.
         parts = [value] if hasattr(value, "ListFields") else [] if hasattr(value, "items") else value
         if any(map(_reads_stream, parts)):
             return True

@@ -1,8 +1,8 @@
-"""A history for a streaming query: finite rows that Spark gives to the buckets before the first ones that come.
+"""A history for a streaming query: finite rows that Spark passes to the buckets before the first streamed ones.
 
-It is Spark's initial state: read by the first micro-batch of a checkpoint, together with the state that comes of it,
-and never again. Rows are packed as those of the stream are, one row for each bucket, and each bucket is told how far
-all rows of the history move the watermark, which Spark's own knows nothing of.
+It is Spark's initial state: read by the first micro-batch of a checkpoint, and never again. Rows are packed like those
+of the stream, one row per bucket, and each bucket gets the watermark after the whole history, which Spark's own does
+not include.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def require_history(history: Any, frame: DataFrame) -> None:
-    """Refuse what is no finite DataFrame of the same session."""
+    """Reject what is not a finite DataFrame of the same session."""
     if not hasattr(history, "sparkSession"):
         raise InvalidArgumentError(
             f"history is a {type(history).__name__}, not a DataFrame of Spark: make it one by session.createDataFrame"
@@ -37,7 +37,7 @@ def require_history(history: Any, frame: DataFrame) -> None:
 
 
 def require_same_types(wanted: pa.Schema, history: pa.Schema) -> None:
-    """Refuse a history whose columns hold other types than those of the stream."""
+    """Reject a history whose column types differ from those of the stream."""
     for field in wanted:
         found = history.field(field.name).type
         if found != field.type:

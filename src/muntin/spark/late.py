@@ -1,4 +1,4 @@
-"""Answers and late rows, which leave a query as one DataFrame, as two."""
+"""Splits the one DataFrame of a query into answers and late rows."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def latest_of_frame(answers: DataFrame) -> DataFrame:
-    """Return the last word on each window. One shuffle by key and window."""
+    """Return the latest revision of each window. One shuffle by key and window."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -30,7 +30,7 @@ def latest_of_frame(answers: DataFrame) -> DataFrame:
     answers = _with_moved(answers, identity)
     same = Window.partitionBy(*identity, *_bounds(answers))
     newest = F.row_number().over(same.orderBy(F.col("revision").desc()))
-    # Each window is emitted once as revision 0: so many share their bounds, as those of rows of equal time may.
+    # Each window is emitted once as revision 0: that counts the windows with the same bounds (rows of equal time).
     windows = F.sum(F.when(F.col("revision") == 0, 1).otherwise(0)).over(same)
     ranked = answers.select("*", newest.alias("muntin newest"), windows.alias("muntin windows"))
     last = ranked.where((F.col("`muntin newest`") == 1) & ~F.col("retracted"))
@@ -39,10 +39,10 @@ def latest_of_frame(answers: DataFrame) -> DataFrame:
 
 
 def _with_trailing(answers: DataFrame, identity: list[Column]) -> DataFrame:
-    """Return answers with a column more: whether their windows by rows are told apart by the last row, too.
+    """Return answers with an added column: whether the last row is part of the identity of windows by rows.
 
-    They are, for all windows of a definition, if some that begin with the same row were emitted with different last
-    rows for the first time.
+    It is, for all windows of a definition, if windows with the same first row had different last rows in their first
+    emission.
     """
     from pyspark.sql import functions as F
 
@@ -53,10 +53,10 @@ def _with_trailing(answers: DataFrame, identity: list[Column]) -> DataFrame:
 
 
 def _with_moved(answers: DataFrame, identity: list[Column]) -> DataFrame:
-    """Return answers with a column more: whether late rows may move where their windows begin.
+    """Return answers with an added column: whether late rows may move the starts of their windows.
 
-    They may, for all windows of a definition, if a revision is there without the one before, and none is retracted:
-    those of policies.
+    They may, for all windows of a definition, if a revision exists without the previous one, and none is retracted:
+    windows of policies.
     """
     from pyspark.sql import functions as F
 
@@ -74,7 +74,7 @@ def _with_moved(answers: DataFrame, identity: list[Column]) -> DataFrame:
 
 
 def _bounds(answers: DataFrame) -> list[Column]:
-    """Return the bounds that tell windows apart; null where they are those of another sort of window."""
+    """Return the bounds that identify windows; null for those of another sort of window."""
     from pyspark.sql import functions as F
 
     found: list[Column] = []

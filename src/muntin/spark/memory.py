@@ -1,4 +1,4 @@
-"""Streams that a worker process still has from the batch before, so that their state need not be read again."""
+"""Streams that a worker process still has from the previous batch, so that their state need not be read again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _BYTES = 256 << 20
 
 
 class Memory:
-    """The streams of buckets that were called last, by the stamp of the state that they are in.
+    """An LRU cache of the streams of buckets, by the stamp of their state.
 
-    A stream is only used where Spark's state has the same stamp: after a task has failed, or has run elsewhere, it has
-    not. O(1).
+    A stream is used only if Spark's state has the same stamp, which it has not after a task failed or ran elsewhere.
+    O(1).
     """
 
     def __init__(self, limit: int = _BYTES) -> None:
@@ -22,13 +22,13 @@ class Memory:
         self._used = 0
 
     def take(self, stamp: str) -> DrivenStream | None:
-        """Return the stream in a state, if it is at hand, and forget it: it will be in another one soon."""
+        """Return the stream with this stamp, if cached, and remove it: its state will change."""
         stream, size = self._streams.pop(stamp, (None, 0))
         self._used -= size
         return stream
 
     def keep(self, stamp: str, stream: DrivenStream, size: int) -> None:
-        """Keep a stream; those that were not used for longest go, where there are too many."""
+        """Cache a stream; evict the least recently used ones if there are too many."""
         self._streams[stamp] = stream, size
         self._used += size
         while self._used > self.limit:
@@ -37,4 +37,4 @@ class Memory:
 
 
 MEMORY = Memory()
-"""This process's."""
+"""The cache of this process."""

@@ -1,7 +1,7 @@
-"""Names on the way through Spark: dots, backticks and names that differ in case alone are trouble there, and not here.
+"""Column names inside Spark: dots, backticks and names that differ only in case cause trouble there, not here.
 
-Spark's names are case-insensitive, and a dot in one is the field of a struct. So every column gets another name inside,
-made of its own, and the answers get theirs back at the very end.
+Spark's names are case-insensitive, and a dot denotes a struct field. So every column gets an inner name, derived from
+its own, and the answers get theirs back at the very end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def inner(name: str) -> str:
-    """Return the name that a column has inside.
+    """Return the inner name of a column.
 
     >>> inner("a.b"), inner("V") == inner("v")
     ('c_612e62', False)
@@ -27,12 +27,12 @@ def inner(name: str) -> str:
 
 
 def column(frame: DataFrame, name: str) -> Column:
-    """Return a column of a DataFrame that has inner names."""
+    """Return a column of a DataFrame with inner names."""
     return frame[inner(name)]
 
 
 def with_inner_names(frame: DataFrame, names: Iterable[str]) -> DataFrame:
-    """Return some columns of a DataFrame, under their inner names. They are found by their place."""
+    """Return some columns of a DataFrame, under their inner names, located by position."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType
 

@@ -1,4 +1,4 @@
-"""Batch queries by Spark's own operators, where these give the same answers: no row leaves the JVM.
+"""Batch queries by Spark's own operators, if these give the same answers: no row leaves the JVM.
 
 Windows by time in two levels: rows are aggregated into slices, as long as the edges of windows allow, and each slice is
 copied into the windows that hold it. So slices are copied, not rows. Measured, that is faster than Python if a window
@@ -37,7 +37,7 @@ _SEGMENT_TREE = "spark.sql.window.segmentTree.enabled"
 
 
 def refused(resolved: Resolved) -> str | None:
-    """Return why Spark's own operators cannot answer a query; None where they can."""
+    """Return why Spark's own operators cannot answer a query; None if they can."""
     query = resolved.query
     for definition in resolved.windows:
         if _sliding(definition) is None and _row_frame(definition) is None:
@@ -109,7 +109,7 @@ def _row_frame(window: Window) -> tuple[int, int] | None:
 
 
 def faster(resolved: Resolved) -> str | None:
-    """Return why Spark's own operators are faster, however many rows a slice holds; None where they may not be."""
+    """Return why Spark's own operators are faster, however many rows a slice holds; None if they may not be."""
     windows = resolved.windows
     if all(_sliding(each) is not None and slices_of(each) == 1 for each in windows):
         return "all windows are tumbling, and Spark knows every aggregate"

@@ -1,4 +1,4 @@
-"""What the pipeline needs besides this library: packages, and settings of the session."""
+"""What Spark queries need besides this library: packages, and session settings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SETTINGS = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
-"""State is kept in RocksDB, and a checkpoint holds what has changed."""
+"""State in RocksDB, with changelog checkpointing."""
 DAEMON = {"spark.python.daemon.module": "muntin.spark.daemon"}
-"""Workers are forked from a process that has loaded what they need."""
+"""Workers are forked from a preloaded process."""
 _FIXED = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
-"""Spark's error where the definitions of a pipeline would change its session."""
+"""Spark's error if the definitions of a pipeline would change its session."""
 _PACKAGES = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
 _FOR_CONNECT = {
     "grpc": "grpcio",
@@ -29,7 +29,7 @@ _FOR_CONNECT = {
 
 
 def require_packages(*, connect: bool = False) -> None:
-    """Refuse to begin where a package is missing; Spark Connect needs more of them."""
+    """Raise an error if a package is missing; Spark Connect needs more of them."""
     extra, needed = ("connect", {**_PACKAGES, **_FOR_CONNECT}) if connect else ("spark", _PACKAGES)
     for module, package in needed.items():
         if not _is_there(module):
@@ -37,7 +37,7 @@ def require_packages(*, connect: bool = False) -> None:
 
 
 def require_frame(frame: Any) -> None:
-    """Refuse what is no DataFrame of Spark."""
+    """Reject what is not a Spark DataFrame."""
     from pyspark.sql import DataFrame
 
     if not isinstance(frame, DataFrame):
@@ -51,12 +51,12 @@ def require_frame(frame: Any) -> None:
 def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # nor is the package that it would be in
+    except ModuleNotFoundError:  # its parent package is missing too
         return False
 
 
 def apply_settings(session: SparkSession) -> None:
-    """Set what is not set; refuse a session that is configured otherwise, and leave it as it is."""
+    """Set what is not set; reject a session configured otherwise, without changing it."""
     from pyspark.errors import PySparkException
 
     found = {name: session.conf.get(name, None) for name in SETTINGS}

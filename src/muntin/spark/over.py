@@ -1,7 +1,7 @@
-"""`Query.over` on Spark: rows and points of a key are brought together and sorted, and frames found in one pass.
+"""`Query.over` on Spark: groups and sorts rows and points by key, and finds frames in one pass.
 
-A key with more than its share of the rows is cut by time. A piece has besides its own rows those that frames of them
-reach before and after it, and answers its own.
+A key with more than its share of the rows is cut by time. A piece also has the rows before and after it that the frames
+of its own rows reach, and answers only its own.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _OWN = "muntin_own"
-"""Whether a row is the piece's own, where keys are cut."""
+"""Whether a row is the piece's own, if keys are cut."""
 _POINT = "muntin_point"
-"""What a point has besides the key and the time, which it shares with rows; null for a row."""
+"""The columns of a point besides the key and the time, which it shares with rows; null for a row."""
 _IS_POINT = "is_point"
-"""The first field of a point, so that one that has nothing else is not null."""
+"""The first field of a point, so that a point without other columns is not null."""
 _ROWS = 1 << 19
 
 
 def over(
     query: Query, frame: DataFrame, at: DataFrame | None = None, *, schema: Any = None, pieces: int | None = None
 ) -> DataFrame:
-    """Return the rows of a DataFrame, or points, each with what the frames of a query hold there."""
+    """Return the rows of a DataFrame, or points, each with the answers of a query's frames there."""
     if at is not None and not hasattr(at, "sparkSession"):
         raise InvalidArgumentError(f"the rows are a DataFrame of Spark, and the points a {type(at).__name__}")
     if schema is not None:
@@ -71,7 +71,7 @@ def over(
 
 
 def _with_schemas(frame: DataFrame, at: DataFrame | None, schema: Any) -> tuple[DataFrame, DataFrame | None]:
-    """Return rows and points whose columns are given, each by its own schema."""
+    """Return rows and points restricted to their given schemas."""
     if at is None:
         return given.with_schema(frame, schema), None
     if not isinstance(schema, tuple) or len(schema) != 2:
@@ -83,7 +83,7 @@ def _with_schemas(frame: DataFrame, at: DataFrame | None, schema: Any) -> tuple[
 
 
 def _as_read(field: pa.Field, name: str) -> pa.Field:
-    """Return a field as a task reads it: rows are no points, and have null where no point has it."""
+    """Return a field as a task reads it; the fields of points are nullable, since rows have null there."""
     if name != _POINT:
         return field.with_name(name)
     return pa.field(name, pa.struct([each.with_nullable(True) for each in field.type]))
@@ -96,7 +96,7 @@ def _answers(resolved: Resolved, asked: pa.Schema, names: list[str]) -> pa.Schem
 
 
 def _not_shared(resolved: Resolved, at: DataFrame) -> list[str]:
-    """Return the columns of points that are not those of the rows' key and time, or are of another type."""
+    """Return the columns of points that are not the rows' key and time, or differ in type."""
     schema = arrow_schema(at)
     shared = {name: resolved.rows.field(name).type for name in (*resolved.query.key, str(resolved.query.time))}
     as_rows_have_it(schema.empty_table(), shared)
@@ -104,7 +104,7 @@ def _not_shared(resolved: Resolved, at: DataFrame) -> list[str]:
 
 
 def _with_points(resolved: Resolved, at: DataFrame, more: list[str]) -> DataFrame:
-    """Return rows and points in one DataFrame: points have no values, and rows are no points."""
+    """Return rows and points in one DataFrame: points have no values, rows no point."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BooleanType, StructType
 
@@ -124,13 +124,13 @@ def _with_points(resolved: Resolved, at: DataFrame, more: list[str]) -> DataFram
 
 
 def _long_keys(resolved: Resolved, pieces: int | None) -> list[LongKey]:
-    """Return the keys that are cut; none where frames count rows, whose numbers only the whole key tells."""
+    """Return the keys to cut; none if frames count rows, since only the whole key determines row numbers."""
     back = survey.lookback(resolved.windows)
     return [] if back is None or back.rows else asked_pieces(resolved, pieces)
 
 
 def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
-    """Return rows and points, those of a key in one partition and sorted; of a long key, those of a piece."""
+    """Return rows and points sorted, with each key, or each piece of a long key, in one partition."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BooleanType, StructType
 
@@ -157,7 +157,7 @@ def _together(resolved: Resolved, long: list[LongKey]) -> DataFrame:
 
 
 def _pieces(resolved: Resolved, long: list[LongKey]) -> tuple[Column, Column]:
-    """Return the piece that a row is in, and all that need it: of keys that are not cut, -1."""
+    """Return the piece of a row, and all pieces that need it; -1 for keys that are not cut."""
     from pyspark.sql import functions as F
 
     reaches = [each.lookback for each in resolved.windows if each.lookback is not None]
@@ -178,7 +178,7 @@ def _pieces(resolved: Resolved, long: list[LongKey]) -> tuple[Column, Column]:
             if piece < len(each.begins):
                 here = here & (ticks < each.begins[piece] + ahead)
             needed.append(F.when(here, F.lit(base + piece)))
-        # A point is asked of its own piece alone; so is a row without a time, which whoever reads it refuses.
+        # A point goes to its own piece only; so does a row without a time, which the reader rejects.
         every = F.array_compact(F.array(*needed))
         if _POINT in resolved.frame.columns:
             every = F.when(resolved.frame[_POINT].isNotNull(), F.array(place)).otherwise(every)
@@ -190,18 +190,18 @@ def _pieces(resolved: Resolved, long: list[LongKey]) -> tuple[Column, Column]:
 
 @dataclass(frozen=True)
 class OverTask:
-    """Answers the rows or points of a partition, which come sorted by key and time; Spark calls it with batches."""
+    """Answers the rows or points of a partition, sorted by key and time; Spark calls it with batches."""
 
     query: Query
     schema: pa.Schema
-    """The columns of the rows, and the points as structs where there are some."""
+    """The columns of the rows, and the points as structs, if any."""
     points: pa.Schema | None
-    """The columns of the points; None where rows are asked about."""
+    """The columns of the points; None if rows are answered."""
     answers: pa.Schema
     more: tuple[str, ...] = ()
-    """The columns of the points that are in their structs; the others are those of the rows."""
+    """The columns of the points in their structs; the others are those of the rows."""
     is_cut: bool = False
-    """Whether keys are cut, so that a row may be another piece's own."""
+    """Whether keys are cut, so that a row may belong to another piece."""
     chunk: int = _ROWS
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -211,7 +211,7 @@ class OverTask:
         for batch in batches:
             if not batch.num_rows:
                 continue
-            # Spark gives times in the session's zone.
+            # Spark passes times in the session's zone.
             schema = self.schema.append(pa.field(_OWN, pa.bool_())) if self.is_cut else self.schema
             waiting.append(pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema))
             count += batch.num_rows
@@ -221,13 +221,13 @@ class OverTask:
             begin = self._last_key(whole)
             yield from self._answered(whole.slice(0, begin))
             waiting, count = [whole.slice(begin)], whole.num_rows - begin
-            known = count  # it is looked at again: there must be more that is new, lest the time becomes quadratic
+            known = count  # it is read again: there must be more new rows, lest the time become quadratic
         if waiting:
             yield from self._answered(pa.concat_tables(waiting))
         freeze_loaded()
 
     def _last_key(self, table: pa.Table) -> int:
-        """Return the first row of the last key: there may be more of it."""
+        """Return the first row of the last key, which may continue."""
         keys = [table[name] for name in self.query.key]
         ends = key_ends([pc.add(key, 0.0) if pa.types.is_floating(key.type) else key for key in keys], table.num_rows)
         return int(ends[-2]) if len(ends) > 1 else 0

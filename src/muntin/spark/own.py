@@ -1,4 +1,4 @@
-"""One's own windows on the way to the workers, which may not have the module that they are defined in."""
+"""Ships user-defined windows to the workers, which may lack the module that defines them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from muntin.query.query import Query
 
 
 def send_by_value(query: Query) -> None:
-    """Have the classes of one's own windows sent as they are, not by the names of their modules.
+    """Pickle the classes of user-defined windows by value, not by module name.
 
-    Spark sends what `__main__` holds, but only names what modules hold; it adds the files of `addPyFile` to the path
-    of its workers, but not to that of the process that looks at a stateful query first. Installed packages are
-    everywhere, and stay names. Aggregations and policies are sent as their source.
+    Spark pickles the contents of `__main__` by value, those of modules by name; it adds the files of `addPyFile` to the
+    path of its workers, but not to that of the process that first inspects a stateful query. Installed packages are
+    everywhere, and stay names. Aggregations and policies are sent as source.
     """
     import pyspark.cloudpickle
 
@@ -28,12 +28,12 @@ def send_by_value(query: Query) -> None:
         cloudpickle.register_pickle_by_value(module)
         try:
             cloudpickle.dumps(window)
-        except Exception:  # noqa: BLE001  # whatever its module holds that cannot be sent: then the name must do
+        except Exception:  # noqa: BLE001  # its module may hold anything that cannot be pickled: then the name must do
             cloudpickle.unregister_pickle_by_value(module)
 
 
 def is_installed(module: ModuleType) -> bool:
-    """Say whether a module is a part of Python, or of an installed package.
+    """Return whether a module is part of Python, or of an installed package.
 
     >>> import json
     >>> is_installed(json), is_installed(sys)

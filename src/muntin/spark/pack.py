@@ -1,7 +1,7 @@
-"""The map side: the rows of a task become a few binaries, one for each bucket, and a row that tells the time.
+"""The map side: packs the rows of a task into a few binaries, one per bucket, and a row with the time.
 
-Spark drops rows behind its watermark in silence, and calls Python for each row it groups. So data rows have no event
-time, and one row of a task, which carries nothing else, has the greatest that the task has seen.
+Spark silently drops rows behind its watermark, and calls Python for each row it groups. So data rows have no event
+time, and one row per task, which carries nothing else, has the greatest time that the task has seen.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PACKED = pa.schema(
         "data": pa.binary(),
     }
 )
-"""What leaves a task: task and part put binaries into an order that is the same when a task is run again."""
+"""The output of a task: task and part give binaries an order that is the same when a task reruns."""
 _ROWS = 1 << 18
 """Rows are packed in parts of this size, so that memory is bounded."""
 
@@ -47,12 +47,12 @@ class Packer:
     clock: Clock
     labels: list[int]
     query: Query | None = None
-    """The query, where rows may be cut into slices before they are sent."""
+    """The query, if rows may be cut into slices before they are sent."""
     rows: int = _ROWS
     wakes: bool = False
-    """Whether every bucket is to be called for every batch that has rows, and not only those that have some."""
+    """Whether a batch with rows calls every bucket, not only those with rows."""
     tells_all: bool = False
-    """Whether every bucket is told the greatest time, rather than Spark, as of a history."""
+    """Whether every bucket gets the greatest time, instead of Spark, as for a history."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -80,7 +80,7 @@ class Packer:
         freeze_loaded()
 
     def _told(self, task: int, latest: int) -> Iterator[pa.RecordBatch]:
-        """Yield rows that carry no data: for Spark's watermark, and for buckets that have no rows of this task."""
+        """Yield rows without data: for Spark's watermark, and for buckets without rows of this task."""
         none = [None] * len(self.labels)
         if self.tells_all:
             yield _batch(self.labels, task, 0, False, [latest] * len(self.labels), none)
@@ -90,7 +90,7 @@ class Packer:
             yield _batch(self.labels, task, 0, False, none, none)
 
     def latest(self, times: pa.Array) -> int:
-        """Return the greatest time; refuse a row without one."""
+        """Return the greatest time; reject a row without one."""
         if times.null_count:
             raise InvalidArgumentError(f"the time column {self.time!r} is null in some row; every row needs a time")
         width = pa.int32() if self.clock.kind == "date" else pa.int64()
@@ -98,7 +98,7 @@ class Packer:
         return int(plain.to_numpy(zero_copy_only=False).max())
 
     def packed(self, batches: list[pa.RecordBatch], task: int, part: int) -> pa.RecordBatch:
-        """Return rows as one binary for each bucket: as they are, or cut into slices."""
+        """Return rows as one binary per bucket: raw, or cut into slices."""
         table = pa.Table.from_batches(batches).combine_chunks().cast(self.schema)
         keyed = Keyed.of([table[name] for name in self.key], table.num_rows, len(self.labels))
         cutter = None if self.query is None else CUTTERS.get(self.token, self.query, self.schema)
@@ -106,7 +106,7 @@ class Packer:
         table, numbers = (table, keyed.buckets[keyed.numbers]) if cut is None else cut
         counts = np.bincount(numbers, minlength=len(self.labels))
         if np.count_nonzero(counts) > 1:
-            # Numbers of 16 bits are sorted by their digits, in linear time.
+            # 16-bit numbers are radix-sorted, in linear time.
             small = numbers.astype(np.uint16) if len(self.labels) < 1 << 16 else numbers
             table = table.take(pa.array(np.argsort(small, kind="stable")))
         begins = np.cumsum(counts) - counts
@@ -116,7 +116,7 @@ class Packer:
 
 
 def watermark_row(task: int, micros: int) -> pa.RecordBatch:
-    """Return two rows: one with the time, for Spark's watermark, and one for the bucket that holds no rows."""
+    """Return two rows: one with the time, for Spark's watermark, and one for the bucket without rows."""
     return _batch([CLERK, CLERK], task, 0, False, [micros, None], [None, None])
 
 

@@ -1,4 +1,4 @@
-"""The stateful call, where muntin is: one bucket after the other. Imported where pyspark is, only."""
+"""The stateful call, bucket by bucket, where muntin is installed. Requires pyspark."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from muntin.spark.buckets import CLERK
 from muntin.spark.worker import freeze_loaded
 
 HISTORY = "history"
-"""What a checkpoint remembers besides the query: whether the stream began on a history."""
+"""What a checkpoint records besides the query: whether the stream started from a history."""
 
 
 class Processor:
-    """Answers a query bucket by bucket, with the state that Spark has opened."""
+    """Answers a query bucket by bucket, with the state opened by Spark."""
 
     def __init__(self, job: Job, handle: Any, header: Any, chunks: Any, facts: Any) -> None:
         self.job = job
@@ -28,8 +28,8 @@ class Processor:
         self.facts = facts
 
     def begin(self, history: Any, now: Any) -> None:
-        """Begin a bucket on its rows of a history: all that tasks have packed of it, in one row."""
-        # A struct within an array is a dict or a Row, as Spark's version has it.
+        """Start a bucket from its rows of a history: all that tasks have packed of it, in one row."""
+        # A struct within an array is a dict or a Row, depending on Spark's version.
         packed = sorted(
             ((each["task"], each["part"], each["data"], each["sliced"]) for each in history.parts), key=_place
         )
@@ -46,7 +46,7 @@ class Processor:
         yield from self._run([each[2:] for each in packed if each[2] is not None], now, came=True)
 
     def expired(self, now: Any) -> Iterator[Row]:
-        """Answer a bucket that has none, once the watermark has moved on, or the clock where it follows that."""
+        """Answer a bucket without rows, once the watermark, or the clock that it follows, has advanced."""
         yield from self._run([], now, came=False)
 
     def _run(self, packed: list[tuple[bytes, bool]], now: Any, *, came: bool) -> Iterator[Row]:
@@ -60,7 +60,7 @@ class Processor:
         freeze_loaded()
 
     def _check(self) -> None:
-        """Refuse a checkpoint of another query; remember this one."""
+        """Reject a checkpoint of another query; record this one."""
         asked, given = self.job.facts, self.facts.get()
         saved = None if given is None else json.loads(given[0])
         begun = {HISTORY: "loaded"} if self.job.history else {}
@@ -78,7 +78,7 @@ class Processor:
 
 
 def _place(packed: tuple[Any, ...]) -> tuple[int, int]:
-    """Return the task and the part: an order that is the same when a task is run again."""
+    """Return the task and the part: an order that is the same when a task reruns."""
     return packed[:2]
 
 

@@ -1,4 +1,4 @@
-"""What a running query has done, from what Spark observes of it."""
+"""The progress of a running query, from Spark's observed metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 OBSERVED = "muntin"
-"""The first word of what Spark's progress reports call our counts."""
+"""The prefix of our counts in Spark's progress reports."""
 _STATE = ("keys", "slices", "bytes")
 
 
@@ -23,7 +23,7 @@ class Progress:
     batches: int = 0
     rows: int = 0
     late: int = 0
-    """Rows behind the watermark; where they came in slices, those of slices that are behind it as a whole."""
+    """Rows behind the watermark; of slices, those of slices entirely behind it."""
     dropped: int = 0
     """Rows that no window took."""
     windows: int = 0
@@ -32,14 +32,14 @@ class Progress:
     keys: int = 0
     slices: int = 0
     bytes: int = 0
-    """State of the buckets that the last batch called."""
+    """State of the buckets called in the last batch."""
     written: int = 0
-    """Bytes of state that were written."""
+    """Bytes of state written."""
     watermark: str | None = None
     rows_per_second: float = 0.0
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return a one-line summary."""
         state = f"{self.keys:,} keys, {self.slices:,} slices, {self.bytes / 1e6:.1f} MB"
         late = f"{self.late:,} late, {self.dropped:,} dropped"
         out = f"{self.windows:,} windows out, {self.revisions:,} revised"
@@ -55,7 +55,7 @@ def progress(query: StreamingQuery) -> Progress:
 
 
 def summary(reports: list[Any]) -> Progress:
-    """Return what progress reports say together.
+    """Return the summary of progress reports.
 
     >>> seen = {"muntin 1": {"rows": 3, "windows": 1, "keys": 2}}
     >>> report = {"observedMetrics": seen, "durationMs": {"triggerExecution": 1500}, "eventTime": {}}
@@ -81,7 +81,7 @@ def _counts(report: Any) -> dict[str, int]:
     for name, row in report["observedMetrics"].items():
         if name.split()[0] == OBSERVED:
             found = row if isinstance(row, dict) else row.asDict()
-            if set(found) == {"values", "schema"}:  # as Spark Connect sends it
+            if set(found) == {"values", "schema"}:  # the form of Spark Connect
                 names = (field["name"] for field in found["schema"]["fields"])
                 found = dict(zip(names, found["values"], strict=True))
             return {key: value or 0 for key, value in found.items()}

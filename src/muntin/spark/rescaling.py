@@ -1,9 +1,9 @@
-"""`muntin.spark.rescale`: the checkpoint of a query that goes on with another number of buckets.
+"""`muntin.spark.rescale`: a query's checkpoint with another number of buckets.
 
-Spark loads a state into buckets only in the first batch of a checkpoint, and the checkpoint of a running query is past
-that. So a query of its own, of one batch, divides the state into a new checkpoint; its version is then renamed to that
-of the last batch that was committed, and beside it goes what the old checkpoint says of sources and batches. The
-layout that this takes for granted is looked at first, and refused where it is another one.
+Spark loads initial state into buckets only in the first batch of a checkpoint, and the checkpoint of a running query is
+past that. So a separate one-batch query divides the state into a new checkpoint; its version is then renamed to that of
+the last committed batch, and the old checkpoint's records of sources and batches are copied beside it. The assumed
+layout is checked first, and any other is rejected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STATE_STORE = "spark.sql.streaming.stateStore."
 _SHARE = pa.schema(
     {"bucket": pa.int32(), "timer": pa.int64(), "place": pa.int32(), "header": pa.binary(), "data": pa.binary()}
 )
-"""What one bucket gives to another: its own label is the place, so that the order is the same in every run."""
+"""What one bucket passes to another: the place is its own label, so that the order is the same in every run."""
 
 
 def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session: SparkSession | None = None) -> None:
@@ -92,7 +92,7 @@ def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session
 def _divide(
     session: SparkSession, old: _Folder, new: _Folder, facts: dict[str, str], buckets: int, watermark: int
 ) -> None:
-    """Have Spark write the state of the new buckets, as the first batch of a query of its own."""
+    """Let Spark write the state of the new buckets, as the first batch of a separate query."""
     from pyspark.sql import functions as F
 
     from muntin.spark.schemas import spark_schema
@@ -136,11 +136,11 @@ def _divide(
 
 @dataclass(frozen=True)
 class Divider:
-    """Divides buckets into shares for new ones; Spark calls it with what the state holds of some buckets."""
+    """Divides buckets into shares for new ones; Spark calls it with the state of some buckets."""
 
     buckets: int
     watermark: int
-    """Spark's own, in milliseconds. Buckets that began on a history may be ahead of it, and all must know."""
+    """Spark's own, in milliseconds. Buckets that started from a history may be ahead of it, and all must agree."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the shares. O(state)."""
@@ -171,7 +171,7 @@ class Divider:
 
 
 class Mover:
-    """The stateful call that writes the state of new buckets; what Spark has opened is as for `Processor`."""
+    """The stateful call that writes the state of new buckets, opened by Spark as for `Processor`."""
 
     def __init__(self, handle: Any, header: Any, chunks: Any, facts: Any) -> None:
         self.handle = handle
@@ -179,7 +179,7 @@ class Mover:
         self.facts = facts
 
     def begin(self, given: Any, now: Any) -> None:
-        """Write one bucket, or what the checkpoint says of the query."""
+        """Write one bucket, or the checkpoint's facts of the query."""
         if given.facts is not None:
             self.facts.update((given.facts,))
             return
@@ -212,7 +212,7 @@ def _whole(snapshots: list[Snapshot]) -> Snapshot:
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder of a checkpoint, as Arrow reaches it."""
+    """A folder of a checkpoint, on an Arrow file system."""
 
     system: Any
     place: str
@@ -248,7 +248,7 @@ class _Folder:
             self.system.delete_dir(self.place)
 
     def entries(self) -> list[str]:
-        """Return the names of what is in it, but for Hadoop's checksums, which belong to files as it wrote them."""
+        """Return the names of its entries, without Hadoop's checksums, which are valid only for unchanged files."""
         found = self.system.get_file_info(fs.FileSelector(self.place, allow_not_found=True))
         return sorted(each.base_name for each in found if not each.base_name.endswith(".crc"))
 
@@ -264,7 +264,7 @@ class _Folder:
             file.write(text.encode())
 
     def copy(self, to: _Folder) -> None:
-        """Copy a file or a folder, without checksums: those of a file that was changed would not match."""
+        """Copy a file or a folder, without checksums: that of a changed file would not match."""
         info = self.system.get_file_info(self.place)
         if info.type == fs.FileType.File:
             with self.system.open_input_stream(self.place) as source, to.system.open_output_stream(to.place) as file:
@@ -276,7 +276,7 @@ class _Folder:
 
 
 def _require_layout(old: _Folder) -> int:
-    """Return the last batch that was committed; refuse a checkpoint that is laid out otherwise than is known here."""
+    """Return the last committed batch; reject a checkpoint of unknown layout."""
     operators = (old / "state").entries()
     if operators != ["0"]:
         raise UnsupportedOperationError(
@@ -297,7 +297,7 @@ def _watermark(old: _Folder, last: int) -> int:
 
 
 def _graft(old: _Folder, new: _Folder, last: int) -> None:
-    """Give the new state the version of the last batch, and put beside it what the old checkpoint says of batches."""
+    """Give the new state the version of the last batch, and copy the old checkpoint's records of batches beside it."""
     conf = _conf(new / "offsets" / "0")
     _require_same_store(_conf(old / "offsets" / str(last)), conf)
     partitions = [name for name in (new / "state" / "0").entries() if name.isdigit()]
@@ -335,7 +335,7 @@ def _with_partitions(text: str, partitions: str) -> str:
 
 
 def _rename_version(partition: _Folder, version: int) -> None:
-    """Give the first version of a partition's state another number; what it has is in one snapshot."""
+    """Renumber the first version of a partition's state, which is one snapshot."""
     if "1.zip" not in partition.entries():
         raise UnsupportedOperationError(
             f"{partition.uri!r} has no snapshot 1.zip, only {', '.join(partition.entries())}: this version of Spark "

@@ -1,4 +1,4 @@
-"""Types on the way in and out: Spark's as Arrow's, and answers in types that Spark has."""
+"""Type conversions: Spark's types to Arrow's, and answers to types that Spark has."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """Return the columns of a DataFrame as Arrow has them; times are in UTC, whatever the session's zone."""
+    """Return a DataFrame's schema as Arrow's; times are in UTC, whatever the session's zone."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    # Before 4.2 they always are, and there is nothing to say.
+    # Before 4.2 they always are, and there is no such option.
     asked: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     schema = to_arrow_schema(frame.schema, **asked)
     return pa.schema([pa.field(field.name, field.type) for field in schema])
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Return an Arrow schema, of types that Spark has, as Spark's."""
+    """Return an Arrow schema, in types that Spark has, as Spark's."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)  # a time without a zone stays one
@@ -48,7 +48,7 @@ def _known(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_duration(kind):
         return pa.duration("us")
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_known(field.type)) for field in kind])  # a variant is told by its metadata
+        return pa.struct([field.with_type(_known(field.type)) for field in kind])  # metadata marks a variant
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(pa.field("element", _known(kind.value_type)))
     if pa.types.is_null(kind):

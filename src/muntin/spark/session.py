@@ -30,7 +30,7 @@ def session(master: str | None = None, *, remote: str | None = None, **settings:
     needs.require_packages(connect=remote is not None)
     if remote is None or not remote.startswith("sc://"):
         require_java()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers are to have the packages of this process
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the packages of this process
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -45,7 +45,7 @@ def session(master: str | None = None, *, remote: str | None = None, **settings:
 
 
 def _has_workers_like_this(python: str | None) -> bool:
-    """Say whether workers on this machine run this Python, and find muntin where it is installed."""
+    """Return whether workers on this machine run this Python, with muntin installed."""
     try:
         distribution("muntin")
     except PackageNotFoundError:
@@ -54,7 +54,7 @@ def _has_workers_like_this(python: str | None) -> bool:
 
 
 def _remote(master: str | None, remote: str | None) -> str | None:
-    """Return the address of a Connect server; None where the session is a classic one."""
+    """Return the address of a Connect server; None for a classic session."""
     source = "remote" if remote is not None else "the environment's SPARK_REMOTE"
     remote = os.environ.get("SPARK_REMOTE") if remote is None else remote
     if remote is not None and not remote.startswith(("sc://", "local")):

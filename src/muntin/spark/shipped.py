@@ -1,7 +1,7 @@
-"""What goes to Spark's workers by value, and brings the rest of muntin only when it is called.
+"""What is pickled by value for Spark's workers, and imports the rest of muntin only when called.
 
-Spark names what modules hold, and a worker without muntin then fails before any of our code runs. Worse, the process
-that looks at a stateful query first is given no files of `addPyFile` at all. So this module refers to nothing else of
+Spark pickles modules by name, and a worker without muntin would fail before any of our code runs. Worse, the process
+that first inspects a stateful query gets no files of `addPyFile` at all. So this module refers to nothing else of
 muntin.
 """
 
@@ -20,15 +20,15 @@ CHUNK_KEY_DDL, CHUNK_DDL = "name binary", "data binary"
 FACTS_DDL = "facts string"
 FOR_BATCHES = {"muntin": "muntin"}
 FOR_STREAMS = {**FOR_BATCHES, "google.protobuf": "protobuf", "pandas": "pandas"}
-"""What a worker must have besides Spark's own needs: modules, and the packages that bring them."""
+"""What a worker needs besides Spark's own requirements: modules, and the packages that provide them."""
 
 
 def _loaded(data: bytes, needed: dict[str, str]) -> Any:
-    """Return what was sent; say which package a worker lacks, and what can be done."""
+    """Return the unpickled object; name the package that a worker lacks, and the remedy."""
     for module, package in needed.items():
         try:
             found = importlib.util.find_spec(module) is not None
-        except ModuleNotFoundError:  # nor is the package that it would be in
+        except ModuleNotFoundError:  # its parent package is missing too
             found = False
         if not found:
             raise ModuleNotFoundError(
@@ -39,26 +39,26 @@ def _loaded(data: bytes, needed: dict[str, str]) -> Any:
 
 
 class Shipped:
-    """A function over batches of rows, which Spark calls."""
+    """A function over batches of rows, called by Spark."""
 
     def __init__(self, function: Any, needed: dict[str, str] = FOR_BATCHES) -> None:
         self.data = dumped(function)
         self.needed = needed
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield what the function yields."""
+        """Yield the function's results."""
         yield from _loaded(self.data, self.needed)(batches)
 
 
 class Stateful(StatefulProcessor):
-    """The stateful call: Spark hands over one bucket after the other."""
+    """The stateful call: Spark passes one bucket after the other."""
 
     def __init__(self, make: Any) -> None:
-        """Take what makes the processor of the state that Spark has opened: see `Processor`."""
+        """Take a function that creates the processor from the opened state: see `Processor`."""
         self.data = dumped(make)
 
     def init(self, handle: Any) -> None:
-        """Open the state. Also called where there may be no muntin, only to learn what state there is."""
+        """Open the state. Also called where muntin may be missing, just to learn which states there are."""
         header = handle.getValueState("muntin_header", HEADER_DDL)
         chunks = handle.getMapState("muntin_chunks", CHUNK_KEY_DDL, CHUNK_DDL)
         facts = handle.getValueState("muntin_query", FACTS_DDL)
@@ -66,7 +66,7 @@ class Stateful(StatefulProcessor):
         self.processor: Any = None
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
-        """Begin a bucket on a history. Spark calls it in the first micro-batch of a checkpoint only."""
+        """Start a bucket from a history. Spark calls it only in the first micro-batch of a checkpoint."""
         self._brought().begin(initialState, timerValues)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
@@ -74,7 +74,7 @@ class Stateful(StatefulProcessor):
         yield from self._brought().rows(key[0], rows, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Answer a bucket that has none, once the watermark has moved on."""
+        """Answer a bucket without rows, once the watermark has advanced."""
         yield from self._brought().expired(timerValues)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Stateful(StatefulProcessor):
 
 
 def dumped(value: Any) -> bytes:
-    """Return a value as bytes, what one defined oneself included; from now on this module goes by value."""
+    """Return a value pickled, including user definitions; from now on this module is pickled by value."""
     import pyspark.cloudpickle
 
     cloudpickle: Any = pyspark.cloudpickle

@@ -1,4 +1,4 @@
-"""`muntin.spark.state`: what a checkpoint holds, by Spark's own reader of state."""
+"""`muntin.spark.state`: the contents of a checkpoint, read by Spark's state reader."""
 
 from __future__ import annotations
 
@@ -29,22 +29,21 @@ class State:
     """What the checkpoint of a streaming query holds as of its last committed batch; `print` it for a summary."""
 
     query: dict[str, str]
-    """What the query asks, as text: its key, time, windows, aggregates, options and the types of its columns."""
+    """The query as text: its key, time, windows, aggregates, options and column types."""
     version: int | None
-    """Of the format of the state; None where no bucket holds any."""
+    """The version of the state's format; None if no bucket has any."""
     buckets: int
-    """How many there are; those that hold nothing are not in `held`."""
+    """The number of buckets; empty ones are not in `held`."""
     watermark: int | None
     """The watermark that the state has seen, in the unit of the time column; None before there is one."""
     held: pa.Table
-    """For each bucket its keys, slices, rows that are kept as they are, emitted windows that are remembered for
-    revisions, and bytes; of one key, if that was asked for."""
+    """For each bucket its keys, slices, kept rows, emitted windows that may be revised, and bytes; for one key, if
+    requested."""
     slices: pa.Table | None = None
-    """Of the key that was asked for: each slice with its edges, how many rows it has where that is known, and the
-    windows that it is for."""
+    """The slices of the requested key, each with its edges, its number of rows if known, and the windows it serves."""
 
     def __str__(self) -> str:
-        """Say it in a few lines."""
+        """Return a summary in a few lines."""
         names = ("keys", "slices", "rows", "emitted", "bytes")
         sums = {name: sum(self.held[name].to_pylist()) for name in names if name in self.held.column_names}
         counts = ", ".join(f"{count:,} {name}" for name, count in sums.items())
@@ -98,14 +97,14 @@ def _totals(header: dict[str, Any]) -> dict[str, int]:
 
 
 def _watermark(facts: list[dict[str, Any]]) -> int | None:
-    """Return the watermark of the bucket that has seen the latest: others are called when they have something due."""
+    """Return the greatest watermark of any bucket: the others are called only when they have something due."""
     seen = [each["core"]["progress"]["watermark"] for each in facts if each["core"] is not None]
     reached = max(seen, default=BEFORE_TIME)
     return None if reached == BEFORE_TIME else reached
 
 
 def _of_key(whole: State, session: SparkSession, path: str, headers: dict[int, Header], key: Any) -> State:
-    """Return the same of one key."""
+    """Return the same for one key."""
     if not headers:
         return whole
     some = next(iter(headers))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 CLOCK_COLUMN = "muntin_time"
-"""The time of rows of a query that has no time column."""
+"""The time column of a query without one."""
 
 
 def streaming(
@@ -74,7 +74,7 @@ def streaming(
     schema = schema if late else used
     plan = resolve(query, schema)
     time = plan.time_type
-    Timing.of(query, time)  # refuses durations that do not fit the times
+    Timing.of(query, time)  # rejects durations that do not fit the times
     require_clock(query, time)
     clock = Clock.of(time, str(query.time))
     job = Job(query, schema, clock, count, late, history is not None)
@@ -93,7 +93,7 @@ def streaming(
     rows = with_inner_names(frame, schema.names)
     packed = rows.mapInArrow(Shipped(packer, FOR_STREAMS), spark_schema(PACKED))
     packed = packed.withWatermark("clock", clock.delay(query.watermark, time))
-    # The rows that carry the watermark have done so; Spark would drop some of them, and count those as late.
+    # The rows that carry the watermark are no longer needed; Spark would drop some, and count them as late.
     grouped = known_as(packed.where(F.col("clock").isNull()), spark_schema(PACKED)).groupBy("bucket")
     initial = None
     if history is not None:
@@ -112,7 +112,7 @@ def streaming(
 
 
 def with_clock(frame: DataFrame) -> DataFrame:
-    """Return the rows of a DataFrame with the time of the batch that has them."""
+    """Return the rows of a DataFrame with the time of their batch."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType, TimestampType
 
@@ -121,21 +121,21 @@ def with_clock(frame: DataFrame) -> DataFrame:
 
 
 def require_stream_options(path: str, pieces: int | None) -> None:
-    """Refuse what only finite DataFrames have."""
+    """Reject options for finite DataFrames."""
     if path != "auto" or pieces is not None:
         given = f"path is {path!r}" if path != "auto" else f"pieces is {pieces!r}"
         raise UnsupportedOperationError(f"{given}: path and pieces are for finite DataFrames; this one is streaming")
 
 
 def require_names(query: Query, late: bool) -> None:
-    """Refuse a name that a column of the answers has already."""
+    """Reject a name that the answers already use."""
     taken = (*query.key, *query.aggregates)
     if late and LATE in taken:
         raise InvalidArgumentError(f"{LATE!r} is the column of late rows; give the key or aggregate another name")
 
 
 def require_no_watermark(frame: DataFrame) -> None:
-    """Refuse a second watermark: Spark would, but only in the second batch."""
+    """Reject a second watermark: Spark would, but only in the second batch."""
     if has_watermark(frame):
         raise InvalidArgumentError(
             "the DataFrame has a watermark already, and Spark allows one: leave withWatermark out, and say "
@@ -144,7 +144,7 @@ def require_no_watermark(frame: DataFrame) -> None:
 
 
 def require_clock(query: Query, time: ColumnType) -> None:
-    """Refuse what goes by a clock whose unit is not known."""
+    """Reject options by the clock if its unit is unknown."""
     early = query.emit_early
     asked = {"emit_early": early if isinstance(early, ProcessingTime) else None, "idle_timeout": query.idle_timeout}
     advice = {"emit_early": "give emit_early as an integer", "idle_timeout": "leave idle_timeout out"}
@@ -157,7 +157,7 @@ def require_clock(query: Query, time: ColumnType) -> None:
 
 
 def require_columns(query: Query, schema: pa.Schema, of: str = "") -> None:
-    """Refuse columns that are not there, or twice."""
+    """Reject missing and duplicate columns."""
     for name in dict.fromkeys((*query.key, str(query.time), *query.columns)):
         if schema.names.count(name) != 1:
             problem = "no column" if name not in schema.names else "more than one column"

@@ -1,7 +1,7 @@
-"""A first look at the rows of a batch query: which keys are too long for one task, and where these are cut.
+"""Samples the rows of a batch query: which keys are too long for one task, and where to cut them.
 
-Spark counts rows, by key and, of the long keys, by stretches of time; no Python sees them. A piece begins at some
-row, and has besides those rows before it that its windows may need.
+Spark counts rows by key and, for long keys, by stretches of time; no Python sees them. A piece begins at some row, and
+also has the rows before it that its windows may need.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _STRETCHES = 1 << 10
-"""Stretches of time in which the rows of a long key are counted."""
+"""The number of stretches of time in which the rows of a long key are counted."""
 _FEW = 1_000_000
 """A key of fewer rows is not worth a cut."""
 _SAMPLE = 0.01
-"""The share of rows in the sample that finds long keys."""
+"""The fraction of rows in the sample that finds long keys."""
 _SMALL = 4 << 20
-"""A DataFrame of fewer bytes, as Spark reckons, has no long key."""
+"""A DataFrame of fewer bytes, by Spark's estimate, has no long key."""
 _FINER = 16
-"""Candidate places for each cut, where a sample is enough."""
+"""Candidate places per cut, if a sample is enough."""
 _WORTH = 2
 """The least ratio of a piece's rows to those that it repeats."""
 
 
 def lookback(windows: Sequence[Window]) -> Lookback | None:
-    """Return how far back windows reach; None where that is not known without the rows.
+    """Return how far back windows reach; None if only the rows can tell.
 
     >>> from muntin import rows, window
     >>> lookback([window.trailing(60), window.sliding(rows(10), every=5)])
@@ -56,7 +56,7 @@ def lookback(windows: Sequence[Window]) -> Lookback | None:
 
 @dataclass(frozen=True)
 class Stretches:
-    """The rows of one key, counted by stretches of time that are equally long; those without rows are left out."""
+    """The rows of one key, counted by equally long stretches of time, without empty ones."""
 
     count: Array
     first: Array
@@ -66,17 +66,17 @@ class Stretches:
 
 @dataclass(frozen=True)
 class LongKey:
-    """A key that is cut: its values, where each piece begins, and from where on it repeats rows of the one before."""
+    """A key to cut: its values, the start of each piece, and from when on it repeats rows of the previous one."""
 
     key: tuple[Any, ...]
     begins: tuple[int, ...]
     repeats: tuple[int, ...]
-    """From this time on rows are in the next piece too; one for each of `begins`."""
+    """Rows from this time on are in the next piece too; one per entry of `begins`."""
     pieces: tuple[Piece, ...]
 
 
 def cut(key: tuple[Any, ...], stretches: Stretches, back: Lookback, most: int) -> LongKey | None:
-    """Cut a key into about equal pieces, `most` of them at most; None where there is no place for a cut. O(n log n)."""
+    """Cut a key into at most `most` roughly equal pieces; None if there is no place for a cut. O(n log n)."""
     before = np.concatenate(([0], np.cumsum(stretches.count)))
     places: list[int] = []
     starts: list[int] = []
@@ -103,7 +103,7 @@ def cut(key: tuple[Any, ...], stretches: Stretches, back: Lookback, most: int) -
 
 
 def _place(stretches: Stretches, wanted: int, gap: int | None) -> int | None:
-    """Return the stretch, from the wanted one on, before which a cut can be made."""
+    """Return the first stretch from `wanted` on before which a cut is possible."""
     if gap is None:
         return wanted if wanted < len(stretches.count) else None
     free = np.flatnonzero(stretches.first[1:] - stretches.last[:-1] > gap) + 1
@@ -112,7 +112,7 @@ def _place(stretches: Stretches, wanted: int, gap: int | None) -> int | None:
 
 
 def _start(stretches: Stretches, before: Array, place: int, back: Lookback) -> int:
-    """Return the stretch from which on the piece that begins at a place needs rows."""
+    """Return the first stretch needed by the piece that begins at `place`."""
     time = int(stretches.first[place]) - back.time
     start = int(np.searchsorted(stretches.last, time, "left"))
     start = min(start, place)
@@ -124,28 +124,28 @@ def _start(stretches: Stretches, before: Array, place: int, back: Lookback) -> i
 
 @dataclass(frozen=True)
 class Seen:
-    """A key that may be long, as a look at the rows has it: when its rows begin and end."""
+    """A key that may be long, by the sample, and the range of its times."""
 
     key: tuple[Any, ...]
     first: int
     last: int
 
     def stretches(self, between: Sequence[int]) -> Stretches:
-        """Return stretches that have about equally many rows, by the times between these."""
+        """Return stretches with about equally many rows, by the times between them."""
         first = np.unique(np.array((self.first, *between), np.int64))
         last = np.append(first[1:] - 1, max(self.last, int(first[-1])))
         return Stretches(np.ones(len(first), np.int64), first, last)
 
 
 def long_keys(frame: DataFrame, query: Query, ticks: Column, back: Lookback, forced: int | None) -> list[LongKey]:
-    """Return the keys that had better be cut: of all keys a sample is counted, of the long ones sometimes every row."""
+    """Return the keys worth cutting: counts a sample of all keys, and sometimes every row of the long ones."""
     if forced is None and size_in_bytes(frame) < _SMALL:
         return []
     slots = default_parallelism(frame.sparkSession) if forced is None else forced
     if slots == 1:
         return []
     most = 2 * slots if forced is None else forced
-    # Where neither rows are numbered nor gaps looked for, a cut may be made anywhere, and a sample tells well enough.
+    # If windows neither number rows nor need gaps, a cut is possible anywhere, and a sample is enough.
     exact = forced is not None or back.rows > 0 or back.gap is not None
     sample, least = (_SAMPLE, _FEW) if forced is None else (1.0, 1)
     found = _longest(frame, query, ticks, slots, sample, least)
@@ -157,7 +157,7 @@ def long_keys(frame: DataFrame, query: Query, ticks: Column, back: Lookback, for
 
 
 def _longest(frame: DataFrame, query: Query, ticks: Column, slots: int, sample: float, least: int) -> list[Seen]:
-    """Return the keys that have more than their share of the rows. Most often there is none, and this is all."""
+    """Return the keys with more than their share of the rows. Usually there are none, and this is all."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
@@ -176,14 +176,14 @@ def _longest(frame: DataFrame, query: Query, ticks: Column, slots: int, sample: 
         for row in top
         if row[width] >= max(1, least * sample)
         and (row[width] * slots > total or not width)
-        and row[width + 1] is not None  # no row of it has a time: whoever reads them says so
+        and row[width + 1] is not None  # none of its rows has a time: the reader reports it
     ]
 
 
 def _sampled(frame: DataFrame, query: Query, ticks: Column, keys: list[Seen], parts: int) -> list[Stretches]:
-    """Return stretches of some keys that have about equally many rows, as a sample has it.
+    """Return stretches of some keys with about equally many rows, by a sample.
 
-    Asked of all keys beforehand, when few or none of them are long, this took a third of the time of `over`.
+    Done for all keys in advance, when few or none are long, this took a third of the time of `over`.
     """
     from pyspark.sql import functions as F
 
@@ -202,7 +202,7 @@ def _counted(frame: DataFrame, query: Query, ticks: Column, keys: list[Seen]) ->
     part = F.lit(0)
     for i, each in enumerate(keys):
         low, high = each.first, each.last
-        # In floats nothing overflows; what lies before or after what the sample has seen is one stretch each.
+        # Floats do not overflow; rows before and after the sampled range are one stretch each.
         place = F.floor((ticks.cast("double") - float(low)) / float((high - low) // _STRETCHES + 1))
         place = F.greatest(F.lit(-1), F.least(F.lit(_STRETCHES + 1), place)).cast("int")
         part = F.when(number == i, place).otherwise(part)
@@ -216,7 +216,7 @@ def _counted(frame: DataFrame, query: Query, ticks: Column, keys: list[Seen]) ->
 
 
 def numbered(frame: DataFrame, query: Query, keys: list[tuple[Any, ...]]) -> Column:
-    """Return the number of a row's key among some; -1 for all others."""
+    """Return the number of a row's key among `keys`; -1 for all others."""
     from pyspark.sql import functions as F
 
     number = F.lit(-1)
@@ -229,7 +229,7 @@ def numbered(frame: DataFrame, query: Query, keys: list[tuple[Any, ...]]) -> Col
 
 
 def pieces_of(frame: DataFrame, query: Query, ticks: Column, keys: list[LongKey]) -> Column:
-    """Return the numbers of the pieces that a row is in: one or two; of keys that are not cut, -1."""
+    """Return the numbers of the pieces that hold a row: one or two; -1 for keys that are not cut."""
     from pyspark.sql import functions as F
 
     number = numbered(frame, query, [each.key for each in keys])

@@ -1,4 +1,4 @@
-"""What a task of a batch query does: its rows come sorted by key and time, and it answers them chunk by chunk."""
+"""A task of a batch query: answers rows sorted by key and time chunk by chunk."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from muntin.tables.sorted_rows import SortedStream
 from muntin.windows.found import Cut
 
 PIECE = "muntin_piece"
-"""The column that holds the number of the piece that a row is in, where long keys are cut into pieces."""
+"""The column with the number of a row's piece, if long keys are cut."""
 ARRIVAL = "muntin_arrival"
-"""The column that numbers the rows as they came, where their order matters."""
+"""The column with arrival numbers, if the order matters."""
 _ROWS = 1 << 16
-"""The answers that go back to Spark in one batch."""
+"""The rows of answers in one batch to Spark."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a long key: from one cut to another; None where the key begins or ends."""
+    """A part of a long key, between two cuts; None at the start or end of the key."""
 
     since: Cut | None
     until: Cut | None
@@ -32,22 +32,22 @@ class Piece:
 
 @dataclass(frozen=True)
 class Task:
-    """Answers the rows of a partition; Spark calls it with batches of them."""
+    """Answers the rows of a partition; Spark calls it with batches."""
 
     query: Query
     schema: pa.Schema
     """The columns of the rows."""
     answers: pa.Schema
-    """The columns of the answers, in types that Spark has, but for those that are the same in every row."""
+    """The columns of the answers, in Spark's types, without constant ones."""
     ordered: bool
-    """Whether there is a column that numbers the rows as they came."""
+    """Whether there is a column with arrival numbers."""
     pieces: Mapping[int, Piece] = field(default_factory=dict)
-    """The pieces of long keys, by their number; each is a partition of its own."""
+    """The pieces of long keys, by number; each is its own partition."""
     horizon: int | None = None
-    """The greatest time of all rows, where windows without rows go so far."""
+    """The greatest time of all rows, if windows without rows are wanted."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the answers. Memory is that of a chunk of rows and of the windows of one key."""
+        """Yield the answers. Memory is a chunk of rows and the windows of one key."""
         stream: SortedStream | None = None
         for batch in batches:
             if not batch.num_rows:
@@ -68,7 +68,7 @@ class Task:
 
     def _rows(self, table: pa.Table) -> pa.Table:
         rows = table.select([inner(name) for name in self.schema.names]).rename_columns(self.schema.names)
-        rows = rows.cast(self.schema)  # Spark gives times in the session's zone
+        rows = rows.cast(self.schema)  # Spark passes times in the session's zone
         return rows.append_column(ARRIVAL, table[ARRIVAL]) if self.ordered else rows
 
     def _given(self, table: pa.Table | None) -> Iterator[pa.RecordBatch]:

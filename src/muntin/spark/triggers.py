@@ -1,9 +1,9 @@
-"""Triggers that a query cannot have, refused where they are asked for, which is after `Query.spark` has returned.
+"""Rejects unsupported triggers where they are set, which is after `Query.spark` has returned.
 
-Spark itself refuses Real-Time Mode when the query starts, since functions over Arrow batches are not on its list, and
-says how to switch that list off; the query then fails later. A query with timers by the clock it runs for ever, also
-where only what is available is asked for. So the DataFrame of the answers has a writer that says it at once. What is
-made of that DataFrame is Spark's own again.
+Spark itself rejects Real-Time Mode when the query starts, since functions over Arrow batches are not on its list, and
+explains how to disable that list; the query then fails later. A query with timers by the clock runs forever, even with
+`availableNow`. So the DataFrame of the answers has a writer that raises the error at once. DataFrames derived from it
+are Spark's own again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refusing_triggers(answers: DataFrame, *, follows_clock: bool) -> DataFrame:
-    """Return a streaming DataFrame whose writer refuses Real-Time Mode, and `availableNow` where timers would go on."""
+    """Return a streaming DataFrame whose writer rejects Real-Time Mode, and `availableNow` if timers would go on."""
     kind: Any = type(answers)
     answers.__class__ = _frames(kind, follows_clock)
     return answers
@@ -55,5 +55,5 @@ def _writers(kind: Any, follows_clock: bool) -> Any:
 
 
 def _like(kind: Any, **more: Any) -> Any:
-    """Return a class that is shown as the one that it is made of."""
+    """Return a subclass with the name of its base."""
     return type(kind.__name__, (kind,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__, **more})

@@ -1,4 +1,4 @@
-"""The way out: binaries of answers become rows again."""
+"""Unpacks binaries of answers into rows."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from muntin.spark.pack import from_binary
 from muntin.spark.worker import freeze_loaded
 
 LATE = "late"
-"""The column that holds a late row, where these are asked for."""
+"""The column of late rows, if requested."""
 
 
 @dataclass(frozen=True)
 class Unpacker:
-    """Unpacks what the buckets have answered; Spark calls it with batches of it."""
+    """Unpacks the answers of buckets; Spark calls it with batches."""
 
     schema: pa.Schema
-    """The columns of the answers, in types that Spark has; the last one is `late` if late rows are asked for."""
+    """The columns of the answers, in Spark's types; the last one is `late` if late rows are requested."""
     late: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the answers, and late rows as rows that are null but for `late`. O(n)."""
+        """Yield the answers, and late rows as rows that are null except for `late`. O(n)."""
         for batch in batches:
             for answers, late in zip(batch["answers"], batch["late_rows"], strict=True):
                 if answers.is_valid:

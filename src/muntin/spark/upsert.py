@@ -1,4 +1,4 @@
-"""`muntin.spark.upsert`: the last word on each window, kept in a folder of Parquet files or in a table."""
+"""`muntin.spark.upsert`: keeps the latest revision of each window in a folder of Parquet files or a table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def upsert(answers: DataFrame, target: str | Path, query: Query | None = None) -
     place: _Folder | _Table
     place = _Folder.of(target) if isinstance(target, Path) or "/" in target else _Table(target)
     place.recover(session)
-    answers = answers.persist()  # Spark would answer the batch once for each use
+    answers = answers.persist()  # else Spark would compute the batch once per use
     try:
         if not answers.isEmpty():
             known = place.read(session)
@@ -52,7 +52,7 @@ def upsert(answers: DataFrame, target: str | Path, query: Query | None = None) -
 
 
 def last_words(answers: DataFrame, query: Query | None = None) -> DataFrame:
-    """Return one row for each window that is not retracted: that of its greatest revision. One shuffle."""
+    """Return the greatest revision of each window that is not retracted. One shuffle."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -66,7 +66,7 @@ def last_words(answers: DataFrame, query: Query | None = None) -> DataFrame:
 
 
 def _bounds(answers: DataFrame, query: Query | None) -> list[Column]:
-    """Return the bounds that tell windows apart; null where they are those of another sort of window, or may move."""
+    """Return the bounds that identify windows; null for those of another sort of window, or that may move."""
     from pyspark.sql import functions as F
 
     moving = {"to_row": _filling(query), "start": _of_policies(query)}
@@ -82,14 +82,14 @@ def _bounds(answers: DataFrame, query: Query | None) -> list[Column]:
 
 
 def _filling(query: Query | None) -> list[int]:
-    """Return the windows that are emitted before they are full: where they end says only how full they were."""
+    """Return the windows emitted before they are full: their end only shows how full they were."""
     if query is None or not query.partial or query.emit_early is None:
         return []
     return [i for i, each in enumerate(query.windows) if not each.each_row]
 
 
 def _of_policies(query: Query | None) -> list[int]:
-    """Return the windows of policies: late rows may change how much a policy leaves."""
+    """Return the windows of policies: late rows may change how much a policy keeps."""
     return [i for i, each in enumerate(query.windows) if each.each_row and not each.is_frame] if query else []
 
 
@@ -117,7 +117,7 @@ def _require_same_columns(answers: DataFrame, known: DataFrame | None, target: s
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder of Parquet files. The next state is written beside it, and then takes its name."""
+    """A folder of Parquet files. The next state is written beside it, and then renamed to it."""
 
     system: Any
     place: str
@@ -139,7 +139,7 @@ class _Folder:
         return bool(self.system.get_file_info(self.place + suffix).type != fs.FileType.NotFound)
 
     def recover(self, session: SparkSession) -> None:
-        """Complete what was interrupted: an old state stays until the new one is in its place."""
+        """Complete an interrupted replacement: an old state stays until the new one is in its place."""
         if self._is_there(".old"):
             if self._is_there():
                 self.system.delete_dir(self.place + ".old")
@@ -159,7 +159,7 @@ class _Folder:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table of the catalog. The next state is another table, which is there when it is complete, and then copied."""
+    """A table of the catalog. The next state is another table, which exists once complete, and is then copied."""
 
     name: str
 
@@ -168,7 +168,7 @@ class _Table:
         return f"{self.name}_muntin_next"
 
     def recover(self, session: SparkSession) -> None:
-        """Complete what was interrupted: while a next state is there, it is what counts."""
+        """Complete an interrupted replacement: a next state, while it exists, is the valid one."""
         database, _, prefix = self._next.rpartition(".")
         for each in session.catalog.listTables(database or None, f"{prefix}*"):
             self._copy(session, f"{database}.{each.name}" if database else each.name)
@@ -184,7 +184,7 @@ class _Table:
         session = answers.sparkSession
         if not session.catalog.tableExists(self.name):
             answers.limit(0).write.format("parquet").saveAsTable(self.name)
-        made = f"{self._next}_{uuid.uuid4().hex[:8]}"  # of one that was interrupted files may be left
+        made = f"{self._next}_{uuid.uuid4().hex[:8]}"  # an interrupted one may have left files
         columns = map(quoted, session.table(self.name).columns)
         answers.select(*columns).write.format("parquet").saveAsTable(made)
         self._copy(session, made)

@@ -1,4 +1,4 @@
-"""`muntin.spark.warm`: compile on every executor before the data comes."""
+"""`muntin.spark.warm`: compiles on every executor before data arrives."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def warm(session: SparkSession, query: Query, schema: Any = None, *, tasks: int 
 
 
 class _Warm:
-    """What a task does."""
+    """The function of a task."""
 
     def __init__(self, query: Query, schema: Any) -> None:
         self.query = query
         self.schema = schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Compile, and say where."""
+        """Compile, and yield the machine's name."""
         from muntin.warming import warm
 
         for _ in batches:

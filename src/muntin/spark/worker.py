@@ -1,7 +1,7 @@
-"""Spark's worker processes: what one has loaded is there to stay, and not looked through after each of its tasks.
+"""Spark's worker processes: keeps the garbage collector from scanning loaded modules after each task.
 
-PySpark collects garbage whenever a worker has done a task. With NumPy, pandas, Arrow and Numba in it that takes a tenth
-of a second or two each time: more than a micro-batch of a million rows otherwise needs of Python.
+PySpark collects garbage after every task. With NumPy, pandas, Arrow and Numba loaded that takes a tenth of a second or
+two each time: more than a micro-batch of a million rows otherwise takes in Python.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import gc
 
 _MANY = 20_000
-"""More new objects than this are what a module or a compiled kernel brings, not a task."""
+"""More new objects than this come from a module or a compiled kernel, not from a task."""
 
 
 def freeze_loaded() -> None:
-    """Take what a worker has loaded out of the collector's sight; called at the end of every task. O(new objects).
+    """Freeze what a worker has loaded; called at the end of every task. O(new objects).
 
-    Such objects still go when nothing refers to them; only cycles of them stay, of which none is left here.
+    Frozen objects are still freed when unreferenced; only cycles would stay, and none are left here.
     """
     if len(gc.get_objects()) > _MANY:
         gc.collect()

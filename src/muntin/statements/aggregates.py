@@ -30,7 +30,7 @@ class Aggregates:
     own: frozenset[str]
 
     def aggregation(self, node: Any) -> Aggregation:
-        """Return the aggregation that a part of the statement is; refuse what is none."""
+        """Return the aggregation that a part of the statement is; reject what is none."""
         call = call_of(node)
         where, order = None, None
         while node is not call:

@@ -21,7 +21,7 @@ class Columns:
     tables: tuple[str, ...]
 
     def name(self, node: Any, what: str) -> str:
-        """Return the name of a column; refuse what is none. `what` says where one is needed."""
+        """Return the name of a column; reject what is none. `what` says where one is needed."""
         if not is_column(node):
             raise self.text.refused(
                 node, f"{what} is a column, and {self.text.written(node)!r} is none; compute it as a column first"
@@ -41,10 +41,10 @@ class Columns:
 
 
 def is_column(node: Any) -> bool:
-    """Say whether a part is a column, with or without its table."""
+    """Return whether a part is a column, with or without its table."""
     return isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier)
 
 
 def is_call(node: Any, *names: str) -> bool:
-    """Say whether a part calls one of these functions, by their names in lower case."""
+    """Return whether a part calls one of these functions, by their names in lower case."""
     return isinstance(node, exp.Anonymous) and str(node.name).lower() in names

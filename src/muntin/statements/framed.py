@@ -21,7 +21,7 @@ class Framed:
     select: Select
 
     def meaning(self) -> Meaning:
-        """Return what it asks for; refuse what a query cannot say, with its place."""
+        """Return what it asks for; reject what a query cannot say, with its place."""
         if self.select.table_function is not None:
             raise self._refused(self.select.table_function, "windows are from a table function or OVER, not both")
         if self.select.group is not None:

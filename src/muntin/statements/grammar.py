@@ -160,7 +160,7 @@ for _name in (
 
 
 def parsed(text: Text, dialect: str | None) -> exp.Expression:
-    """Return the one SELECT of a text as a tree; refuse what is none. O(length)."""
+    """Return the one SELECT of a text as a tree; reject what is none. O(length)."""
     tokens = _tokens(text, dialect)
     _require_one_select(text, tokens)
     try:
@@ -187,7 +187,7 @@ def _tokens(text: Text, dialect: str | None) -> list[Token]:
 
 
 def _require_one_select(text: Text, tokens: list[Token]) -> None:
-    """Refuse other statements before the parser, which would warn of those that it does not know."""
+    """Reject other statements before the parser, which would warn of those that it does not know."""
     words = [token for token in tokens if token.token_type != TokenType.SEMICOLON]
     if not words:
         raise text.refused_at(0, "there is no statement; write SELECT ... FROM ... GROUP BY ...")

@@ -29,7 +29,7 @@ class Grouped:
     select: Select
 
     def meaning(self) -> Meaning:
-        """Return what it asks for; refuse what a query cannot say, with its place."""
+        """Return what it asks for; reject what a query cannot say, with its place."""
         named = self.select.node.args.get("windows")
         if named:
             raise self._refused(named[0], "the clause WINDOW is for OVER; GROUP BY has its window in itself")
@@ -52,7 +52,7 @@ class Grouped:
         return Meaning(window.window, aggregates, key, window.time)
 
     def _require_group(self, of_table: GroupWindow | None) -> None:
-        """Refuse a statement without GROUP BY, and one that has more in it than columns and windows."""
+        """Reject a statement without GROUP BY, and one that has more in it than columns and windows."""
         group = self.select.group
         if group is None:
             star = next((node for _, node in self.select.items if isinstance(node, exp.Star)), None)
@@ -126,7 +126,7 @@ class Grouped:
 
 
 def _is_window_time(node: Any) -> bool:
-    """Say whether a part names the last moment of a window, which answers do not have."""
+    """Return whether a part names the last moment of a window, which answers do not have."""
     if isinstance(node, exp.Column):
         return str(node.name).lower() == "window_time"
     return is_call(node, "window_time", *(f"{name}_{end}" for name in FLINK for end in ("rowtime", "proctime")))

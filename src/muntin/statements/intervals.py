@@ -21,7 +21,7 @@ _LIMITS = {"hour": 24, "minute": 60, "second": 60}
 
 
 def duration_of(node: Any, text: Text) -> Any:
-    """Return a duration as windows take it: words, or an integer; refuse what is none. O(length).
+    """Return a duration as windows take it: words, or an integer; reject what is none. O(length).
 
     >>> from muntin.statements.grammar import parsed
     >>> text = Text("SELECT INTERVAL '90' SECONDS, '1h', 10, INTERVAL '1:30' HOUR TO MINUTE")

@@ -29,7 +29,7 @@ class Text:
         return self.refused_at(_first(node) if own is None else own, reason)
 
     def knows(self, node: Any) -> bool:
-        """Say whether the place of a part is known."""
+        """Return whether the place of a part is known."""
         return hasattr(node, "walk") and any(each.meta.get("start") is not None for each in node.walk())
 
     def written(self, node: Any) -> str:

@@ -60,7 +60,7 @@ class Select:
         return self.node.args.get("group")
 
     def require_clauses(self) -> None:
-        """Refuse clauses that a query has no words for: the first of them in the text."""
+        """Reject clauses that a query has no words for: the first of them in the text."""
         refused = []
         for clause, found in self.node.args.items():
             if clause not in _READ and found:
@@ -120,7 +120,7 @@ class Select:
     # ------------------------------------------------------------ items
 
     def require_title(self, item: Any, titles: tuple[str, ...], reason: str) -> None:
-        """Refuse to call a column of the answer by another name than it has."""
+        """Reject another name for a fixed column of the answer."""
         if isinstance(item, exp.Alias) and item.alias not in titles:
             raise self.text.refused(item.args["alias"], f"AS {item.alias}: {reason}; rename it afterwards")
 

@@ -103,13 +103,13 @@ DIALECTS = ("flink", "spark")
 
 
 def require_dialect(dialect: object) -> None:
-    """Refuse a dialect that is not known."""
+    """Reject a dialect that is not known."""
     if dialect is not None and dialect not in DIALECTS:
         raise InvalidArgumentError(f"dialect is {dialect!r}; it is one of {', '.join(DIALECTS)}, or None")
 
 
 def require_sqlglot() -> None:
-    """Refuse where the parser is not installed, or cannot be extended, and say what to do."""
+    """Reject where the parser is not installed, or cannot be extended, and say what to do."""
     try:
         from sqlglot import parser
     except ModuleNotFoundError as error:

@@ -64,7 +64,7 @@ def _require_words(query: Query) -> None:
 
 
 def _require_same(query: Query, statement: str, dialect: str | None) -> None:
-    """Refuse a query if the statement that it would be means another one, and show that."""
+    """Reject a query if the statement that it would be means another one, and show that."""
     try:
         found = sql(statement, dialect=dialect)
     except SqlError as error:
@@ -246,7 +246,7 @@ class _Writer:
 
 
 def _literal(value: Any) -> str:
-    """Return a parameter as SQL; refuse what has no literal."""
+    """Return a parameter as SQL; reject what has no literal."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, str):

@@ -1,1 +1,1 @@
-"""Streams: what is kept of the rows that come, and how windows are answered from it."""
+"""Streams: what is kept of arriving rows, and how windows are answered from it."""

@@ -1,4 +1,4 @@
-"""`Stream.ask`: what frames hold at points, from what a stream holds, as columns beside them."""
+"""`Stream.ask`: the answers of frames at points, from a stream's state, as columns beside the points."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from muntin.windows.held_rows import ascends
 
 
 def ask(state: StreamState, points: Any) -> Any:
-    """Return points with what the frames of a stream hold there."""
+    """Return the points with the answers of the stream's frames there."""
     frames = _frames(state)
     kind = kind_of(points)
-    points = as_table(points) if isinstance(points, Mapping) else points  # once, and not each time that it is read
+    points = as_table(points) if isinstance(points, Mapping) else points  # convert once, not on every read
     given, rows = kind.names(points), row_count(points)
     names = column_names(state.query, given, list(frames.values()))
     with working_on(rows):
@@ -40,7 +40,7 @@ def ask(state: StreamState, points: Any) -> Any:
 
 
 def _frames(state: StreamState) -> dict[int, str]:
-    """Return the names of the frames that are answered, by window_id."""
+    """Return the names of the stream's frames, by window_id."""
     names = state.query.windows.names
     frames = {i: names[i] for i, each in state.windows.items() if each.is_frame}
     if not frames:
@@ -51,13 +51,13 @@ def _frames(state: StreamState) -> dict[int, str]:
 
 
 def _before_rows(query: Query, rows: int, frames: int) -> list[pa.Array]:
-    """Return what no rows give, before the first one has told the types of columns."""
+    """Return the answers of no rows, for a stream whose column types are not resolved yet."""
     nothing = [next(iter(each.factory.definitions.values())).empty for each in query.aggregates.values()]
     return [pa.nulls(rows) if each is None else pa.array([each] * rows) for each in nothing * frames]
 
 
 def _columns(state: StreamState, core: StreamCore, reader: _PointReader, frames: dict[int, str]) -> list[pa.Array]:
-    """Return the aggregates of each frame, in the order in which the points were given."""
+    """Return the aggregates of each frame, in the input order of the points."""
     order, points = reader.sorted_points(frames)
     places, count = inverse(order), len(points.times)
     found: dict[tuple[int, str], pa.Array] = {}
@@ -71,7 +71,7 @@ def _columns(state: StreamState, core: StreamCore, reader: _PointReader, frames:
 
 
 class _PointReader:
-    """Reads points in the types that the rows of a stream have."""
+    """Reads points in the column types of a stream."""
 
     def __init__(self, core: StreamCore, kind: TableKind, points: Any, given: list[Any]) -> None:
         self._core = core
@@ -83,7 +83,7 @@ class _PointReader:
         self._rows = row_count(points)
 
     def sorted_points(self, frames: dict[int, str]) -> tuple[Array | None, AskedPoints]:
-        """Return the points by key and time, and the places where they were given; None where they stay. O(p log p)."""
+        """Return the points by key and time, and their places in the input; None if already sorted. O(p log p)."""
         times = self._times()
         columns = [self._table[name] for name in self._core.types.keys]
         keys = self._core.keys.find(columns, self._rows)

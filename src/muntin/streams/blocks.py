@@ -1,15 +1,14 @@
-"""The slices of all keys in shared arrays, those of a key side by side in the order of time.
+"""The slices of all keys in shared arrays; the slices of a key are contiguous, in time order.
 
     block of a key     base .......... base + head ........ head + size ........ base + room
     a slot             free            the oldest slice ... the newest one       free
 
-A slice is a slot in each of the arrays of `Slices`, and in an array of states, which no kernel here sees: what is to be
-done to states goes into a script.
+A slice is a slot in each array of `Slices`, and in an array of states that no kernel here sees: operations on states go
+into a script.
 
-Blocks are 4, 6, 8, 12, 16, 24, ... slots long, or with a tree above them powers of two. One that is full moves into the
-next longer one, or down to its own beginning where a quarter of it is free again, so that a slice is moved O(1) times,
-amortised. A block that is given back is found again by its length. Nothing here is an object of Python: a million keys
-are a few long arrays.
+Blocks have 4, 6, 8, 12, 16, 24, ... slots, or powers of two if a tree is kept above them. A full block moves to the
+next larger size, or down to its own beginning if a quarter of it is free again, so a slice moves O(1) times, amortised.
+Free blocks are listed by length. Nothing here is a Python object: a million keys are a few long arrays.
 """
 
 from __future__ import annotations
@@ -24,59 +23,59 @@ from muntin.streams.script import JOIN, MOVE, Script, add_step
 from muntin.types import Array
 
 TOP, SLICES, MERGES, USED, JOINS, NAMED, STEP = range(7)
-"""What is where in the marks: the first slot that was never used, slices there are, slices that became one with
-another so far, slots of blocks in use, entries in the list of joins, fresh tags that were given, and how many lengths a
-block grows by at once: 2 where only every second one, a power of two, is used."""
+"""Indices into the marks: the first never-used slot, the number of slices, of merges so far, of slots of blocks in use,
+of entries in the list of joins, of fresh tags given out, and by how many lengths a block grows at once: 2 where only
+powers of two, every second length, are used."""
 
 MARKS = 7
 LENGTHS = 96
-"""How many lengths of blocks there can be."""
+"""The number of possible block lengths."""
 
 
 class Slices(NamedTuple):
-    """What is kept of each slot. Arrays that a query does not need have length 0."""
+    """The arrays that hold a slice per slot. Arrays that a query does not need have length 0."""
 
     low: Ints
     high: Ints
     """The edges between which a slice lies."""
     first: Ints
     last: Ints
-    """The times of its first and its last row, where there are sessions."""
+    """The times of its first and last row, if there are sessions."""
     count: Ints
-    """How many rows it has, where windows are revised."""
+    """Its number of rows, if windows are revised."""
     skip: Ints
-    """A bit for each session definition that refused its rows."""
+    """A bit for each session definition that rejected its rows."""
     tag: Ints
-    """Its name, for whoever keeps more of it elsewhere."""
+    """Its name, for data that is kept elsewhere."""
     joins: Ints
-    """Pairs of tags, of which the second went to the first; or nowhere, where the first is -1."""
+    """Pairs of tags: the second was merged into the first, or dropped if the first is -1."""
 
 
 class Blocks(NamedTuple):
-    """Where the slices of each key are, and what memory is free."""
+    """Where the slices of each key are, and which memory is free."""
 
     base: Ints
-    """The first slot of a key's block; -1 where it has none."""
+    """The first slot of a key's block; -1 if it has none."""
     length: Ints
     """The number of the block's length: see `room_of`."""
     head: Ints
     size: Ints
     stale: Ints
-    """The first slot of the block from which on a tree above the slices is out of date."""
+    """The first slot of the block that the tree above the slices does not reflect yet."""
     marks: Ints
     free: Ints
-    """For each length of blocks the first one that was given back."""
+    """For each block length, the head of its free list."""
 
     @classmethod
     def empty(cls, step: int) -> Blocks:
-        """Return the blocks of no keys, which grow by `step` lengths at once."""
+        """Return blocks for no keys, which grow by `step` lengths at once."""
         marks = np.zeros(MARKS, np.int64)
         marks[STEP] = step
         base, length, head, size, stale = (np.zeros(0, np.int64) for _ in range(5))
         return cls(base, length, head, size, stale, marks, np.full(LENGTHS, -1, np.int64))
 
     def for_keys(self, capacity: int) -> Blocks:
-        """Return the same with room for more keys, which have no block yet."""
+        """Return the same with room for `capacity` keys; the new ones have no block yet."""
         return self._replace(
             base=longer(self.base, capacity, -1),
             length=longer(self.length, capacity, 0),
@@ -87,7 +86,7 @@ class Blocks(NamedTuple):
 
 
 def longer(array: Array, length: int, fill: int | None = None) -> Array:
-    """Return a longer array; pages beyond what is copied stay untouched unless there is something to fill in."""
+    """Return a longer array; pages beyond the copied part stay untouched unless there is a `fill`."""
     result = np.empty(length, np.int64)
     result[: len(array)] = array
     if fill is not None:
@@ -102,12 +101,12 @@ def room_of(length: int) -> int:
 
 
 def rooms(marks: Array) -> Array:
-    """Return the slots of blocks of all lengths that are used."""
+    """Return the slots of a block of each length in use."""
     return np.array([room_of(length) for length in range(0, LENGTHS, int(marks[STEP]))])
 
 
 def lay_out(blocks: Blocks, keys: Array, sizes: Array) -> int:
-    """Give keys blocks for as many slices as `sizes` says, side by side; return how many slots that takes."""
+    """Give each key a block for `sizes` slices, side by side; return the number of slots used."""
     marks = blocks.marks
     lengths = np.searchsorted(rooms(marks), sizes)
     taken = np.where(sizes > 0, rooms(marks)[lengths], 0)
@@ -119,9 +118,9 @@ def lay_out(blocks: Blocks, keys: Array, sizes: Array) -> int:
 
 
 def move_together(blocks: Blocks, keys: Array) -> None:
-    """Put the blocks of all keys that have slices side by side, in this order; each keeps its length, and has no head.
+    """Compact the blocks of all keys that have slices, in this order; each keeps its length, and has no head.
 
-    Blocks that were given back are forgotten. Who calls this moves the slices.
+    Clears the free lists. The caller moves the slices.
     """
     taken = _all_rooms()[blocks.length[keys]]
     blocks.base[keys] = np.cumsum(taken) - taken
@@ -144,7 +143,7 @@ def allot(links: Ints, blocks: Blocks, length: int) -> int:
     marks = blocks.marks
     block: int = blocks.free[length]
     if block >= 0:
-        blocks.free[length] = links[block]  # a free block's first slot names the next one
+        blocks.free[length] = links[block]  # a free block's first slot links to the next one
     else:
         block = marks[TOP]
         if block + room_of(length) > len(links):
@@ -156,7 +155,7 @@ def allot(links: Ints, blocks: Blocks, length: int) -> int:
 
 @kernel
 def give_back(links: Ints, blocks: Blocks, key: int) -> None:
-    """Give the block of a key back."""
+    """Put the block of a key on the free list."""
     blocks.stale[key] = 0
     if blocks.base[key] >= 0:
         length = blocks.length[key]
@@ -173,7 +172,7 @@ def give_back(links: Ints, blocks: Blocks, key: int) -> None:
 
 @inlined
 def copy_slice(slices: Slices, to: int, at: int) -> None:
-    """Copy what is kept of a slice from one slot to another."""
+    """Copy a slice from slot `at` to slot `to`."""
     slices.low[index(to)] = slices.low[index(at)]
     slices.high[index(to)] = slices.high[index(at)]
     if len(slices.first) > 0:
@@ -189,7 +188,7 @@ def copy_slice(slices: Slices, to: int, at: int) -> None:
 
 @kernel
 def move_slices(slices: Slices, script: Script, to: int, at: int, count: int) -> None:
-    """Move slices, and their states, to other slots, which may overlap with theirs."""
+    """Move slices, and their states, to other slots; the two ranges may overlap."""
     if count > 0:
         add_step(script, MOVE, to, at, count)
     for i in range(count):
@@ -199,7 +198,7 @@ def move_slices(slices: Slices, script: Script, to: int, at: int, count: int) ->
 
 @kernel
 def make_room(slices: Slices, blocks: Blocks, script: Script, key: int) -> bool:
-    """Make room for one more slice at the end of a key's block, which has none; say whether there was memory for it."""
+    """Make room for one more slice at the end of a key's full block; return whether there was memory for it."""
     begin = blocks.base[key]
     head = blocks.head[key]
     if begin >= 0 and 4 * head >= room_of(blocks.length[key]):
@@ -222,7 +221,7 @@ def make_room(slices: Slices, blocks: Blocks, script: Script, key: int) -> bool:
 
 @inlined
 def has_room(slices: Slices, blocks: Blocks, script: Script, key: int) -> bool:
-    """Say whether there is memory for one more slice at the end of a key's block, once it is made."""
+    """Return whether there is room for one more slice at the end of a key's block, making it if needed."""
     if blocks.base[key] >= 0 and blocks.head[key] + blocks.size[key] < room_of(blocks.length[key]):
         return True
     return make_room(slices, blocks, script, key)
@@ -243,7 +242,7 @@ def open_slot(slices: Slices, blocks: Blocks, script: Script, key: int, at: int)
 
 @inlined
 def join_tags(slices: Slices, blocks: Blocks, tag: int, other: int) -> int:
-    """Return the tag of two slices that become one; note that what is kept under the other one moves."""
+    """Return the tag of two merged slices; record that the data of the other tag moves."""
     at = blocks.marks[JOINS]
     slices.joins[at] = tag
     slices.joins[at + 1] = other
@@ -253,7 +252,7 @@ def join_tags(slices: Slices, blocks: Blocks, tag: int, other: int) -> int:
 
 @kernel
 def join_next(slices: Slices, blocks: Blocks, script: Script, key: int, at: int) -> None:
-    """Make the at-th slice of a key and the one after it one slice."""
+    """Merge the at-th slice of a key with the next one."""
     slot = blocks.base[key] + blocks.head[key] + at
     blocks.stale[key] = min(blocks.stale[key], slot - blocks.base[key])
     if len(slices.tag) > 0:
@@ -269,11 +268,11 @@ def join_next(slices: Slices, blocks: Blocks, script: Script, key: int, at: int)
 
 @kernel
 def drop_oldest(slices: Slices, blocks: Blocks, key: int, count: int) -> None:
-    """Let the oldest slices of a key go."""
+    """Evict the oldest slices of a key."""
     begin = blocks.base[key] + blocks.head[key]
     if len(slices.tag) > 0:
         for slot in range(begin, begin + count):
-            join_tags(slices, blocks, -1, slices.tag[slot])  # what is kept under this tag moves nowhere
+            join_tags(slices, blocks, -1, slices.tag[slot])  # the data of this tag is dropped
     blocks.head[key] += count
     blocks.size[key] -= count
     blocks.marks[SLICES] -= count

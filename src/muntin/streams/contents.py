@@ -1,4 +1,4 @@
-"""What a stream's snapshot holds, read from its arrays: without the query, and without a stream."""
+"""What a stream's snapshot holds, read from its arrays, without the query or a stream."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from muntin.types import Array
 _EMITTED = "emitted.name0"
 """The keys of windows that late rows may revise."""
 SLICES = ("start", "end", "from_row", "to_row", "rows", "windows")
-"""What is told of a slice: its edges in time, or the numbers and times of its rows, and the windows that it is for."""
+"""The columns of a slice: its edges in time, or the numbers and times of its rows, and the windows it serves."""
 
 
 def totals(lengths: Mapping[str, int]) -> dict[str, int]:
-    """Return how many keys, slices, kept rows and emitted windows there are, by the lengths of a snapshot's arrays.
+    """Return the numbers of keys, slices, kept rows and emitted windows, from the lengths of a snapshot's arrays.
 
-    Emitted windows are remembered where late rows may revise them; where slices tell them, only those that were
-    revised. Aggregations that are kept apart share their slices, which count once. O(arrays).
+    Emitted windows are in the ledger if late rows may revise them; if slices imply them, only the revised ones.
+    Aggregations kept separately share their slices, which count once. O(arrays).
 
     >>> totals({"keys.numbers": 2, "0.0.key": 5, "0.1.key": 5, "0.emitted.name0": 1, "1.rows.keys": 7})
     {'keys': 2, 'slices': 5, 'rows': 7, 'emitted': 1}
@@ -52,7 +52,7 @@ def key_types(snapshot: Snapshot) -> dict[str, pa.DataType]:
 
 
 def as_key(key: Any, types: Mapping[str, pa.DataType]) -> list[pa.Array]:
-    """Return a key, a value or a tuple of them, as the columns of one row; refuse what is none."""
+    """Return a key, a value or a tuple of them, as the columns of one row; reject anything else."""
     values = key if isinstance(key, tuple | list) else (key,)
     if len(values) != len(types):
         names = ", ".join(map(repr, types)) or "none"
@@ -65,7 +65,7 @@ def as_key(key: Any, types: Mapping[str, pa.DataType]) -> list[pa.Array]:
 
 
 def of_key(snapshot: Snapshot, key: list[pa.Array]) -> tuple[dict[str, int], pa.Table]:
-    """Return what is held of one key: how many slices, rows and emitted windows; and its slices. O(state)."""
+    """Return the counts of slices, rows and emitted windows of one key, and its slices. O(state)."""
     arrays = by_key(snapshot.arrays)
     number = _number(arrays, key)
     groups = snapshot.header["core"]["strategies"]
@@ -78,7 +78,7 @@ def of_key(snapshot: Snapshot, key: list[pa.Array]) -> tuple[dict[str, int], pa.
 
 
 def _number(arrays: Mapping[str, Array], key: list[pa.Array]) -> int:
-    """Return the number of a key among those of a snapshot; -1 where there is nothing of it."""
+    """Return the number of a key in a snapshot; -1 if it is not there."""
     if not key:
         return 0
     table = KeyTable([each.type for each in key])
@@ -94,7 +94,7 @@ def _schema(time: pa.DataType) -> pa.Schema:
 def _slices(
     arrays: Mapping[str, Array], prefix: str, number: int, time: pa.DataType, windows: list[int]
 ) -> pa.Table | None:
-    """Return the slices of a key in one set; None where that is no set of slices."""
+    """Return the slices of a key in one set; None if that is not a set of slices."""
     if f"{prefix}sizes" not in arrays:
         return None
     sizes = np.where(arrays[f"{prefix}keys"] == number, arrays[f"{prefix}sizes"], 0)
@@ -116,7 +116,7 @@ def _times(values: Array, time: pa.DataType) -> pa.Array:
 
 
 def _rows(arrays: Mapping[str, Array], strategy: str, number: int) -> int:
-    """Return how many rows a strategy keeps of a key as they are."""
+    """Return how many raw rows a strategy keeps of a key."""
     if f"{strategy}.rows.keys" in arrays:
         return int((arrays[f"{strategy}.rows.keys"] == number).sum())
     if f"{strategy}.0.row_sizes" in arrays:
@@ -129,6 +129,6 @@ def _keeping(arrays: Mapping[str, Array], strategy: str) -> Iterator[str]:
 
 
 def _kept(arrays: Mapping[str, Array], prefix: str, number: int) -> int:
-    """Return how many rows are kept for the slices of a key: each has the tag of its slice."""
+    """Return the number of rows kept for the slices of a key: each row has the tag of its slice."""
     keys = np.repeat(arrays[f"{prefix}keys"], arrays[f"{prefix}sizes"])
     return int(np.isin(arrays[f"{prefix}rows.tags"], arrays[f"{prefix}tag"][keys == number]).sum())

@@ -1,4 +1,4 @@
-"""What a stream has once the types of its columns are resolved: keys, strategies, the watermark, tables of answers."""
+"""The part of a stream that needs resolved column types: keys, strategies, the watermark, tables of answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FEW_KEYS = 64
 
 
 class StreamCore:
-    """The resolved part of a stream: it takes rows, moves the watermark, and answers the windows that are due."""
+    """The resolved part of a stream: takes rows, moves the watermark, and answers the windows that are due."""
 
     def __init__(
         self,
@@ -50,17 +50,17 @@ class StreamCore:
         timing = Timing.of(query, types.time)
         self.progress = Progress(timing, clock)
         self.silence = None if timing.forget_after is None else self._silence(timing.forget_after, timing.delay)
-        self.forgotten = 0  # how many keys were
+        self.forgotten = 0  # number of keys forgotten
         self.tables = AnswerTables(self.plan)
         self.keys = KeyTable(list(types.keys.values()))
         self.strategies: list[Strategy] = strategies_for(self.plan, forced)
         self._reader, self.row_reader = TableReader(types, query.time), RowReader(types, query)
         self._crowd = _FEW_KEYS
         self._undo: list[RestorePoint] | None = None
-        self._has_begun = False  # to change strategies, since the last restore point
+        self._has_begun = False  # whether strategies may have changed since the last restore point
 
     def _silence(self, forget_after: int, delay: int) -> Silence:
-        """Return what knows when keys had their last row; refuse to forget one while its rows may be needed."""
+        """Return the tracker of each key's last row; reject a `forget_after` that could forget rows still needed."""
         for each in self.plan.windows.values():
             needed = each.time_held(delay, self.plan.lateness)
             if needed is not None and forget_after < needed:
@@ -73,7 +73,7 @@ class StreamCore:
     # ------------------------------------------------------------ rows in, windows out
 
     def read(self, data: pa.Table | Row, arrived: int) -> Batch:
-        """Return rows as strategies take them; refuse what does not fit. `arrived` rows came before."""
+        """Return rows as strategies take them; reject what does not fit. `arrived` rows came before."""
         reader: Any = self.row_reader if isinstance(data, Row) else self._reader
         columns = reader.columns(data)
         for each in self._particular:
@@ -101,11 +101,11 @@ class StreamCore:
         return taken
 
     def emit(self, *, early: bool = False) -> list[Answers]:
-        """Return the windows that are due at the watermark, or have changed since they were emitted."""
+        """Return the windows that are due at the watermark, or have changed since their last emission."""
         return self._emit(self.progress.watermark, early)
 
     def close(self) -> list[Answers]:
-        """Return all windows that are left."""
+        """Return all remaining windows."""
         return self._emit(END_OF_TIME, early=False)
 
     def _emit(self, watermark: int, early: bool) -> list[Answers]:
@@ -115,7 +115,7 @@ class StreamCore:
         return answers if self.silence is None else answers + self._forget_silent(self.silence, watermark)
 
     def _forget_silent(self, silence: Silence, watermark: int) -> list[Answers]:
-        """Return what is left of the windows of keys that are forgotten now."""
+        """Forget silent keys; return their remaining windows."""
         if not BEFORE_TIME < watermark < END_OF_TIME:
             return []
         keys = silence.silent(watermark)
@@ -126,7 +126,7 @@ class StreamCore:
         return [found for each in self.strategies for found in each.forget(keys, self.progress.horizon)]
 
     def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> Iterator[FramesAtPoints]:
-        """Yield what frames hold at points; `complete_from` says which ones are asked for, see `Strategy.ask`."""
+        """Yield the answers of frames at points; `complete_from` names the frames, see `Strategy.ask`."""
         for each in self.strategies:
             mine = {i: complete_from[i] for i in each.plan.windows if i in complete_from}
             if mine:
@@ -138,7 +138,7 @@ class StreamCore:
         return table.combine_chunks() if len(answers) > 1 else table
 
     def release_keys(self) -> None:
-        """Forget keys of which no strategy holds anything, whenever there are twice as many as there were."""
+        """Release keys of which no strategy holds anything, whenever their number has doubled."""
         if not self.types.keys or len(self.keys) < 2 * self._crowd:
             return
         held = np.unique(np.concatenate([each.held_keys() for each in self.strategies]))
@@ -149,10 +149,10 @@ class StreamCore:
                 self.silence.release(idle)
         self._crowd = max(_FEW_KEYS, len(held))
 
-    # ------------------------------------------------------------ windows that come and go
+    # ------------------------------------------------------------ adding and removing windows
 
     def add(self, query: Query, window_id: int, window: Window) -> int | None:
-        """Answer one more window; return the time from which on it is complete, None if it has all rows."""
+        """Answer one more window; return the time from which it is complete, None if it has all rows."""
         missing = [name for name in window.columns if name not in self.types.columns]
         if missing:
             raise InvalidArgumentError(
@@ -172,9 +172,9 @@ class StreamCore:
         return held_from + window.lead_in
 
     def _give(self, plan: Plan, window_id: int, window: Window) -> int:
-        """Give a window to a strategy that can take it on, or to one of its own, which begins with the next row.
+        """Give a window to a strategy that can add it, or to a new one, which begins with the next row.
 
-        Returns the time from which on that has all rows.
+        Returns the time from which that strategy has all rows.
         """
         for each in self.strategies:
             try:
@@ -182,12 +182,12 @@ class StreamCore:
             except UnsupportedOperationError:
                 continue
         alone = replace(plan, windows={window_id: window})
-        able = chosen_for(alone, self.forced.strategy)  # the one that was asked for, where that can answer it
+        able = chosen_for(alone, self.forced.strategy)  # the forced one, if it can answer it
         self.strategies = [*self.strategies, *strategies_for(alone, replace(self.forced, strategy=able))]
         return self.progress.seen if self.progress.seen == BEFORE_TIME else self.progress.seen + 1
 
     def remove(self, window_id: int) -> None:
-        """Answer a window no more."""
+        """Stop answering a window."""
         kept = []
         for each in self.strategies:
             if window_id not in each.plan.windows:
@@ -206,8 +206,8 @@ class StreamCore:
 
     def restore_point(self) -> RestorePoint:
         """Return a callback that restores the current state."""
-        # What cannot fail changes nothing when something else is refused: rows are looked at before any of it is kept.
-        # Where it is interrupted all the same, by Ctrl-C or for want of memory, the stream is not whole any more.
+        # A strategy that cannot fail is unchanged when a push is rejected: rows are validated before any is kept. If it
+        # is interrupted all the same, by Ctrl-C or lack of memory, the stream is no longer consistent.
         self._has_begun = False
         may_fail = any(each.may_fail for each in self.strategies)
         parts = [each.restore_point() for each in self.strategies] if may_fail else []
@@ -227,9 +227,9 @@ class StreamCore:
         return restore
 
     def be_careful(self, latest: int) -> None:
-        """Have strategies restored, too, where a time to come may open so many windows that they are refused.
+        """Make strategies restorable if the time `latest` may open so many windows that the call is rejected.
 
-        To be called before any of them takes a row or moves on. O(1), and where times jump that far, O(state).
+        Call it before any strategy takes a row or advances. O(1), or O(state) if times jump that far.
         """
         if self._undo is not None:
             span, keys = latest - self.progress.watermark, max(1, len(self.keys))
@@ -238,11 +238,11 @@ class StreamCore:
                 self._undo = None
 
     def groups(self) -> list[dict[str, Any]]:
-        """Return which strategy answers which windows, as `regroup` takes it."""
+        """Return which strategy answers which windows, in the form `regroup` takes."""
         return [{"name": name_of(each), "windows": list(each.plan.windows)} for each in self.strategies]
 
     def regroup(self, groups: Sequence[Mapping[str, Any]]) -> None:
-        """Make the strategies of a snapshot, whatever would be chosen now. They are empty."""
+        """Create the strategies of a snapshot, empty, whatever would be chosen now."""
         plan = replace(self.plan, merge=self.forced.merge)
         self.strategies = [
             STRATEGIES[each["name"]](replace(plan, windows={i: plan.windows[i] for i in each["windows"]}))
@@ -251,7 +251,7 @@ class StreamCore:
 
 
 def _particular(plan: Plan) -> list[Window]:
-    """Return the windows that refuse some values."""
+    """Return the windows that reject some values."""
     return [each for each in plan.windows.values() if type(each).require_values is not Window.require_values]
 
 

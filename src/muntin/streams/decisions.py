@@ -1,7 +1,7 @@
-"""What slices must be able to do, and why: three trees of decisions, each a table of its leaves, read from the top.
+"""What slices must support, and why: three decision trees, each a table of its leaves, read from the top.
 
-What must be kept of the rows besides the states of slices? Must slices be split? Must rows be taken out of slices
-again? The answers depend on the windows, the aggregations and the order of the rows, never on the rows themselves.
+What must be kept of the rows besides the states of slices? Must slices be split? Must rows be removed from slices? The
+answers depend on the windows, the aggregations and the order of the rows, never on the rows themselves.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ class Facts:
     """What the decisions depend on."""
 
     ordered: bool
-    """Whether it was promised that rows come in the order of their times."""
+    """Whether rows are promised to arrive in time order."""
     context: Context
-    """The most that some window must know of the rows."""
+    """The largest context that any window needs."""
     splits: bool
-    """Whether a row may bring an edge between rows that had none. Those of sessions never do."""
+    """Whether a row may add an edge between rows already taken. Sessions never do."""
     counts: bool
-    """Whether some window is measured in rows."""
+    """Whether any window is measured in rows."""
     commutative: bool
     invertible: bool
     selective: bool
     """Whether each aggregation always returns one of its arguments, as max does."""
     holistic: bool
-    """Whether some aggregation has no state of a fixed size."""
+    """Whether any aggregation has no fixed-size state."""
 
     @classmethod
     def of(cls, windows: Iterable[Window], aggregations: Iterable[Aggregation], *, ordered: bool = False) -> Facts:
@@ -57,7 +57,7 @@ class Facts:
 
     @classmethod
     def of_plan(cls, plan: Plan) -> Facts:
-        """Return the facts of all that a strategy answers."""
+        """Return the facts of a plan's windows and aggregations."""
         return cls.of(plan.windows.values(), plan.aggregates.values(), ordered=plan.ordered)
 
 
@@ -182,7 +182,7 @@ REMOVALS = (
 
 @dataclass(frozen=True)
 class Decisions:
-    """The leaf that each tree comes to."""
+    """The leaf reached in each tree."""
 
     kept: Leaf
     split: Leaf
@@ -214,7 +214,7 @@ whose edges do not depend on it)
 
 
 def decide(facts: Facts) -> Decisions:
-    """Return what slices must be able to do.
+    """Return what slices must support.
 
     >>> from muntin import agg, window
     >>> decide(Facts.of([window.session(5)], [agg.collect("v")])).kept.rule

@@ -1,4 +1,4 @@
-"""A stream that another engine drives: that engine moves the watermark, the stream never does so by itself."""
+"""A stream driven by another engine, which moves the watermark; the stream never does so itself."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from muntin.windows.base import Window
 class DrivenStream:
     """A stream in three steps: `set_watermark`, `take` rows, `emit` what is due.
 
-    Whoever drives it throws it away when a step fails, so that no step need be taken back; that saves a restore point
-    for each of them.
+    The driver discards the stream when a step fails, so no step is rolled back; that saves a restore point per step.
 
     >>> from muntin import Query, agg, window
     >>> query = Query(window.tumbling(10), {"n": agg.count()}, time="t", watermark=2)
@@ -41,7 +40,7 @@ class DrivenStream:
 
     def __init__(self, query: Query, schema: pa.Schema, now: int = 0) -> None:
         self.now = now
-        """The clock's time in nanoseconds, which the driver sets too."""
+        """The clock's time in nanoseconds; also set by the driver."""
         self._state = StreamState(query, Forced(), lambda: self.now, dict(enumerate(query.windows)))
         self._core = self._state.resolve(schema)
 
@@ -52,68 +51,68 @@ class DrivenStream:
 
     @property
     def watermark(self) -> int | None:
-        """The watermark, in the unit of the time column; None before it was first set."""
+        """The watermark, in the unit of the time column; None before it is first set."""
         return self._state.watermark
 
     def set_watermark(self, watermark: int) -> None:
-        """Move the watermark, which is the greatest time of any row less its delay. O(1)."""
+        """Set the watermark: the greatest time of any row less the delay. O(1)."""
         progress = self._core.progress
         progress.look_at_clock()
         progress.reach(watermark + progress.delay)
 
     def note_rows(self) -> None:
-        """Note that rows came, of this stream or of others that share its watermark: it is not idle. O(1)."""
+        """Record that rows came, to this stream or to another that shares its watermark: it is not idle. O(1)."""
         self._core.progress.look_at_clock()
         self._core.progress.note_rows()
 
     def follow_clock(self) -> None:
-        """Move the watermark with the clock, where no rows have come for the query's `idle_timeout`. O(1)."""
+        """Move the watermark with the clock, if no rows have come for the query's `idle_timeout`. O(1)."""
         self._core.progress.look_at_clock()
         self._core.progress.follow_clock()
 
     @property
     def idle_at(self) -> int | None:
-        """When the stream is idle, by the clock in nanoseconds; None for a query without `idle_timeout`."""
+        """When the stream becomes idle, by the clock in nanoseconds; None without `idle_timeout`."""
         return self._core.progress.idle_at
 
     # ------------------------------------------------------------ rows in, windows out
 
     def take(self, data: pa.Table) -> None:
-        """Take rows, judged by the watermark; those that no window takes are kept for `take_late`."""
+        """Take rows, late ones judged by the watermark; those that no window takes are kept for `take_late`."""
         with working_on(data.num_rows):
             self._state.take(data)
 
     @property
     def slices(self) -> list[Slices] | None:
-        """What keeps the rows, where that is slices which can be made elsewhere; None otherwise."""
+        """The strategies, if all are slices that can be built elsewhere; None otherwise."""
         return mergeable_slices(self._core.strategies)
 
     def take_slices(self, keys: list[pa.Array], partials: Partials) -> None:
-        """Take slices that were made elsewhere, of rows with these keys; rows of no window are counted as dropped."""
+        """Merge slices that were built elsewhere, of these keys; rows of no window are counted as dropped."""
         numbers = self._core.keys.numbers(keys, len(partials.low))
         watermark = self._core.progress.watermark
         taken = np.zeros(len(numbers), np.bool_)
         for each in self.slices or ():
-            # Windows that were added later are kept apart, and have edges of their own.
+            # Windows added later are kept separately, with their own edges.
             low, high = each.shapes.interval(partials.low)
             taken |= each.take_partials(replace(partials, keys=numbers, low=low, high=high), watermark)
         rows = partials.count
         self._state.count(int(rows.sum()), int(rows[partials.high <= watermark].sum()), int(rows[~taken].sum()))
 
     def take_late(self) -> pa.Table:
-        """Return the rows that no window took, and forget them."""
+        """Return the rows that no window took, and clear them."""
         late = self._state.late
         self._state.late = LateRows(schema=late.schema)
         return late.table()
 
     def emit(self, *, early: bool = False) -> pa.Table:
-        """Return the windows that are due, or have changed since; `early` adds others that hold rows."""
+        """Return the windows that are due or have changed; `early` adds others that hold rows."""
         out = self._core.table(self._core.emit(early=early))
         self._core.release_keys()
         return out
 
     def begin_early(self) -> bool:
-        """Return whether early results are due, and begin the wait for the next ones if they are."""
+        """Return whether early results are due; if so, start the wait for the next ones."""
         self._core.progress.look_at_clock()
         return self.watermark is not None and self._core.progress.begin_early()
 
@@ -125,7 +124,7 @@ class DrivenStream:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is kept of any row: a new stream would go on just as well."""
+        """Whether nothing is kept of any row: a new stream would do as well."""
         return not any(len(each.held_keys()) for each in self._core.strategies)
 
     def metrics(self) -> dict[str, int | None]:
@@ -133,18 +132,18 @@ class DrivenStream:
         return self._state.metrics()
 
     def check(self) -> None:
-        """Raise `InvariantError` where the state contradicts itself."""
+        """Raise `InvariantError` if the state is inconsistent."""
         for each in self._core.strategies:
             each.check()
 
     def save(self) -> Snapshot:
-        """Return the whole state, slices by time: what is new since the last time is then together."""
+        """Return the whole state, slices in time order, so that what is new since the last save is contiguous."""
         snapshot = snapshots.save(self._state)
         return replace(snapshot, arrays=by_time(snapshot.arrays))
 
     @classmethod
     def load(cls, query: Query, schema: pa.Schema, snapshot: Snapshot, now: int = 0) -> DrivenStream:
-        """Return a stream that goes on from a state that `save` returned, or that has its slices by key."""
+        """Return a stream that resumes from a state of `save`, or from one with its slices by key."""
         stream = cls(query, schema, now)
         snapshots.load(stream._state, replace(snapshot, arrays=by_key(snapshot.arrays)))
         stream._core = stream._state.resolved
@@ -152,6 +151,6 @@ class DrivenStream:
 
 
 def mergeable_slices(strategies: Sequence[Strategy]) -> list[Slices] | None:
-    """Return strategies as slices that can be made elsewhere and merged here; None where one of them is none."""
+    """Return the strategies, if all are slices that can be built elsewhere and merged here; else None."""
     found = [each for each in strategies if isinstance(each, Slices) and each.has_partials]
     return found if len(found) == len(strategies) else None

@@ -1,7 +1,7 @@
-"""The ledger of emitted windows: what was last emitted of windows that may still change.
+"""The ledger of emitted windows: the last emission of each window that may still change.
 
-Every strategy keeps one. A window that is found again with other rows is emitted with its next revision; one that is
-found no more is retracted; one whose rows are the same keeps its last emission. What is final leaves the ledger.
+Every strategy keeps one. A window whose rows have changed is emitted with its next revision; one that no longer exists
+is retracted; one whose rows are the same keeps its last emission. Final windows leave the ledger.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ class EmittedWindows:
     """
 
     names: tuple[Array, ...]
-    """What tells a window from all others, as integers: its key first, then such as its definition and bounds."""
+    """The identity of a window, as integers: its key first, then its definition, bounds and the like."""
     content: Array
-    """A number that tells the rows of a window from other rows."""
+    """A number that changes with the rows of a window."""
     revision: Array
     retracted: Array
     facts: Mapping[str, Array]
-    """Whatever else its owner must know of an emitted window."""
+    """What else the owner records about an emitted window."""
 
     @classmethod
     def of(cls, names: tuple[Array, ...], content: Array, **facts: Array) -> EmittedWindows:
-        """Return windows as if they were emitted for the first time."""
+        """Return windows as emitted for the first time."""
         count = len(content)
         return cls(names, content, np.zeros(count, np.int64), np.zeros(count, np.bool_), facts)
 
     @classmethod
     def none(cls, names: int, content: type = np.int64, **facts: type) -> EmittedWindows:
-        """Return no windows, with columns of these types; names are this many integers."""
+        """Return an empty ledger with columns of these types; a name has `names` integers."""
         empty: dict[str, Array] = {name: np.zeros(0, kind) for name, kind in facts.items()}
         return cls.of(tuple(np.zeros(0, np.int64) for _ in range(names)), np.zeros(0, content), **empty)
 
@@ -59,14 +59,14 @@ class EmittedWindows:
         """The key of each window."""
         return self.names[0]
 
-    # ------------------------------------------------------------ what has changed
+    # ------------------------------------------------------------ changes
 
     def places_of(self, windows: EmittedWindows) -> Array:
-        """Return where each window is in this ledger, -1 where it is not. O(n log n)."""
+        """Return the place of each window in this ledger, or -1. O(n log n)."""
         return places_of(self.names, windows.names)
 
     def numbered(self, windows: EmittedWindows) -> EmittedWindows:
-        """Return windows with the revision after that of the ledger, where they are in it. O(n log n)."""
+        """Return windows with the revision that follows the one in the ledger, if they are in it. O(n log n)."""
         places = self.places_of(windows)
         known = np.flatnonzero(places >= 0)
         revision = windows.revision.copy()
@@ -80,11 +80,11 @@ class EmittedWindows:
         stays: Array | None = None,
         places: Array | None = None,
     ) -> Changes:
-        """Return what to emit and what to retract, by comparing the ledger with the windows there are. O(n log n).
+        """Return what to emit and what to retract, by comparing the ledger with the current windows. O(n log n).
 
-        `may_emit` marks the windows in `now` that may be emitted, if they have changed: all unless given. `stays` marks
-        the windows of the ledger that must not be retracted: those that are in `now`, unless given. `places` is what
-        `places_of(now)` returns, where the caller has it.
+        `may_emit` marks the windows in `now` that may be emitted if they have changed; all by default. `stays` marks
+        the windows of the ledger that must not be retracted; those in `now` by default. `places` is the result of
+        `places_of(now)`, if the caller has it.
         """
         places = self.places_of(now) if places is None else places
         known = np.flatnonzero(places >= 0)
@@ -104,20 +104,20 @@ class EmittedWindows:
             replace(gone, revision=gone.revision + 1, retracted=np.ones(len(gone), np.bool_)),
         )
 
-    # ------------------------------------------------------------ what is in the ledger
+    # ------------------------------------------------------------ contents of the ledger
 
     def take(self, which: Array) -> EmittedWindows:
-        """Return some of the windows: their places, or a mask."""
+        """Return some of the windows, by their places or a mask."""
         names = tuple(name[which] for name in self.names)
         facts = {name: array[which] for name, array in self.facts.items()}
         return EmittedWindows(names, self.content[which], self.revision[which], self.retracted[which], facts)
 
     def keep(self, kept: Array) -> EmittedWindows:
-        """Return the ledger without what is final: `kept` tells which windows may still change."""
+        """Return the ledger without final windows: `kept` marks those that may still change."""
         return self if kept.all() else self.take(np.flatnonzero(kept))
 
     def with_windows(self, windows: EmittedWindows) -> EmittedWindows:
-        """Return the ledger with windows as they are emitted now, in place of those of the same names. O(n log n)."""
+        """Return the ledger with these emissions, which replace those of the same names. O(n log n)."""
         if not len(windows):
             return self
         names = tuple(np.concatenate(pair) for pair in zip(self.names, windows.names, strict=True))
@@ -133,11 +133,11 @@ class EmittedWindows:
         return both.take(order[last])
 
     def with_changes(self, changes: Changes) -> EmittedWindows:
-        """Return the ledger after changes were emitted."""
+        """Return the ledger after these changes are emitted."""
         return self.with_windows(changes.retracted).with_windows(changes.emitted)
 
     def with_facts(self, places: Array, **facts: Array) -> EmittedWindows:
-        """Return the ledger with other facts of the windows at some places."""
+        """Return the ledger with new facts for the windows at `places`."""
         updated = dict(self.facts)
         for name, values in facts.items():
             updated[name] = updated[name].copy()
@@ -153,7 +153,7 @@ class EmittedWindows:
         return {**names, **rest, **self.facts}
 
     def load(self, state: Mapping[str, Array]) -> EmittedWindows:
-        """Return the windows that `save` returned, with the columns of these."""
+        """Return the ledger that `save` saved, with the columns of this one."""
         names = tuple(state[f"{_NAME}{i}"] for i in range(len(self.names)))
         facts = {name: state[name] for name in self.facts}
         return EmittedWindows(names, state["content"], state["revision"], state["retracted"], facts)
@@ -164,17 +164,17 @@ class Changes:
     """What to emit and to retract, with the revisions of both."""
 
     windows: Array
-    """The places of the emitted ones among the windows that were compared."""
+    """The places of the emitted windows among those compared."""
     emitted: EmittedWindows
     retracted: EmittedWindows
 
     def numbered_by(self, ledger: EmittedWindows) -> Changes:
-        """Return the changes with the revisions after those of a ledger, where that has them."""
+        """Return the changes with the revisions that follow those in a ledger, for windows in it."""
         return Changes(self.windows, ledger.numbered(self.emitted), ledger.numbered(self.retracted))
 
 
 def places_of(known: tuple[Array, ...], wanted: tuple[Array, ...]) -> Array:
-    """Return where each wanted name is among the known ones, of which no two are equal; -1 where it is not. O(n log n).
+    """Return the place of each wanted name among the known ones, which are distinct, or -1. O(n log n).
 
     >>> places_of((np.array([4, 2]), np.array([0, 1])), (np.array([2, 4]), np.array([1, 1])))
     array([ 1, -1])

@@ -1,4 +1,4 @@
-"""Windows that were found among slices."""
+"""Windows found among slices."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ class Found:
     first: Array
     last: Array
     rows: Array
-    """How many rows each holds; nothing where that is not counted."""
+    """The number of rows of each; empty if rows are not counted."""
 
     @classmethod
     def without_slices(cls, names: tuple[Array, ...], rows: Array) -> Found:
-        """Return windows by their names, of which no slices are left."""
+        """Return windows by their names, with no slices left."""
         keys, definitions, start, end = names
         nothing = np.zeros(len(keys), np.int64)
         return cls(keys, definitions, start, end, nothing, nothing, rows)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """All but the rows, as kernels take them."""
+        """The arrays that kernels take: all but the rows."""
         return self.keys, self.definitions, self.start, self.end, self.first, self.last
 
     @property
     def names(self) -> tuple[Array, ...]:
-        """What tells a window from all others: its key, definition and bounds."""
+        """The identity of each window: its key, definition and bounds."""
         return self.keys, self.definitions, self.start, self.end
 
     def pick(self, chosen: Array) -> Found:
-        """Return some of the windows: their numbers, or where they are."""
+        """Return some of the windows, by their numbers or a mask."""
         rows = self.rows[chosen] if len(self.rows) else self.rows
         keys, definitions, start, end, first, last = (array[chosen] for array in self.arrays)
         return Found(keys, definitions, start, end, first, last, rows)

@@ -1,7 +1,7 @@
-"""Restore points of large states: a copy that is made once in a while, and the calls since then.
+"""Restore points of large states: an occasional copy, and the calls since then.
 
-Copying a whole state before each push would cost more than most pushes. So it is copied when as many rows have come as
-it is long; to restore it, the copy is loaded and the calls since then are replayed. See `muntin.restoring`.
+Copying a whole state before each push would cost more than most pushes. So it is copied after as many rows as it is
+long; to restore it, the copy is loaded and the calls since then are replayed. See `muntin.restoring`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LEAST = 10_000
 
 
 class Kept(Protocol):
-    """What can be saved and loaded."""
+    """A state that can be saved and loaded."""
 
     def save(self) -> dict[str, Array]:
         """Return the whole state."""
@@ -31,7 +31,7 @@ class Kept(Protocol):
 
 
 class Journal:
-    """The calls that changed a state since it was last copied; nothing until a restore point is first asked for."""
+    """The calls that changed a state since its last copy; empty until the first restore point."""
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
@@ -40,13 +40,13 @@ class Journal:
         self._rows = 0
 
     def note(self, rows: int, step: Callable[[], Any]) -> None:
-        """Note a call that succeeded, so that it can be replayed, and how many rows it took."""
+        """Record a successful call, to be replayed, and how many rows it took."""
         if self._saved is not None:
             self._steps.append(step)
             self._rows += rows
 
     def restore_point(self, size: int) -> RestorePoint:
-        """Return a callback that restores the current `size` slices. Amortised O(1) a row."""
+        """Return a callback that restores the current `size` slices. Amortised O(1) per row."""
         if self._saved is None or self._rows > max(_LEAST, size):
             self._saved, self._steps, self._rows = self._kept.save(), [], 0
         saved, count = self._saved, len(self._steps)
@@ -62,7 +62,7 @@ class Journal:
 
 
 class Replayed(Strategy):
-    """A strategy whose state is restored by replaying the calls that succeeded."""
+    """A strategy restored by replaying its successful calls."""
 
     @abstractmethod
     def _take(self, batch: Batch, watermark: int) -> Array:
@@ -91,7 +91,7 @@ class Replayed(Strategy):
         return answers
 
     def restore_point(self) -> RestorePoint:
-        """Return a callback that restores the current state. Amortised O(1) a row."""
+        """Return a callback that restores the current state. Amortised O(1) per row."""
         metrics = self.metrics()
         return self._journal.restore_point(metrics["slices"] + metrics["kept"])
 

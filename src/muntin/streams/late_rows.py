@@ -1,4 +1,4 @@
-"""The rows that no window took: in one table, though pushes may have had other columns, or the same in other types."""
+"""The rows that no window took, as one table, even if pushes differ in their columns or types."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class LateRows:
 
     tables: tuple[pa.Table, ...] = ()
     schema: pa.Schema | None = None
-    """The columns of all of them; before the first, those of the first push. None before that."""
+    """The columns of all late rows; before the first one, those of the first push. None before that."""
 
     def table(self) -> pa.Table:
-        """Return them as one table, with null where a push had no such column. O(rows)."""
+        """Return the rows as one table, with null where a push lacks a column. O(rows)."""
         if self.schema is None:
             return pa.table({})
         return in_one_piece(pa.concat_tables([empty_table(self.schema), *(_in(self.schema, t) for t in self.tables)]))
 
     def with_rows(self, data: pa.Table, late: Array) -> LateRows:
-        """Return these and those of a table that are late. O(rows)."""
+        """Return these rows and the late ones of a table. O(rows)."""
         data = plain_table(data)
         if self.schema is None:
             data = _distinct(data)
@@ -40,7 +40,7 @@ class LateRows:
         return LateRows((*self.tables, rows), _unified(self.schema, _fitting(rows, self.schema)))
 
     def newest(self, most: int | None) -> tuple[LateRows, int]:
-        """Return the last rows, no more than `most`, and how many were let go. O(pushes that had late rows)."""
+        """Return the last `most` rows at most, and how many were dropped. O(pushes with late rows)."""
         let_go = 0 if most is None else max(0, sum(each.num_rows for each in self.tables) - most)
         if not let_go:
             return self, 0
@@ -53,7 +53,7 @@ class LateRows:
 
 
 def _distinct(data: pa.Table) -> pa.Table:
-    """Return rows with a name of its own for each column: those that no query reads may share one."""
+    """Return rows with distinct column names: columns that no query reads may share one."""
     names: list[str] = []
     for name in data.column_names:
         variants = chain([name], (f"{name} {number}" for number in count(2)))
@@ -62,7 +62,7 @@ def _distinct(data: pa.Table) -> pa.Table:
 
 
 def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Schema:
-    """Return the types of rows, or those that their columns had before, where the rows fit these: a boolean as 1."""
+    """Return the types of rows, or the earlier types of their columns if the rows fit them: a boolean as 1."""
     return pa.schema([(field.name, _fits(rows, field.name, field.type, schema)) for field in rows.schema])
 
 
@@ -80,7 +80,7 @@ def _wide(schema: pa.Schema) -> pa.Schema:
 
 
 def _unified(one: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """Return a schema for the rows of two. Where no type holds a column of both, it is text."""
+    """Return a schema for the rows of both. A column that no common type holds is text."""
     kinds = dict(zip(one.names, one.types, strict=True))
     for name, kind in zip(other.names, other.types, strict=True):
         kinds[name] = _common(kinds.get(name, wide(kind)), wide(kind))
@@ -111,5 +111,5 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         return column
     try:
         return column.cast(kind)
-    except pa.ArrowException:  # to text, of a type that Arrow has no text for
+    except pa.ArrowException:  # Arrow has no cast to text for this type
         return pa.chunked_array([[None if each is None else str(each) for each in column.to_pylist()]], kind)

@@ -1,8 +1,8 @@
 """Final aggregation by any aggregator: what merges slices is independent of what cuts them.
 
-The windows of one key and definition ascend, so that their slices go through an in-order structure once, from the first
-window that is due to the last. It is built for each emission: of many windows that are due together each takes O(1)
-combines, and a single one no fewer than lazily.
+The windows of one key and definition ascend, so their slices pass through an in-order structure once, from the first
+due window to the last. It is built for each emission: if many windows are due together each takes O(1) combines; a
+single one takes no fewer than lazily.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from muntin.types import Array
 
 
 def merger_names() -> list[str]:
-    """Return what can merge slices: `lazy` combines all slices of a window, the others are aggregators of the table."""
+    """Return the names of mergers: `lazy` combines all slices of a window, the others are aggregators of the table."""
     return ["lazy", *(entry.name for entry in TABLE.values() if entry.merges != "no")]
 
 
@@ -35,7 +35,7 @@ def cannot_merge(name: str, binding: Binding) -> str | None:
 
 
 def merge_slices(name: str, binding: Binding, states: Array, found: Found, outputs: tuple[Array, ...]) -> None:
-    """Answer windows, those of a key and definition ascending and together, by an aggregator over their slices."""
+    """Answer windows by an aggregator over their slices; those of a key and definition are contiguous and ascend."""
     kind = TABLE[name].kind
     assert kind is not None
     changes = (np.diff(found.keys) != 0) | (np.diff(found.definitions) != 0)

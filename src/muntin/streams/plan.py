@@ -16,16 +16,16 @@ from muntin.windows.base import Window
 from muntin.windows.shapes import SINGLE_ROWS
 
 STRATEGIES: dict[str, type[Strategy]] = {"slices": Slices, "counted": Counted, "tiles": Tiles, "tuples": Tuples}
-"""What can be forced, by name. `register` adds to it."""
+"""The strategies that can be forced, by name. `register` adds to it."""
 CHOSEN_FROM = ("slices", "counted", "tiles", "tuples")
-"""What is chosen from when nothing is forced, the better ones first. The last one answers everything."""
+"""The candidates when nothing is forced, best first. The last one answers everything."""
 
 
 def register(name: str, strategy: type[Strategy]) -> None:
     """Make a strategy available as `strategy=name`, for streams, `explain` and snapshots of this process.
 
-    It is taken when it is asked for, and never chosen. One that was registered by the same name before is replaced; a
-    built-in one cannot be.
+    It is used only when forced. It replaces an earlier one registered under the same name; a built-in one cannot be
+    replaced.
     """
     if name in ("auto", *CHOSEN_FROM):
         raise InvalidArgumentError(f"the name {name!r} is taken; register {strategy.__name__} by another one")
@@ -34,13 +34,13 @@ def register(name: str, strategy: type[Strategy]) -> None:
 
 @dataclass(frozen=True)
 class Forced:
-    """What a user asked for, instead of leaving it to the planner."""
+    """What the user forced, instead of leaving it to the planner."""
 
     strategy: str = "auto"
     merge: str = "auto"
 
     def __post_init__(self) -> None:
-        """Refuse names that are none."""
+        """Reject unknown names."""
         for name, known in (("strategy", STRATEGIES), ("merge", merger_names())):
             value = getattr(self, name)
             if not isinstance(value, str) or (value != "auto" and value not in known):
@@ -50,7 +50,7 @@ class Forced:
 def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
     """Return strategies that together answer all windows of a plan.
 
-    One that was asked for answers all windows that it can; the others go where they would go anyway.
+    A forced one answers all windows that it can; the others are assigned as usual.
     """
     groups: dict[tuple[str, bool], dict[int, Window]] = {}
     for i, each in plan.windows.items():
@@ -65,7 +65,7 @@ def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
 
 
 def chosen_for(plan: Plan, forced: str = "auto") -> str:
-    """Return the name of the strategy for a single window: as forced where that can answer it."""
+    """Return the name of the strategy for a single window: the forced one, if it can answer it."""
     names = CHOSEN_FROM if forced == "auto" else (forced, *CHOSEN_FROM)
     return next(name for name in names if why_not(name, plan) is None)
 
@@ -76,5 +76,5 @@ def why_not(name: str, plan: Plan) -> str | None:
 
 
 def name_of(strategy: Strategy) -> str:
-    """Return the name of a strategy, as it can be forced."""
+    """Return the name of a strategy, as `strategy=` takes it."""
     return next(name for name, each in STRATEGIES.items() if type(strategy) is each)

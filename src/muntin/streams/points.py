@@ -1,4 +1,4 @@
-"""Points of which a stream is asked, as strategies take them, and what frames hold there."""
+"""The points that a stream is asked about, as strategies take them, and the answers of frames there."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from muntin.types import Array
 from muntin.windows.found import Points
 
 _FIRST, _ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
-"""Of a single point, where it begins and ends."""
+"""The start and end of a single point."""
 
 
 @dataclass(frozen=True)
 class AskedPoints:
-    """Times of keys: those of a key together and in order."""
+    """Times of keys: those of a key contiguous and in order."""
 
     keys: Array
-    """The number of each point's key; -1 where it is not known."""
+    """The number of each point's key; -1 if unknown."""
     times: Array
     refusal: Callable[[int, int, int | None], MuntinError]
-    """Returns the error for a point, a window_id and the time from which on it can be answered; None if from none."""
+    """Returns the error for a point, a window_id and the earliest time that can be answered, None if there is none."""
 
     @cached_property
     def begins(self) -> Array:
@@ -38,7 +38,7 @@ class AskedPoints:
 
     @cached_property
     def by_key(self) -> Points:
-        """The times, and where the points of each key end."""
+        """The times, and the ends of each key's points."""
         if len(self.keys) == 1:
             return Points(self.times, _ONE)
         return Points(
@@ -52,7 +52,7 @@ class AskedPoints:
 
     @property
     def asked_keys(self) -> Array:
-        """The keys that are asked of, ascending."""
+        """The keys of the points, ascending."""
         keys: Array = self.keys[self.begins]
         return keys
 
@@ -71,10 +71,10 @@ class AskedPoints:
 
 @dataclass(frozen=True)
 class FramesAtPoints:
-    """What the frames of some definitions hold at all points: first those of the first definition, and so on."""
+    """The answers of the frames of some definitions at all points, definition by definition."""
 
     windows: Sequence[int]
     """The window_ids of the definitions."""
     aggregates: Mapping[str, Raw]
     ends: Array | None
-    """Where the frames end, None where they end with their last rows."""
+    """The ends of the frames; None if they end with their last rows."""

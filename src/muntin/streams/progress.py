@@ -1,4 +1,4 @@
-"""How far a stream has come: its watermark, moved by rows, by whoever drives the stream, and by the clock."""
+"""The progress of a stream: its watermark, moved by rows, by the driver, and by the clock."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from muntin.types import is_whole
 class Progress:
     """Event time and processing time of one stream, in the unit of its time column and of its clock.
 
-    Processing time never goes back. Where the clock does, it goes on from where it was with what the clock adds to
-    that: a stream that waited for the clock to catch up would stand still for as long.
+    Processing time never goes back. If the clock does, processing time continues from where it was, by what the clock
+    adds from then on: a stream that waited for the clock to catch up would stall for as long.
     """
 
     def __init__(self, timing: Timing, clock: Callable[[], int]) -> None:
         self._timing = timing
         self._clock = clock
         self.watermark = self.seen = self.horizon = BEFORE_TIME
-        self._latest, self._shift = BEFORE_TIME, 0  # the greatest processing time, and how far it is ahead of the clock
+        self._latest, self._shift = BEFORE_TIME, 0  # the greatest processing time, and its lead over the clock
         self._last_row = 0  # when the last row came, by the clock
         self._uses_clock = timing.early_by_clock is not None or timing.idle_after is not None
-        self._now = self.now() if self._uses_clock else 0  # the processing time of the call at hand
+        self._now = self.now() if self._uses_clock else 0  # the processing time of the current call
         self._early_is_set = timing.early_by_clock is not None
         self._early = self._now  # when early results were last emitted
 
@@ -35,9 +35,9 @@ class Progress:
         return self._timing.delay
 
     def now(self) -> int:
-        """Return the processing time; refuse a clock that gives none.
+        """Return the processing time; reject a clock that returns none.
 
-        A call on a stream looks at the clock once, before it changes anything: see `look_at_clock`.
+        A call on a stream reads the clock once, before it changes anything: see `look_at_clock`.
         """
         given = self._clock()
         if not is_whole(given) or not -(2**62) < given < 2**62:
@@ -52,28 +52,28 @@ class Progress:
         return now
 
     def look_at_clock(self) -> None:
-        """Note the processing time of a call, where anything depends on it."""
+        """Read the processing time of a call, if anything depends on it."""
         if self._uses_clock:
             self._now = self.now()
 
     def time_of_rows(self) -> int:
-        """Return the clock's time in the unit of the times, for rows that have none."""
-        if self.seen > BEFORE_TIME:  # also where that was before a snapshot
+        """Return the clock's time in the unit of the time column, for rows without a time."""
+        if self.seen > BEFORE_TIME:  # also if that was before a snapshot
             self._latest = max(self._latest, self.seen * self._timing.clock_per_tick)
         return self.now() // self._timing.clock_per_tick
 
     def see(self, latest: int) -> None:
-        """Move on to the latest time of rows that have come."""
+        """Advance to the latest time of rows that have just come."""
         self.reach(latest)
         self.note_rows()
 
     def note_rows(self) -> None:
-        """Note that rows have come by now: the wait of an idle stream begins again."""
+        """Record that rows have come: the idle timeout starts again."""
         if self._timing.idle_after is not None:
             self._last_row = self._now
 
     def reach(self, latest: int) -> None:
-        """Move on to the latest time of rows that came at some time before."""
+        """Advance to the latest time of rows that came earlier."""
         if latest > self.seen:
             self.seen = latest
         self.set_watermark(self.seen - self._timing.delay, self.seen)
@@ -81,7 +81,7 @@ class Progress:
             self._early, self._early_is_set = self.seen, True
 
     def set_watermark(self, watermark: int, horizon: int) -> None:
-        """Move the watermark and the greatest time known of; neither goes back."""
+        """Move the watermark and the horizon; neither goes back."""
         if watermark > self.watermark:
             self.watermark = watermark
         if horizon > self.horizon:
@@ -89,7 +89,7 @@ class Progress:
 
     @property
     def idle_at(self) -> int | None:
-        """When the stream is idle, by the clock, if no row comes; None where that changes nothing."""
+        """When the stream becomes idle, by the clock, if no row comes; None if that changes nothing."""
         return None if self._timing.idle_after is None else self._last_row + self._timing.idle_after
 
     def follow_clock(self) -> bool:
@@ -105,7 +105,7 @@ class Progress:
         return True
 
     def begin_early(self) -> bool:
-        """Return whether early results are due, and begin the wait for the next ones if they are."""
+        """Return whether early results are due; if so, start the wait for the next ones."""
         timing = self._timing
         if timing.early_by_clock is not None:
             at, span = self._now, timing.early_by_clock

@@ -1,4 +1,4 @@
-"""Pushed tables as strategies take them: columns in the types that they had at first, times as integers."""
+"""Pushed tables as strategies take them: columns in the types of the first push, times as integers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from muntin.types import INT64, Array, ColumnType, assignable, column_type
 
 
 class TableReader:
-    """Reads the tables of a stream in the types that its columns had at first.
+    """Reads the tables of a stream in the column types of the first push.
 
-    Where columns are, and whether they must be cast, depends on the schema alone: it is found out once for each.
+    The places of columns, and whether they must be cast, depend on the schema alone: both are found once per schema.
     """
 
     def __init__(self, types: Types, time: str | None) -> None:
@@ -33,7 +33,7 @@ class TableReader:
         self._times: tuple[int, _Read] | None = None
 
     def _follow(self, schema: pa.Schema) -> None:
-        """Read tables of this schema from now on; refuse one that has not all columns."""
+        """Switch to tables of this schema; reject one that lacks columns."""
         types = self._types
         self._columns = [(name, *_reader(schema, name, kind.logical)) for name, kind in types.columns.items()]
         self._keys = [_caster(schema, name, kind) for name, kind in types.keys.items()]
@@ -43,9 +43,9 @@ class TableReader:
         self._schema = schema
 
     def columns(self, data: pa.Table) -> dict[str, Column]:
-        """Return the columns that aggregates and windows read; refuse those that do not fit their types.
+        """Return the columns that aggregates and windows read; reject those that do not fit their types.
 
-        It comes before the other methods, for each table.
+        Call it before the other methods, for each table.
         """
         schema = data.schema
         if schema != self._schema:
@@ -72,7 +72,7 @@ _Read = Callable[[Any], Column]
 
 
 def _reader(schema: pa.Schema, name: str, kind: pa.DataType | None) -> tuple[int, _Read]:
-    """Return where a column is, and what reads it; as `kind`, unless that is None."""
+    """Return the place of a column, and a function that reads it, as `kind` unless that is None."""
     place = place_of(schema, name)
     found = schema.field(place).type
     if kind is not None and found != kind:
@@ -84,7 +84,7 @@ def _reader(schema: pa.Schema, name: str, kind: pa.DataType | None) -> tuple[int
 
 
 def _caster(schema: pa.Schema, name: str, kind: pa.DataType) -> tuple[int, Callable[[Any], Any] | None]:
-    """Return where a column is, and what casts it; None where it has the right type."""
+    """Return the place of a column, and a function that casts it; None if it has the right type."""
     place = place_of(schema, name)
     if schema.field(place).type == kind:
         return place, None
@@ -92,12 +92,12 @@ def _caster(schema: pa.Schema, name: str, kind: pa.DataType) -> tuple[int, Calla
 
 
 def read_times(column: Column, name: str, kind: ColumnType, reach: int) -> Array:
-    """Return the times of a column as integers; refuse those of another type, or too far out for windows."""
+    """Return the times of a column as integers; reject other types, and times too far out for windows."""
     values = column.values
     if column.valid is None and column.type is kind and len(values):
         low, high = extent(values)
         if low - reach > BEFORE_TIME and high + reach < END_OF_TIME:
-            return values.astype(np.int64)  # nearly always; else it is said what is wrong
+            return values.astype(np.int64)  # nearly always; the slow path below finds what is wrong
     times = as_times(column, name)
     if times.type is not kind and times.type != kind and len(times.values):
         raise ColumnTypeError(f"the time column {name!r} holds {times.type}; it held {kind} before, and must stay so")
@@ -106,7 +106,7 @@ def read_times(column: Column, name: str, kind: ColumnType, reach: int) -> Array
 
 
 def cast_safely(column: Any, kind: Any, name: str) -> Any:
-    """Return an Arrow column cast to a type; refuse one that does not fit it without loss."""
+    """Return an Arrow column cast to a type; reject one that does not fit without loss."""
     column = plain_column(column)
     if column.type == kind:
         return column

@@ -1,8 +1,8 @@
-"""Snapshots of streams by other groups of keys: what several hold of some of their keys, as one snapshot.
+"""Regroups snapshots by key: one snapshot of some keys of several.
 
-Works on the arrays alone, without the query and without a stream, so that it can be done beside a checkpoint. Every
-array of a snapshot is by key, by slice, by row or by emitted window, or of the whole stream; an array that is not known
-here is refused rather than guessed at.
+Works on the arrays alone, without the query or a stream, so it can run beside a checkpoint. Every array of a snapshot
+is by key, by slice, by row or by emitted window, or of the whole stream; unknown arrays are rejected rather than
+guessed at.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from muntin.types import Array
 _OF_SLICES = ("low", "high", "first", "last", "count", "skip", "states")
 _OF_COUNTED_SLICES = ("low", "high", "first", "last", "peaks", "states")
 _LINES = ("shifts", "fresh", "odd", "least")
-"""Of windows by rows: a line for each key whose definitions number rows apart."""
+"""For windows by rows: a line for each key whose definitions number rows separately."""
 _UNSET = {"gone": 0, "done": 0, "since": END_OF_TIME}
-"""What kinds of windows keep of each key, by its number, and what stands for keys of which they keep nothing."""
+"""What kinds of windows keep per key number, and the value for keys of which they keep nothing."""
 _TUPLES = {"known": 1, "edges": 2, "closed": 3}
-"""What kinds of windows keep as tuples that begin with a key: how many numbers each has."""
+"""What kinds of windows keep as tuples that begin with a key, with the length of a tuple."""
 _ALIKE = ("watermark", "seen", "horizon")
-"""How far a stream has come: streams that one engine drives have come equally far."""
+"""The progress of a stream: the same in all streams driven by one engine."""
 _HINT = "choose a number of buckets that is a multiple of what there is: then each is divided, and none are joined"
 
 
 def known_keys(snapshot: Snapshot) -> list[pa.Array]:
-    """Return the key columns of a snapshot: a row for each key, in the order of the masks of `regrouped`."""
+    """Return the key columns of a snapshot, one row per key, in the order of the masks of `regrouped`."""
     columns = pa.ipc.open_stream(pa.py_buffer(snapshot.arrays["keys.keys"].tobytes())).read_all().columns
     return [column.combine_chunks() for column in columns]
 
 
 def regrouped(groups: Sequence[tuple[Snapshot, Array]]) -> Snapshot:
-    """Return one snapshot of some keys of several: each with a mask of its keys, in the order of `known_keys`.
+    """Return one snapshot of some keys of several snapshots, each with a mask of its keys as `known_keys` orders them.
 
-    No key is in two of them. They are of one query, and of streams that have come equally far. O(state).
+    No key is in two of them. All are of one query, and of streams with the same progress. O(state).
 
     >>> from muntin import Query, agg, window
     >>> from muntin.streams.driven import DrivenStream
@@ -86,7 +86,7 @@ class _Share:
     keys: Array
     """The old numbers of the keys, ascending."""
     numbers: Array
-    """By their old numbers the new ones of all keys, -1 of those that are left out."""
+    """The new number of each old one; -1 for keys left out."""
 
     @classmethod
     def of(cls, snapshot: Snapshot, mask: Array, first: int) -> _Share:
@@ -98,7 +98,7 @@ class _Share:
         return cls(arrays, keys, numbers)
 
     def under(self, prefix: str) -> _Share:
-        """Return the same of the arrays whose names begin so."""
+        """Return the share of the arrays under a prefix."""
         named = {name.removeprefix(prefix): array for name, array in self.arrays.items() if name.startswith(prefix)}
         return _Share(named, self.keys, self.numbers)
 
@@ -106,12 +106,12 @@ class _Share:
         return self.arrays[name]
 
     def mine(self, keys: Array) -> Array:
-        """Return which of these keys, by their old numbers, are in the share."""
+        """Return a mask of these keys, by old number: those in the share."""
         mine: Array = self.numbers[keys] >= 0
         return mine
 
     def by_number(self, values: Array, unset: int) -> Array:
-        """Return numbers that are kept by the number of the key."""
+        """Return the values of an array indexed by key number."""
         inside = self.keys < len(values)
         found = np.full(len(self.keys), unset, np.int64)
         found[inside] = values[self.keys[inside]]
@@ -126,7 +126,7 @@ def _joined(arrays: Iterable[Array]) -> Array:
 
 
 def _same(values: Sequence[Any], what: str) -> Any:
-    """Return what all have; refuse to join what differs."""
+    """Return the common value; reject values that differ."""
     if any(repr(each) != repr(values[0]) for each in values):
         raise SnapshotError(f"the states cannot be joined, since {what} differs among them: {_HINT}")
     return values[0]
@@ -138,7 +138,7 @@ def _greatest(arrays: Iterable[Array]) -> Array:
 
 
 def _rows_of(shares: _Shares, owner: str, names: Iterable[str]) -> dict[str, Array]:
-    """Return the rows of a table that belong to the keys; `owner` is the column of these."""
+    """Return the rows of a table that belong to the keys in column `owner`."""
     masks = [each.mine(each[owner]) for each in shares]
     pairs = list(zip(shares, masks, strict=True))
     rows = {name: _joined(each[name][mask] for each, mask in pairs) for name in names}
@@ -157,9 +157,9 @@ def _header(headers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     progress = [each["progress"] for each in cores]
     for name in _ALIKE:
         _same([each[name] for each in progress], "how far they have come")
-    # Early results are timed by each stream for itself: all wait for as long as the last one.
+    # Each stream times its own early results: the joint one waits as long as the last of them.
     later = {name: max(each[name] for each in progress) for name in progress[0]}
-    # Rows are numbered by how many have come: new ones must have numbers after all others.
+    # Rows are numbered in order of arrival: new ones must come after all others.
     names = dict.fromkeys(name for each in headers for name in each["counts"])
     counts = {name: max(each["counts"].get(name, 0) for each in headers) for name in names}
     complete: dict[str, int | None] = {}
@@ -186,7 +186,7 @@ def _keys(shares: _Shares) -> dict[str, Array]:
 
 
 def _emitted(shares: _Shares) -> dict[str, Array]:
-    """Return the ledger of emitted windows; these stay in order, since keys do."""
+    """Return the ledger of emitted windows; they stay in order, since keys do."""
     parts = [each.under("emitted.") for each in shares]
     return _named("emitted.", _rows_of(parts, "name0", parts[0].arrays))
 
@@ -209,7 +209,7 @@ def _slices(shares: _Shares, definitions: int) -> dict[str, Array]:  # noqa: ARG
 
 
 def _own_edges(shares: _Shares) -> dict[str, Array]:
-    """Return the intervals by which slices of windows of one's own were cut; each bucket has begun them for itself."""
+    """Return the intervals by which slices of user-defined windows were cut; each bucket began its own."""
     arrays: dict[str, Array] = {}
     for name in (name for name in shares[0].arrays if name.startswith("own.") and name.endswith(".lows")):
         other = name.removesuffix("lows") + "highs"
@@ -232,7 +232,7 @@ def _slice_set(shares: _Shares) -> dict[str, Array]:
 
 
 def _under_tags(shares: _Shares, kept: list[Array]) -> dict[str, Array]:
-    """Return what is kept under the names of slices, which get new ones, one after the other."""
+    """Return the data kept under the tags of slices, which are renumbered consecutively."""
     named = 0
     tags: list[Array] = []
     parts: list[dict[str, Array]] = []
@@ -257,7 +257,7 @@ def _kept_rows(share: _Share, new: Array) -> dict[str, Array]:
 
 
 def _runs(share: _Share, new: Array) -> dict[str, Array]:
-    """Return sorted runs: each begins with an entry that ends at 0 and has the name of its slice as its key."""
+    """Return sorted runs: each begins with an entry that ends at 0 and has the tag of its slice as its key."""
     arrays: dict[str, Array] = {}
     for prefix in (name.removesuffix("log_slots") for name in share.arrays if name.endswith(".log_slots")):
         keys, ends = share[f"{prefix}keys"].copy(), share[f"{prefix}ends"]
@@ -306,7 +306,7 @@ def _count_set(shares: _Shares, definitions: int) -> dict[str, Array]:
     return arrays | {"apart": _joined(places), "cursor": cursor, **{name: _joined(lines[name]) for name in _LINES}}
 
 
-# ------------------------------------------------------------ rows that are kept as they are
+# ------------------------------------------------------------ raw rows
 
 
 def _buffered(shares: _Shares, definitions: int) -> dict[str, Array]:  # noqa: ARG001  # as above
@@ -321,12 +321,12 @@ def _buffered(shares: _Shares, definitions: int) -> dict[str, Array]:  # noqa: A
 
 
 def _held_rows(shares: _Shares) -> dict[str, Array]:
-    """Return rows. They keep their numbers, of which the ledgers have hashes: two keys may then share some."""
+    """Return rows. They keep their numbers, since ledgers hold hashes of them: two keys may then share some."""
     names = [name for name in shares[0].arrays if not name.startswith("valid.")]
     arrays = _rows_of(shares, "keys", names)
     masks = [each.mine(each["keys"]) for each in shares]
     for name in (name for name in shares[0].arrays if name.startswith("valid.")):
-        given = [each[name] for each in shares]  # empty where no value is missing
+        given = [each[name] for each in shares]  # empty if no value is missing
         pairs = list(zip(given, masks, strict=True))
         whole = [np.ones(len(mask), np.bool_) if len(each) != len(mask) else each for each, mask in pairs]
         some = any(len(each) for each in given)
@@ -337,7 +337,7 @@ def _held_rows(shares: _Shares) -> dict[str, Array]:
 
 
 def _marks(marks: Sequence[Array]) -> Array:
-    """Return the watermark, the first row that windows have not seen, the rows that have come, and what was let go."""
+    """Return the watermark, the first row that windows have not seen, the rows received, and those evicted."""
     _same([len(each) for each in marks], "the version of muntin that wrote them")
     whole = _greatest(marks)
     seen = all(fresh == arrived for _, fresh, arrived, *_ in marks)
@@ -346,7 +346,7 @@ def _marks(marks: Sequence[Array]) -> Array:
 
 
 def _refused(shares: _Shares, parts: _Shares, numbers: Array) -> Array:
-    """Return the rows that a definition did not take, by their numbers."""
+    """Return the numbers of the rows that a definition rejected."""
     found = []
     for share, part in zip(shares, parts, strict=True):
         mine = share["rows.numbers"][share.mine(share["rows.keys"])]

@@ -1,6 +1,6 @@
-"""One row as strategies take it: a cell of each column, read without a table around it where its type is a plain one.
+"""One row as strategies take it: a cell per column, read without a table if its type is a plain one.
 
-Any other cell goes through Arrow, as it would in a table of one row: what it means, and how it is refused, is the same.
+Other cells go through Arrow, as in a table of one row, with the same meaning and the same errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from muntin.types import Array, ColumnType
 
 
 class Row:
-    """A row that is pushed by itself: the value of each column by its name."""
+    """A row pushed by itself: the value of each column by name."""
 
     __slots__ = ("cells",)
     num_rows = 1
@@ -33,7 +33,7 @@ class Row:
 
     @property
     def schema(self) -> pa.Schema:
-        """The types that a table of this row has."""
+        """The types of a table of this row."""
         return self.table().schema
 
     def table(self) -> pa.Table:
@@ -42,7 +42,7 @@ class Row:
 
 
 def names_of_cells(query: Query) -> tuple[str, ...]:
-    """Return the columns of a row whose cells have no names: the key, the time, and what aggregates and windows read.
+    """Return the columns of a row of bare values: the key, the time, and what aggregates and windows read.
 
     >>> from muntin import Query, agg, window
     >>> longest = {"who": agg.arg_max("len", "caller")}
@@ -54,7 +54,7 @@ def names_of_cells(query: Query) -> tuple[str, ...]:
 
 
 def row_of(given: tuple[Any, ...], names: tuple[str, ...]) -> Row:
-    """Return what was given as a row: a mapping, or a cell for each of these columns."""
+    """Return a mapping, or a value for each of these columns, as a row."""
     if len(given) == 1 and isinstance(given[0], Mapping):
         return Row(given[0])
     if len(given) != len(names):
@@ -66,7 +66,7 @@ def row_of(given: tuple[Any, ...], names: tuple[str, ...]) -> Row:
 
 
 class RowReader:
-    """Reads the rows of a stream that come one by one, in the types that its columns had at first."""
+    """Reads the single rows of a stream in the column types of the first push."""
 
     def __init__(self, types: Types, query: Query) -> None:
         time = query.time
@@ -79,7 +79,7 @@ class RowReader:
             self._read_time = _cell_reader(time, types.time, logical)
 
     def columns(self, row: Row) -> dict[str, Column]:
-        """Return the columns that aggregates and windows read; refuse cells that do not fit their types."""
+        """Return the columns that aggregates and windows read; reject cells that do not fit their types."""
         cells = row.cells
         return {name: read(_cell(cells, name)) for name, read in self._columns}
 
@@ -104,7 +104,7 @@ def _cell(cells: Mapping[str, Any], name: str) -> Any:
 
 
 def _as_column(cell: Any, name: str, kind: pa.DataType | None) -> Any:
-    """Return a cell as a column of Arrow, cast unless the type is None; refuse one that does not fit."""
+    """Return a cell as an Arrow column, cast unless the type is None; reject one that does not fit."""
     column = as_table({name: [cell]}).column(0)
     return column if kind is None else cast_safely(column, kind, name)
 
@@ -114,11 +114,11 @@ _PLAIN: dict[pa.DataType | None, tuple[type, ...]] = {
     pa.float64(): (float, np.float64),
     pa.bool_(): (bool, np.bool_),
 }
-"""Types of columns, and the types of cells that NumPy takes as Arrow does."""
+"""Column types, and the cell types that NumPy converts as Arrow does."""
 
 
 def _cell_reader(name: str, kind: ColumnType, wanted: pa.DataType | None) -> Callable[[Any], Column]:
-    """Return what reads a cell as a column of a kind; others are cast to the wanted type, unless that is None."""
+    """Return a function that reads a cell as a column of a kind; other cells are cast to `wanted`, unless None."""
     plain = _PLAIN.get(kind.logical, ())
 
     def read(cell: Any) -> Column:
@@ -126,7 +126,7 @@ def _cell_reader(name: str, kind: ColumnType, wanted: pa.DataType | None) -> Cal
             try:
                 return Column(read_only(np.array((cell,), kind.physical)), None, kind)
             except OverflowError:
-                pass  # Arrow says in its words that no integer type holds it, or that another one does
+                pass  # Arrow reports that no integer type holds it, or that another one does
         return read_column(_as_column(cell, name, wanted), name)
 
     return read

@@ -1,9 +1,9 @@
-"""What is to be done to states, written down: kernels that see no state write it, and a small one carries it out.
+"""Scripts of operations on states: kernels that see no state write them, and a small one executes them.
 
-Which slice a row belongs to, and where slices are in memory, does not depend on what is aggregated. So the kernels that
-find this out are compiled once for all queries. They write actions into a script, a stretch of rows at a time so that
-rows and script stay in the cache of the processor; the kernel that carries them out loads, combines and stores states,
-and is all that is made for each set of aggregations.
+Which slice a row belongs to, and where slices are in memory, does not depend on the aggregations. So the kernels that
+find this out are compiled once for all queries. They write actions into a script, a batch of rows at a time so that
+rows and script stay in the CPU cache; the kernel that executes it loads, combines and stores states, and is all that is
+compiled per set of aggregations.
 
     action     slot           first                 last
     FOLD       of a slice     the first row         the row after the last: all are combined after the state
@@ -14,8 +14,8 @@ and is all that is made for each set of aggregations.
     REFOLD     of a slice     the slots of its rows: a state is made from theirs
     EXCHANGE   of a slice     the same, where some of the rows have left it and others came
 
-The last two are for slices in row numbers, whose rows have states by themselves. There, FOLD and OPEN read states of
-rows; and where rows come, OPEN lifts rows into slots of their own.
+The last two are for slices in row numbers, whose rows have their own states. There, FOLD and OPEN read states of rows;
+for new rows, OPEN lifts them into slots of their own.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ import numpy as np
 from muntin.kernels.vocabulary import Ints, Slots, combine, index, inlined, kernel, load, store
 
 FOLD, OPEN, PREPEND, JOIN, MOVE, REFOLD, EXCHANGE = range(7)
-"""The actions. REFOLD and those after it change slices of rows that came before; `CountSet` asks by that order."""
+"""The actions. REFOLD and later ones change slices of earlier rows; `CountSet` relies on this order."""
 ACTION, SLOT, FIRST, LAST = range(4)
 """The columns of a step."""
 SHIFT, BEGIN, BEFORE, AFTER, STOP, LEAVING = range(4, 10)
-"""Further columns, of an exchange: see `row_slices.folding`."""
+"""Further columns for EXCHANGE: see `row_slices.folding`."""
 DONE, STOPPED, NO_ROOM, SHORT = range(4)
-"""Why a kernel returned: all is written; the script is full or has enough rows; there is no slot for a row or a slice;
-the script is too short for what must be written at once."""
+"""Why a kernel returned: done; the script is full or has enough rows; no slot is free for a row or a slice; the script
+is too short for what must be written at once."""
 ROWS_AT_ONCE = 1 << 17
-"""After how many rows a script is carried out."""
+"""The number of rows after which a script is executed."""
 MOST_STEPS = 4
-"""How many steps a row can take: to move a block and to open a slot in it, or to close one, and its own."""
+"""The most steps a row can take: to move a block, to open or close a slot in it, and its own."""
 CAPACITY = 1 << 14
 
 
 class Script(NamedTuple):
-    """Actions in their order. Where rows are by themselves a step is a row; else a run of them."""
+    """Actions in order. A step is a run of rows, or a single row if rows have their own states."""
 
     steps: Ints
     """A line for each step, of four numbers or more."""
     length: Ints
-    """A single number: how many steps there are."""
+    """A single number: the number of steps."""
 
     @classmethod
     def empty(cls, capacity: int = CAPACITY, columns: int = LAST + 1) -> Script:
-        """Return a script without steps, with room for some."""
+        """Return an empty script with room for `capacity` steps."""
         return cls(np.empty((capacity, columns), np.int64), np.zeros(1, np.int64))
 
 
 @inlined
 def write_step(script: Script, at: int, action: int, slot: int, first: int, last: int) -> None:
-    """Write a step, but not that there is one more."""
+    """Write a step without increasing the length."""
     script.steps[index(at), ACTION] = action
     script.steps[index(at), SLOT] = slot
     script.steps[index(at), FIRST] = first
@@ -67,20 +67,20 @@ def write_step(script: Script, at: int, action: int, slot: int, first: int, last
 
 @inlined
 def add_step(script: Script, action: int, slot: int, first: int, last: int) -> None:
-    """Append a step, for which there is room."""
+    """Append a step; there must be room."""
     write_step(script, script.length[0], action, slot, first, last)
     script.length[0] += 1
 
 
 @inlined
 def is_full(script: Script) -> bool:
-    """Say whether there may be no room for the steps of one row more."""
+    """Return whether there may be no room for the steps of one more row."""
     return bool(script.length[0] + MOST_STEPS > len(script.steps))
 
 
 @kernel
 def move_states(states: Slots, to: int, at: int, count: int) -> None:
-    """Move states to other slots, which may overlap with theirs."""
+    """Move states to other slots; the two ranges may overlap."""
     for i in range(count):
         from_end = i if to < at else count - 1 - i
         store(states, to + from_end, load(states, at + from_end))
@@ -88,7 +88,7 @@ def move_states(states: Slots, to: int, at: int, count: int) -> None:
 
 @kernel
 def change_states(states: Slots, action: int, slot: int, first: int, last: int) -> None:
-    """Carry out a step for which no row is read."""
+    """Execute a step that reads no row."""
     if action == JOIN:
         store(states, slot, combine(load(states, first), load(states, last)))
     else:

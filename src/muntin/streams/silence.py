@@ -1,4 +1,4 @@
-"""When each key had its last row, for streams that forget keys which have been silent for long."""
+"""The time of each key's last row, for streams that forget silent keys."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from muntin.restoring import RestorePoint
 from muntin.types import Array
 
 _STEPS = 16
-"""How often keys are looked at within the time after which they are forgotten."""
+"""How often keys are checked within `forget_after`."""
 
 
 class Silence:
     """The time of the last row of each key, by its number.
 
-    Keys are looked at when the watermark has passed a multiple of a sixteenth of that time, so that which are forgotten
-    depends on the watermark alone. O(1) a row, and O(keys) then.
+    Keys are checked when the watermark passes a multiple of a sixteenth of `forget_after`, so which ones are forgotten
+    depends on the watermark alone. O(1) per row, O(keys) per check.
 
     >>> silence = Silence(forget_after=16, lateness=0)
     >>> silence.note(np.array([0, 1, 0]), np.array([5, 9, 7]))
@@ -34,7 +34,7 @@ class Silence:
         self._before: list[tuple[Array, Array]] = []
 
     def note(self, keys: Array, times: Array) -> None:
-        """Note rows."""
+        """Record the times of rows."""
         if not len(keys):
             return
         top = int(keys.max()) + 1
@@ -46,7 +46,7 @@ class Silence:
         np.maximum.at(self._last, keys, times)
 
     def silent(self, watermark: int) -> Array:
-        """Return the keys that have been silent for long by now, each once; they are known no more."""
+        """Return the keys silent for `forget_after`, each once, and stop tracking them."""
         until = watermark - self._lateness
         if until - self._step < self._looked:
             return np.zeros(0, np.int64)
@@ -58,7 +58,7 @@ class Silence:
         return keys
 
     def release(self, keys: Array) -> None:
-        """Forget keys whose numbers are given to others."""
+        """Forget keys whose numbers are reassigned."""
         self._last[keys[keys < len(self._last)]] = BEFORE_TIME
 
     def restore_point(self) -> RestorePoint:
@@ -75,9 +75,9 @@ class Silence:
         return restore
 
     def save(self) -> dict[str, Array]:
-        """Return the times as arrays by name."""
+        """Return the state as arrays by name."""
         return {"last": self._last.copy(), "looked": np.array([self._looked])}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Take over what `save` returned."""
+        """Replace the state by one that `save` returned."""
         self._last, self._looked = state["last"].copy(), int(state["looked"][0])

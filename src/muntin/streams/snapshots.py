@@ -1,4 +1,4 @@
-"""Streams as bytes: a header that says which query it was, and the arrays of all that a stream holds."""
+"""Streams as bytes: a header that identifies the query, and the arrays of the whole state."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from muntin.types import Array
 
 KIND = "stream"
 VERSION = 2
-"""Of what a stream's snapshot holds; those of other versions are refused. 1 had no version in its header."""
+"""The version of a stream's snapshot; other versions are rejected. Version 1 had none in its header."""
 
 
 def facts(query: Query) -> dict[str, str]:
-    """Return what a query asks, as text: what a snapshot must agree with."""
+    """Return what defines a query, as text: a snapshot must agree with it."""
     words = {f"window {i}": each.fingerprint for i, each in enumerate(query.windows)}
     words |= {
         f"aggregate {name}": f"{each.identity} over {', '.join(each.columns)} ({each.fingerprint})"
         for name, each in query.aggregates.items()
     }
     options = ("watermark", "allowed_lateness", "partial", "emit_empty", "idle_timeout", "emit_early")
-    # What most queries leave out is no fact of theirs, so that their snapshots stay what they were.
+    # An option that most queries leave out is no fact of theirs, so that their snapshots do not change.
     later = {} if query.forget_after is None else {"forget_after": repr(query.forget_after)}
     return {
         "key": ", ".join(query.key),
@@ -47,12 +47,12 @@ def facts(query: Query) -> dict[str, str]:
 
 
 def fingerprint(asked: dict[str, str]) -> str:
-    """Return a hash of what a query asks."""
+    """Return a hash of the facts of a query."""
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def save(state: StreamState) -> Snapshot:
-    """Return all that a stream holds."""
+    """Return the whole state of a stream."""
     asked = facts(state.query)
     header: dict[str, Any] = {
         "kind": KIND,
@@ -87,7 +87,7 @@ def save(state: StreamState) -> Snapshot:
 
 
 def load(state: StreamState, snapshot: Snapshot) -> None:
-    """Bring a stream that was just made to where one was whose state this is."""
+    """Restore a snapshot into a new stream."""
     with refusing_forged():
         _load(state, snapshot)
 
@@ -159,7 +159,7 @@ def _require_same(saved: dict[str, str], asked: dict[str, str]) -> None:
 
 
 def _require_kept_alike(strategy: Strategy, saved: Mapping[str, Array]) -> None:
-    """Refuse states of other fields: another version may have run aggregations together that this one does not."""
+    """Reject states with other fields: another version may have fused aggregations that this one does not."""
     for name, array in strategy.save().items():
         found = saved.get(name)
         if found is None or (array.dtype.names is not None and found.dtype.names != array.dtype.names):

@@ -1,4 +1,4 @@
-"""All that a stream holds: what `Stream` and `DrivenStream` work on, and what a snapshot keeps."""
+"""The whole state of a stream: `Stream` and `DrivenStream` work on it, and snapshots save it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from muntin.streams.strategy import Batch
 from muntin.windows.base import Window
 
 FIRST_COUNTS = ("rows", "late", "dropped")
-"""What every snapshot has counted; the others it has where there is something to count."""
+"""The counts in every snapshot; others are saved only if there is something to count."""
 
 
 @dataclass
 class StreamState:
-    """A query over rows that keep coming, from before the first row on."""
+    """A query over arriving rows, from before the first row on."""
 
     query: Query
     forced: Forced
     clock: Callable[[], int]
     windows: dict[int, Window]
-    """The windows that are answered, as they were written, by their window_id."""
+    """The windows to answer, as the user wrote them, by window_id."""
     core: StreamCore | None = None
     """None before the first row, which resolves the types of the columns."""
     first_watermark: int | None = None
-    """A watermark that was set before the first row."""
+    """A watermark set before the first row."""
     closed: bool = False
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys((*FIRST_COUNTS, "late_let_go", "forgotten"), 0)
@@ -43,11 +43,11 @@ class StreamState:
     late: LateRows = field(default_factory=LateRows)
     complete_from: dict[int, int | None] = field(default_factory=dict)
     most_late: int | None = None
-    """How many late rows are kept for whoever takes them; None for all."""
+    """How many late rows are kept for `take_late`; None for all."""
 
     @property
     def resolved(self) -> StreamCore:
-        """The core, where the types of the columns are known to be resolved."""
+        """The core, which must be resolved."""
         assert self.core is not None
         return self.core
 
@@ -62,7 +62,7 @@ class StreamState:
     # ------------------------------------------------------------ rows
 
     def take(self, data: pa.Table | Row) -> Batch:
-        """Take rows, judged by the watermark; count and keep the late ones. Return them as they were read."""
+        """Take rows, judged by the watermark; count and keep the late ones. Returns the rows as read."""
         core = self.resolved
         batch = core.read(data, self.counts["rows"])
         watermark = core.progress.watermark
@@ -77,12 +77,12 @@ class StreamState:
         return batch
 
     def count(self, rows: int, late: int, dropped: int) -> None:
-        """Count rows: those that came, those behind the watermark, those that no window took."""
+        """Count rows: all, those behind the watermark, those that no window took."""
         self.counts["rows"] += rows
         self.counts["late"] += late
         self.counts["dropped"] += dropped
 
-    # ------------------------------------------------------------ windows that come and go
+    # ------------------------------------------------------------ adding and removing windows
 
     def add(self, window: Window) -> int:
         """Answer one more window from now on; return its window_id."""
@@ -95,23 +95,23 @@ class StreamState:
         return window_id
 
     def remove(self, window_id: int) -> None:
-        """Answer a window no more."""
+        """Stop answering a window."""
         if self.core is not None:
             self.core.remove(window_id)
         del self.windows[window_id]
 
-    # ------------------------------------------------------------ what is known of it
+    # ------------------------------------------------------------ inspection
 
     @property
     def watermark(self) -> int | None:
-        """The watermark; None where there is none yet."""
+        """The watermark; None if there is none yet."""
         if self.core is None:
             return self.first_watermark
         reached = self.core.progress.watermark
         return None if reached == BEFORE_TIME else reached
 
     def metrics(self) -> dict[str, int | None]:
-        """Return the counts of rows, and of all that is held."""
+        """Return the counts of rows and of state."""
         totals = dict.fromkeys(("slices", "splits", "merges", "kept", "keys", "bytes"), 0)
         if self.core is not None:
             for each in self.core.strategies:
@@ -122,7 +122,7 @@ class StreamState:
         return {**self.all_counts(), **totals, "watermark": self.watermark}
 
     def all_counts(self) -> dict[str, int]:
-        """Return the counts of rows, and of keys that were forgotten."""
+        """Return the counts of rows and of forgotten keys."""
         forgotten = 0 if self.core is None else self.core.forgotten
         return {**self.counts, "forgotten": self.counts["forgotten"] + forgotten}
 

@@ -1,4 +1,4 @@
-"""What a stream tells those who look on: one call, the rows that it took and the windows that it emitted."""
+"""What observers of a stream get: one call, the rows it took and the windows it emitted."""
 
 from __future__ import annotations
 

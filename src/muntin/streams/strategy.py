@@ -1,4 +1,4 @@
-"""What every way to keep a stream's rows has in common: it takes rows, and answers the windows that are due.
+"""The interface of strategies: each takes rows, and answers the windows that are due.
 
 A stream hands each strategy some of the query's windows. It numbers the keys, keeps the watermark and puts answers
 into tables; a strategy keeps what its windows need of the rows, and knows nothing of tables.
@@ -31,16 +31,16 @@ class Batch:
 
     def __init__(self, keys: Array, times: Array, columns: Mapping[str, Column], arrived: int = 0) -> None:
         self.keys = keys
-        """The number of each row's key: small, and for as long as anything of the key is kept, the same."""
+        """The number of each row's key: small, and stable as long as anything of the key is kept."""
         self.times = times
         self.columns = columns
         self.arrived = arrived
-        """How many rows have come before in this stream: row i is number arrived + i."""
+        """The number of earlier rows in this stream: row i is number arrived + i."""
         self.least, self.latest = extent(times) if len(times) else (END_OF_TIME, BEFORE_TIME)
         """The least and the greatest time."""
 
     def take(self, rows: Array) -> Batch:
-        """Return some of the rows, by their numbers in the batch."""
+        """Return some of the rows, by their places in the batch."""
         columns = {name: column.take(rows) for name, column in self.columns.items()}
         return Batch(self.keys[rows], self.times[rows], columns, self.arrived)
 
@@ -49,7 +49,7 @@ class Strategy(ABC):
     """A way to keep what windows need of the rows."""
 
     keeps: ClassVar[str | None] = None
-    """What is kept of rows besides states, one of `decisions.KEPT`'s answers; None where each window decides that."""
+    """What is kept of rows besides states, an answer of `decisions.KEPT`; None if each window decides."""
 
     def __init__(self, plan: Plan) -> None:
         reason = self.can(plan)
@@ -60,7 +60,7 @@ class Strategy(ABC):
     @classmethod
     @abstractmethod
     def can(cls, plan: Plan) -> str | None:
-        """Return why this strategy cannot answer a plan, or None where it can."""
+        """Return why this strategy cannot answer a plan, or None if it can."""
 
     @abstractmethod
     def take(self, batch: Batch, watermark: int) -> Array:
@@ -70,36 +70,36 @@ class Strategy(ABC):
     def emit(self, watermark: int, horizon: int, *, early: bool = False) -> list[Answers]:
         """Return the windows that are due at this watermark, or have changed since they were emitted.
 
-        What no window needs any more is evicted. `horizon` is the greatest time known, from rows or from a watermark:
-        windows without rows are emitted up to it. With `early` windows are emitted that are not due yet.
+        Evicts what no window needs any more. `horizon` is the greatest time known, from rows or from a watermark:
+        windows without rows are emitted up to it. With `early`, windows that are not due yet are emitted too.
         """
 
     def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> Iterator[FramesAtPoints]:
-        """Yield what the frames that are asked for hold at points; change nothing.
+        """Yield the answers of the requested frames at points; change nothing.
 
-        `complete_from` are their window_ids, each with the time before which it may lack rows, None where it has had
-        all. A point whose frame may hold rows that were let go is refused.
+        `complete_from` maps their window_ids to the time before which they may lack rows, None if they have had all.
+        Rejects a point whose frame may hold evicted rows.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot tell what frames hold at points")
 
     @abstractmethod
     def held_keys(self) -> Array:
-        """Return the numbers of the keys of which anything is kept, ascending: the others may be given away."""
+        """Return the numbers of the keys of which anything is kept, ascending: the others may be reused."""
 
     def kept_for_ever(self) -> Array:
-        """Return the numbers of keys of which something is kept however long no row of theirs comes."""
+        """Return the numbers of keys that are kept however long they stay silent."""
         return np.zeros(0, np.int64)
 
     def forget(self, keys: Array, horizon: int) -> list[Answers]:
-        """Forget what would be kept of keys for ever; return what is left of their windows, as if they were closed.
+        """Forget keys that would be kept forever; return their remaining windows, as if closed.
 
-        By default nothing is kept for ever.
+        By default nothing is kept forever.
         """
         return []
 
     @abstractmethod
     def save(self) -> dict[str, Array]:
-        """Return the whole state, as arrays by name; what it returns never changes afterwards."""
+        """Return the whole state as arrays by name, which never change afterwards."""
 
     @abstractmethod
     def load(self, state: Mapping[str, Array]) -> None:
@@ -111,9 +111,9 @@ class Strategy(ABC):
         return True
 
     def may_open_many(self, span: int, keys: int) -> bool:
-        """Say whether more windows may be due than a call may find when the watermark moves by a span. O(1).
+        """Return whether moving the watermark by `span` may make more windows due than a call may find. O(1).
 
-        Only what does not fail otherwise is asked.
+        Only called if `may_fail` is false.
         """
         return False
 
@@ -123,19 +123,19 @@ class Strategy(ABC):
         return lambda: self.load(state)
 
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
-        """Answer one more definition, from what is held; return the time from which on its windows are complete.
+        """Answer one more definition, from the current state; return the time from which its windows are complete.
 
         `plan` is the plan with the definition in it.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot take {definition!r} on while rows come")
 
     def remove(self, window_id: int, plan: Plan) -> None:
-        """Answer a definition no more. `plan` is the plan without it."""
+        """Stop answering a definition. `plan` is the plan without it."""
         raise UnsupportedOperationError(f"{type(self).__name__} cannot let window {window_id} go while rows come")
 
     @abstractmethod
     def merged_by(self) -> Iterator[Chosen]:
-        """Yield what merges the kept states or rows into windows, for all aggregates: `explain` shows it."""
+        """Yield what merges states or rows into windows, for all aggregates; `explain` shows it."""
 
     @abstractmethod
     def metrics(self) -> dict[str, int]:
@@ -143,4 +143,4 @@ class Strategy(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise `InvariantError` where the state contradicts itself."""
+        """Raise `InvariantError` if the state is inconsistent."""

@@ -1,4 +1,4 @@
-"""`Query.stream`: rows come in pushes, windows go out as they are due."""
+"""`Query.stream`: rows in by pushes, windows out as they become due."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class Stream:
         clock: Callable[[], int] | None = None,
         most_late: int | None = 1_000_000,
     ) -> None:
-        self._turn = threading.Lock()  # held by the thread whose call is at work
+        self._turn = threading.Lock()  # held by the thread whose call is running
         self._halfway = False
-        """Whether a call was interrupted, and not all that it had done could be taken back."""
+        """Whether a call was interrupted and could not be rolled back completely."""
         self._observers: tuple[Callable[[Step], object], ...] = ()
         if clock is not None and not callable(clock):
             raise InvalidArgumentError(f"clock is {clock!r}; give a function that returns the time as an integer")
@@ -208,7 +208,7 @@ class Stream:
             state.closed = True
         return out
 
-    # ------------------------------------------------------------ who looks on
+    # ------------------------------------------------------------ observers
 
     def observe(self, observer: Callable[[Step], object]) -> Callable[[], None]:
         """Call `observer` with a `Step` after each call that takes rows or emits windows; return a function to stop it.
@@ -235,7 +235,7 @@ class Stream:
         return end
 
     def _observed(self, call: Callable[..., pa.Table], *given: Any) -> pa.Table:
-        """Do a call, and tell those who look on."""
+        """Make a call, and notify the observers."""
         if not self._observers:
             return call(*given)
         begun = system_time.perf_counter()
@@ -246,7 +246,7 @@ class Stream:
             each(step)
         return answers
 
-    # ------------------------------------------------------------ points in, what frames hold out
+    # ------------------------------------------------------------ points in, answers of frames out
 
     @exclusive
     def ask(self, points: Any) -> Any:
@@ -286,7 +286,7 @@ class Stream:
         late = self._state.late
         table = late.table()
         if len(late.tables) > 1:
-            self._state.late = LateRows((table,), late.schema)  # so that asking again takes no time
+            self._state.late = LateRows((table,), late.schema)  # cached for the next call
         return table
 
     @exclusive
@@ -303,7 +303,7 @@ class Stream:
         self._state.late = LateRows(schema=late.schema)
         return late.table()
 
-    # ------------------------------------------------------------ windows that come and go
+    # ------------------------------------------------------------ adding and removing windows
 
     @exclusive
     def add(self, window: Window) -> int:
@@ -344,7 +344,7 @@ class Stream:
         """The query with its current windows, including added ones: it restores a snapshot of this stream."""
         return self._state.query
 
-    # ------------------------------------------------------------ what is known of it
+    # ------------------------------------------------------------ inspection
 
     @property
     def watermark(self) -> int | None:
@@ -396,7 +396,7 @@ class Stream:
         return explain_running(subject, state.complete_from, state.metrics())
 
     def __repr__(self) -> str:
-        """Say what it answers, and how far it has come."""
+        """Return the windows and the progress."""
         counts = self.metrics()
         closed = ", closed" if self._state.closed else ""
         progress = f"{counts['rows']} rows, {counts['late']} late, watermark {self.watermark_time}{closed}"
@@ -427,7 +427,7 @@ class Stream:
             for each in self._state.core.strategies:
                 each.check()
 
-    # ------------------------------------------------------------ within
+    # ------------------------------------------------------------ internal
 
     def _require_open(self) -> None:
         if self._state.closed:
@@ -441,7 +441,7 @@ class Stream:
             )
 
     def _nothing(self) -> pa.Table:
-        """Return an empty table; before the first row, of what is known of the types."""
+        """Return an empty table; before the first row, with the types known so far."""
         if self._state.core is not None:
             return empty_table(self._state.core.tables.schema)
         kinds = dict.fromkeys(self.query.key, pa.null())
@@ -451,7 +451,7 @@ class Stream:
 
 
 def _checked_most(rows: Any) -> int | None:
-    """Return how many late rows are kept; refuse what is no number."""
+    """Return how many late rows to keep; reject what is not a number."""
     if rows is None:
         return None
     if not is_whole(rows) or rows < 0:
@@ -460,7 +460,7 @@ def _checked_most(rows: Any) -> int | None:
 
 
 def _follow_clock(core: StreamCore) -> list[Answers]:
-    """Move the watermark of an idle stream with the clock; return the windows that are due by that."""
+    """Move the watermark of an idle stream with the clock; return the windows that become due."""
     core.progress.look_at_clock()
     if not core.progress.follow_clock():
         return []

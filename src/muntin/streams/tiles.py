@@ -1,8 +1,8 @@
-"""Tiles: trailing frames that begin at multiples of a hop, answered from states and not from rows.
+"""Tiles: trailing frames that begin at multiples of a hop, answered from states instead of rows.
 
-A row is lifted when it comes. Rows that no frame to come can end among, and none can begin between, are one tile from
-then on: the finer the hops of the frames that may still begin there, the shorter. So tiles of all windows are shared,
-and what is old is as coarse as the longest window allows.
+A row is lifted when it arrives. Rows among which no future frame can begin or end are merged into one tile: the finer
+the hops of the frames that may still begin there, the shorter the tile. So all windows share tiles, and old ones are as
+coarse as the longest window allows.
 
     time     ......|............|............|......|......|......|..|..|.....  now
     tiles    those of the longest window alone      those of two    each  rows
@@ -51,9 +51,9 @@ from muntin.windows.held_rows import HeldRows
 
 _STATE, _CONTENT = "state", "content"
 _MARKS = 7
-"""How many marks a state has; older ones do not say when rows were merged, which was by their watermark."""
+"""How many marks a saved state has; older ones lack when rows were merged, which was at their watermark."""
 _FEW = 16
-"""Rows more than after the last time, before tiles are made again."""
+"""How many new rows to wait for before rows are merged into tiles again."""
 
 
 @kernel
@@ -65,7 +65,7 @@ def lift_rows(columns: Columns, times: Ints, states: Slots) -> None:
 
 @kernel
 def fold_tiles(states: Slots, firsts: Ints, lasts: Ints, tiles: Slots) -> None:
-    """Fold the states [first, last), which are not none, into one tile each."""
+    """Fold each non-empty range of states [first, last) into one tile."""
     for i in range(len(firsts)):
         state = hold(load(states, firsts[i]))
         for at in range(firsts[i] + 1, lasts[i]):
@@ -75,9 +75,9 @@ def fold_tiles(states: Slots, firsts: Ints, lasts: Ints, tiles: Slots) -> None:
 
 @kernel
 def answer_frames(states: Slots, front: Slots, firsts: Ints, lasts: Ints, outputs: Outputs) -> None:
-    """Answer frames, whose bounds ascend: a front of suffixes, which is turned over when it is used up, and a back."""
+    """Answer frames, whose bounds ascend, by two stacks: a front of suffixes, flipped when used up, and a back."""
     back = hold(load(states, 0))
-    middle = 0  # the front holds the states before this, each with all after it
+    middle = 0  # the front holds the states before this, each combined with those after it
     end = 0
     for i in range(len(firsts)):
         first = firsts[i]
@@ -103,7 +103,7 @@ def answer_frames(states: Slots, front: Slots, firsts: Ints, lasts: Ints, output
 
 @kernel
 def fold_frames(states: Slots, firsts: Ints, lasts: Ints, outputs: Outputs) -> None:
-    """Answer frames in any order, each by itself."""
+    """Answer frames in any order, each separately."""
     for i in range(len(firsts)):
         if firsts[i] == lasts[i]:
             emit_empty(outputs, i)
@@ -118,11 +118,10 @@ _KERNELS = (lift_rows, fold_tiles, answer_frames, fold_frames)
 
 
 class Tiles(Tuples):
-    """Rows as states, of which old ones are merged. For trailing frames with a hop, of commutative aggregations.
+    """Rows as states, merged as they age. For trailing frames with a hop, of commutative aggregations.
 
-    A key takes as many states as its windows have hops, those of the shorter ones counted once, and one for each row
-    within the lateness and the greatest delay. A push takes O(n) time and combines for the n states of the
-    keys that it touches.
+    A key takes as many states as its windows have hops, those of the shorter ones counted once, plus one per row within
+    the lateness and the greatest delay. A push takes O(n) time and combines for the n states of the keys it touches.
     """
 
     keeps = NOTHING
@@ -134,7 +133,7 @@ class Tiles(Tuples):
         nothing = np.zeros(0, np.int64)
         states = Column(self.binding.slots(0), None, ANY)
         self._rows = HeldRows(nothing, nothing, nothing, {_STATE: states, _CONTENT: content})
-        self._few = _FEW  # how many rows there may be before tiles are made
+        self._few = _FEW  # how many rows there may be before they are merged
         self._merged_at = BEFORE_TIME  # the watermark at which rows were last merged
 
     def _part(self, window_id: int, definition: Window, plan: Plan) -> BufferedDefinition:
@@ -182,12 +181,12 @@ class Tiles(Tuples):
         return answers
 
     def _tiled(self, rows: HeldRows, watermark: int) -> HeldRows:
-        """Return the rows with all merged that every frame to come holds together, or not at all."""
+        """Return the rows, merging those that every future frame holds together or not at all."""
         begins = np.append(True, np.diff(rows.keys) != 0)
         settled = np.ones(len(rows), np.bool_)
         for part in self._parts:
             tiling = part.kind.definition.tiling
-            open_from = less(watermark, part.kind.slack)  # of rows up to here frames are final
+            open_from = less(watermark, part.kind.slack)  # frames of rows up to here are final
             settled &= (rows.times <= less(open_from, tiling.delay)) & part.takes_part(rows)
             cells = np.where(rows.times > less(open_from, tiling.back), rows.times // tiling.hop, BEFORE_TIME)
             begins[1:] |= cells[1:] != cells[:-1]
@@ -205,24 +204,24 @@ class Tiles(Tuples):
         return HeldRows(rows.keys[first], rows.times[first], rows.numbers[first], columns)
 
     def kept_for_ever(self) -> Array:
-        """Return no keys: frames by time let all states go."""
+        """Return no keys: frames by time evict all states in the end."""
         return np.zeros(0, np.int64)
 
     def forget(self, keys: Array, horizon: int) -> list[Answers]:
-        """Forget nothing: frames by time do so themselves."""
+        """Forget nothing: frames by time evict by themselves."""
         return []
 
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
-        """Refuse one more definition: it may begin or end within rows that are one state now.
+        """Reject one more definition: it may begin or end within rows already merged.
 
-        So it is answered by itself, from the next row on, and shares tiles with others after a restart only.
+        So it is answered separately, from the next row on, and shares tiles with others only after a restart.
         """
         raise UnsupportedOperationError(
             f"tiles cannot take {definition!r} on: rows that are merged cannot be told apart where it begins"
         )
 
     def _first_answered(self, part: BufferedDefinition, kept_from: int) -> int:
-        """Return the least time whose frame begins and ends between tiles: others may hold a part of one."""
+        """Return the least time whose frame begins and ends between tiles: an earlier one may hold part of a tile."""
         merged = BEFORE_TIME if self._merged_at == BEFORE_TIME else less(self._merged_at, part.kind.slack - 1)
         return max(super()._first_answered(part, kept_from), merged)
 
@@ -253,7 +252,7 @@ class TiledDefinition(BufferedDefinition):
         return results_by_name(self.binding, outputs)
 
     def fold(self, columns: Mapping[str, Column], times: Array, first: Array, last: Array) -> Mapping[str, Raw]:
-        """Return the aggregates of the states [first, last), in any order. A combine for each state of a window."""
+        """Return the aggregates of the states [first, last), in any order. One combine per state of a window."""
         outputs = self.binding.outputs(len(first))
         with in_words(self.binding.aggregations, self.binding.types):
             _kernels(self.binding).fold_frames(_states(columns), first, last, outputs)
@@ -265,6 +264,6 @@ def _kernels(binding: Binding) -> Any:
 
 
 def _states(columns: Mapping[str, Column]) -> Array:
-    """Return the states of rows as kernels take them, which are compiled once for arrays that can be written."""
+    """Return the states of rows as writable arrays, for which kernels are compiled once."""
     states = columns[_STATE].values
     return states if states.flags.writeable else states.copy()

@@ -1,8 +1,7 @@
 """A FlatFat over the block of each key, whose leaves are its slices.
 
-A node is as good as the leaves below it that are there, so that only nodes whose leaves are all there are kept up and
-read. Before windows are answered it is rebuilt from the first slice on that has changed; a window then takes O(log n)
-combines.
+Only nodes whose leaves are all present are maintained and read. Before windows are answered, the tree is rebuilt from
+the first changed slice on; a window then takes O(log n) combines.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def rebuild_tree(states: Slots, tree: Slots, blocks: Blocks, key: int) -> None:
     while low > 1:
         low >>= 1
         high >>= 1
-        least = (least + 1) >> 1  # both children must be there
+        least = (least + 1) >> 1  # both children must be present
         most = (most - 1) >> 1
         for at in range(max(low, least), min(high, most) + 1):
             older = node(states, tree, begin, leaves, 2 * at)
@@ -42,7 +41,7 @@ def rebuild_tree(states: Slots, tree: Slots, blocks: Blocks, key: int) -> None:
 
 @kernel
 def query_tree(states: Slots, tree: Slots, base: int, leaves: int, low: int, high: int) -> State:
-    """Return the state of the slices [low, high) of a block, of which there is at least one."""
+    """Return the state of the slices [low, high) of a block, at least one."""
     low += leaves
     high += leaves
     left = right = hold(node(states, tree, base, leaves, low))
@@ -67,7 +66,7 @@ def query_tree(states: Slots, tree: Slots, base: int, leaves: int, low: int, hig
 
 @kernel
 def query_slices(states: Slots, tree: Slots, blocks: Blocks, key: int, first: int, last: int) -> State:
-    """Return the state of the slots [first, last) of a key, of which there is at least one."""
+    """Return the state of the slots [first, last) of a key, at least one."""
     leaves = room_of(blocks.length[key])
     if blocks.stale[key] < leaves:
         rebuild_tree(states, tree, blocks, key)

@@ -1,4 +1,4 @@
-"""Answers as tables: one builder for `run`, streams and Spark, whose schema is known before the rows."""
+"""Answers as tables: one builder for `run`, streams and Spark, with a schema known before the rows."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from muntin.windows.base import AT, ROW_BOUNDS, TIME_BOUNDS, VALUE_BOUNDS
 
 _FEW = 16
 _MOST_REPEATED = 64
-"""How many arrays of a few numbers are kept."""
+"""How many small arrays are cached."""
 
 TakeKeys = Callable[[Array], Sequence[Any]]
-"""Gives the key columns of key numbers."""
+"""Returns the key columns of key numbers."""
 
 
 @dataclass(slots=True, eq=False)
 class Answers:
-    """Windows that are emitted, column by column."""
+    """Emitted windows as columns."""
 
     keys: Array
     window_ids: Array
@@ -36,15 +36,15 @@ class Answers:
     revision: Array
     retracted: Array
     rows: tuple[Array, Array] | None = None
-    """from_row and to_row, where these are windows by rows."""
+    """from_row and to_row, for windows by rows."""
     values: tuple[Array, Array] | None = None
-    """from_value and to_value, where these are windows by a column that advances."""
+    """from_value and to_value, for windows by a growing column."""
     at: Array | None = None
-    """The times of their rows, where these are frames that do not end with them."""
+    """The times of their rows, for frames that do not end with them."""
 
 
 class AnswerTables:
-    """Makes the tables of all engines: the columns and types of a plan, whatever the answers.
+    """Builds the tables of all engines, with the columns and types of a plan, whatever the answers.
 
     >>> from muntin import Query, agg, window
     >>> from muntin.query.plan import resolve
@@ -63,14 +63,14 @@ class AnswerTables:
         self._empty = empty_table(self.schema)
         self._aggregates = list(plan.aggregates)
         self._types = [None if pa.types.is_null(kind) else kind for kind in self.schema.types]
-        """None where only the results tell the type of a column."""
+        """None if only the results determine the type of a column."""
         self._all_known = all(kind is not None for kind in self._types)
         self._times_alone = tuple(name for name, _ in self._bounds) == TIME_BOUNDS
 
     def table(self, answers: Sequence[Answers], take_keys: TakeKeys, threads: int = 1) -> pa.Table:
-        """Return the answers as a table, a chunk for each of them; `take_keys` gives the columns of key numbers.
+        """Return the answers as a table, one chunk each; `take_keys` returns the columns of key numbers.
 
-        O(answers). A column whose type only the results tell has the type of these.
+        O(answers). A column whose type is not known before takes that of its results.
         """
         if not answers:
             return self._empty
@@ -94,7 +94,7 @@ class AnswerTables:
         return pa.Table.from_arrays(typed, names=self.schema.names)
 
     def _array(self, values: Array) -> pa.Array:
-        """Return numbers of windows, or flags; those of a few windows are mostly the same as before."""
+        """Return window numbers or flags as an array; for few windows they mostly repeat, and are cached."""
         if len(values) > _FEW:
             return pa.array(values)
         content = values.dtype.char.encode() + values.tobytes()
@@ -112,7 +112,7 @@ class AnswerTables:
         held = None
         if answers.rows is not None:
             bounds |= dict(zip(ROW_BOUNDS, answers.rows, strict=True))
-            held = answers.rows[0] < answers.rows[1]  # a window by rows that holds none has no first and last one
+            held = answers.rows[0] < answers.rows[1]  # a window by rows without rows has no first and last one
         if answers.values is not None:
             bounds |= dict(zip(VALUE_BOUNDS, answers.values, strict=True))
         if answers.at is not None:
@@ -135,7 +135,7 @@ class AnswerTables:
 
 
 def cast(array: Any, kind: pa.DataType | None) -> Any:
-    """Return an array in a type, or as it is where that is None; one of nulls alone fits any."""
+    """Return an array cast to a type, unless that is None; an array of nulls fits any."""
     if kind is None or array.type == kind:
         return array
     if array.null_count == len(array):

@@ -1,8 +1,8 @@
-"""Rows of one key that are cut, to be answered in pieces: which windows each piece answers.
+"""Cuts inside one key's rows: which windows each piece answers.
 
-Rows are sorted. A window is answered by the piece that first knows all its rows, and by no other: each kind of window
-tells which of its windows are final when all rows to come have at least a time, and from which row on the rest need
-theirs.
+Rows are sorted. A window is answered by the first piece that has all its rows, and by no other: each kind of window
+tells which of its windows are final once all later rows have at least a given time, and the first row that the others
+need.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from muntin.windows.found import Cut, Found, SortedRows
 
 
 def answered(definition: Window, rows: SortedRows, since: Cut | None, until: Cut | None) -> tuple[Found, int]:
-    """Return the windows of a piece, and how many of its rows they leave out at the beginning.
+    """Return the windows of a piece, and how many of its first rows they skip.
 
-    The rows of the first key go on from the cut `since`, with those rows before it that are still needed; those of the
-    last one are cut at `until`. None: there are no others.
+    The rows of the first key continue from the cut `since`, and include the rows before it that are still needed; those
+    of the last key are cut at `until`. None: no cut.
     """
     skipped = 0 if since is None else definition.first_needed(_first_key(rows), since)
     part = rows.after(skipped)

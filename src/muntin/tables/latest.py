@@ -1,9 +1,9 @@
-"""`muntin.latest`: the last word on each window, of all that a stream has emitted.
+"""`muntin.latest`: the latest revision of each window that a stream has emitted.
 
-A window is told from others by its key, its `window_id` and its bounds. Of windows by rows these are row numbers, which
-stay when late rows change the times of the first and the last row; where a window is emitted before it is full its last
-row changes, too, and the first alone counts. Windows of rows of equal time may share all that: the first of them in one
-revision is the first of them in the next.
+A window is identified by its key, its `window_id` and its bounds. For windows by rows these are row numbers, which stay
+when late rows change the times of the first and the last row; if a window is emitted before it is full its last row
+changes too, and only the first counts. Windows of rows of equal time may share all of that: they are matched across
+revisions in order.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def latest(answers: Any) -> Any:
 
 
 def key_columns(names: list[Any]) -> list[str]:
-    """Return the key columns of answers: those before the window; refuse what are no answers."""
+    """Return the key columns of answers: those before `window`; reject tables that are not answers."""
     missing = [name for name in REQUIRED if name not in names]
     if missing:
         shown = ", ".join(map(repr, names)) or "none"
@@ -63,9 +63,9 @@ def key_columns(names: list[Any]) -> list[str]:
 
 
 def bound_columns(names: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return, of the fields of `window`, those that tell windows apart: by rows, by values and by time.
+    """Return the fields of `window` that identify windows: by rows, by values and by time.
 
-    The first of each says whether a window is of that sort.
+    The first of each is set if a window is of that sort.
 
     >>> bound_columns(["start", "end", "from_row", "to_row"])
     {'rows': ('from_row', 'to_row'), 'times': ('start', 'end')}
@@ -76,7 +76,7 @@ def bound_columns(names: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _places(answers: pa.Table, keys: list[str]) -> Array:
-    """Return which rows are the last word on a window that is not retracted, ascending."""
+    """Return the rows, ascending, with the latest revision of each window that is not retracted."""
     order, begins = emissions(answers, keys)
     last = np.append(begins[1:], True)[: len(order)]
     there = ~answers["retracted"].to_numpy(zero_copy_only=False)
@@ -84,13 +84,13 @@ def _places(answers: pa.Table, keys: list[str]) -> Array:
 
 
 def emissions(answers: pa.Table, keys: list[str]) -> tuple[Array, Array]:
-    """Return the rows of answers window by window, those of a window by revision, and where a window begins.
+    """Return the rows of answers by window and revision, and where each window begins.
 
     O(n log n).
     """
     revision = answers["revision"].to_numpy()
     identity = identities(answers, keys)
-    order = np.lexsort((revision, identity))  # stable: in the order of emission
+    order = np.lexsort((revision, identity))  # stable: keeps the order of emission
     ordinal = _ordinals(identity[order], revision[order])
     whole = np.lexsort((revision[order], ordinal, identity[order]))
     order, ordinal = order[whole], ordinal[whole]
@@ -100,7 +100,7 @@ def emissions(answers: pa.Table, keys: list[str]) -> tuple[Array, Array]:
 
 
 def _ordinals(identity: Array, revision: Array) -> Array:
-    """Return for sorted rows how many of the same identity and revision come before each."""
+    """Return for each sorted row how many of the same identity and revision precede it."""
     begins = np.ones(len(identity), np.bool_)
     begins[1:] = (identity[1:] != identity[:-1]) | (revision[1:] != revision[:-1])
     rows = np.arange(len(identity))
@@ -108,12 +108,12 @@ def _ordinals(identity: Array, revision: Array) -> Array:
 
 
 def identities(answers: pa.Table, keys: list[str]) -> Array:
-    """Return a number for each row of answers, equal where key, `window_id` and the bounds that count are equal.
+    """Return a number per row of answers, equal if key, `window_id` and the identifying bounds are equal.
 
     Expected O(bytes of the rows).
     """
     windows = answers["window"].combine_chunks()
-    if isinstance(windows, pa.ChunkedArray):  # an old pyarrow combines no chunks into no array
+    if isinstance(windows, pa.ChunkedArray):  # old pyarrow versions cannot combine zero chunks
         windows = pa.array([], answers.schema.field("window").type)
     if not pa.types.is_struct(windows.type):
         raise InvalidArgumentError(f"the column 'window' holds {windows.type}; it is a struct of start and end")
@@ -132,10 +132,10 @@ def identities(answers: pa.Table, keys: list[str]) -> Array:
 
 
 def _last_rows(answers: pa.Table, others: list[pa.Array], from_row: pa.Array, to_row: pa.Array) -> pa.Array:
-    """Return the row numbers that windows end with, null where these are no part of what tells windows apart.
+    """Return the last row numbers of windows, null if they are not part of the identity.
 
-    They are, for all windows of a definition, if some that begin with the same row were emitted with different ones for
-    the first time: trailing windows. Else they only tell how full a window was.
+    They are, for all windows of a definition, if windows with the same first row had different last rows in their first
+    emission: trailing windows. Otherwise they only show how full a window was.
     """
     new = np.flatnonzero(answers["revision"].to_numpy() == 0)
     begin, both = (
@@ -150,10 +150,10 @@ def _last_rows(answers: pa.Table, others: list[pa.Array], from_row: pa.Array, to
 
 
 def _starts(answers: pa.Table, others: list[pa.Array], bounds: list[pa.Array]) -> pa.Array:
-    """Return where windows by time begin, null where late rows may move that: then the end alone tells them apart.
+    """Return the starts of windows by time, null if late rows may move them: then only the end identifies them.
 
-    They may, for all windows of a definition, if a revision is there without the one before, and none is retracted:
-    those of policies. A stream that began on a history revises windows that it has never emitted, too.
+    They may, for all windows of a definition, if a revision exists without the previous one, and none is retracted:
+    windows of policies. A stream that started from a history also revises windows that it never emitted.
     """
     revision = answers["revision"].to_numpy()
     identity = _numbers([*others, *bounds], len(revision))

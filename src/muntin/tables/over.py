@@ -1,6 +1,7 @@
-"""`Query.over`: what frames hold at each row of a table, or at points, as columns beside them.
+"""`Query.over`: the answers of frames at each row of a table, or at points, as columns beside them.
 
-Rows and points are sorted by key and time, once for all windows; a frame is then two rows, found in one pass over both.
+Rows and points are sorted by key and time, once for all windows; a frame is then a range of rows, found in one pass
+over both.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from muntin.windows.found import Points, SortedRows
 
 
 def over(query: Query, table: Any, at: Any = None) -> Any:
-    """Return the rows of a table, or points, each with what the frames of a query hold there."""
+    """Return the rows of a table, or points, each with the answers of a query's frames there."""
     require_time(query)
     require_frames(query)
     rows = max(row_count(each) if hasattr(each, "__len__") else 1 for each in (table, at))
@@ -39,7 +40,7 @@ def over(query: Query, table: Any, at: Any = None) -> Any:
 
 
 def over_tables(query: Query, table: Any, at: Any = None) -> Any:
-    """Return rows or points with what frames hold there, of a query that was checked."""
+    """Return rows or points with the answers of frames there, for a validated query."""
     asked, kind = table if at is None else at, kind_of(table if at is None else at)
     names = column_names(query, kind.names(asked))
     data = read_needed(query, table)
@@ -60,7 +61,7 @@ def over_tables(query: Query, table: Any, at: Any = None) -> Any:
 
 
 def require_frames(query: Query) -> None:
-    """Refuse windows that are no frames: they hold nothing at any one time."""
+    """Reject windows that are not frames: they have no answer at a single time."""
     for name, each in query.windows.by_name.items():
         if not each.is_frame:
             raise UnsupportedOperationError(
@@ -70,9 +71,9 @@ def require_frames(query: Query) -> None:
 
 
 def column_names(query: Query, taken: list[Any], windows: Sequence[str] | None = None) -> list[str]:
-    """Return the names of the columns that come beside others; refuse those that are there already.
+    """Return the names of the added columns; reject names already taken.
 
-    `windows` are the names of those that are answered, where that is not all.
+    `windows` are the names of the answered ones, if not all.
 
     >>> from muntin import agg, window
     >>> windows = {"hour": window.trailing("1 hour"), "day": window.trailing("1 day")}
@@ -99,7 +100,7 @@ def column_names(query: Query, taken: list[Any], windows: Sequence[str] | None =
 
 
 def as_rows_have_it(points: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """Return the keys and times of points in the types that those of the rows have; refuse what does not fit them."""
+    """Return the keys and times of points in the types of the rows; reject what does not fit."""
     require_columns(types, points.column_names)
     if points.column_names == list(types) and points.schema.types == list(types.values()):
         return points
@@ -140,7 +141,7 @@ def _sorted_points(query: Query, plan: Plan, points: pa.Table, codes: Array, key
 def _columns(
     plan: Plan, rows: SortedRows, points: Points, places: Array | None, *, of_rows: bool
 ) -> Iterator[pa.Array]:
-    """Yield the aggregates of each window, in the order in which the points were given."""
+    """Yield the aggregates of each window, in the input order of the points."""
     for each in plan.windows.values():
         first, last = _bounds(each, rows, points, of_rows=of_rows)
         raw = windows_of_rows(rows.columns, rows.times, rows.time_type, first, last, plan.aggregates)

@@ -1,11 +1,11 @@
-"""Sorted rows in pieces, one for each thread: between two keys where they can be cut, else inside of a key.
+"""Sorted rows in pieces, one per thread: cut between two keys if possible, else inside a key.
 
     rows of keys   aaaaaa bbbb cccccccccccccccccccccccccccc ddd
     pieces        | a b c c c c        | c c c c c c c d    |
                                   (---- with the rows before the cut that its windows need
 
-A piece answers the windows that are final at its end and were not at its beginning, as the chunks of sorted_rows.py do;
-so each window is answered once, and pieces one after the other give the order of the whole.
+A piece answers the windows that are final at its end and were not at its start, like the chunks of sorted_rows.py; so
+each window is answered once, and the concatenated pieces have the order of the whole.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from muntin.windows.base import Window
 from muntin.windows.found import Cut, Found, SortedRows
 
 LEAST_ROWS = 1 << 15
-"""Fewer rows than that are not worth a thread."""
+"""Fewer rows are not worth a thread."""
 MOST_TWICE = 0.5
-"""Which part of a piece may be rows that the one before it has, too."""
+"""The fraction of a piece's rows that may also be in the previous piece."""
 
 
 def worth_it(rows: int, threads: int) -> int:
-    """Return how many of the threads that were asked for are worth their start. O(1)."""
+    """Return how many of the requested threads are worth starting. O(1)."""
     return max(1, min(threads, rows // LEAST_ROWS))
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of some keys, the first and the last of which may be cut."""
+    """Rows of some keys; the first and the last key may be cut."""
 
     rows: SortedRows
     first_key: int
-    """The number of the first one of its keys."""
+    """The number of its first key."""
     since: Cut | None = None
     until: Cut | None = None
 
     def find(self, window: Window) -> tuple[Found, SortedRows]:
-        """Return the windows that it answers, and the rows that they count. O(rows and windows)."""
+        """Return the windows that it answers, and the rows that they index. O(rows and windows)."""
         found, skipped = cuts.answered(window, self.rows, self.since, self.until)
         return found, self.rows.after(skipped)
 
 
 def pieces_of(rows: SortedRows, window: Window, threads: int) -> list[Piece]:
-    """Return the rows in at most as many pieces as there are threads. O(keys), nothing is copied.
+    """Return the rows in at most `threads` pieces. O(keys), no copy.
 
-    Where windows cannot be cut, or reach so far back that most of a piece would be read twice, cuts are between keys.
+    If windows cannot be cut, or reach so far back that most of a piece would be read twice, cuts are between keys.
     """
     parts = shares(0, len(rows.times), threads)
     if len(parts) == 1:
@@ -65,7 +65,7 @@ def pieces_of(rows: SortedRows, window: Window, threads: int) -> list[Piece]:
 
 
 def _place(rows: SortedRows, window: Window, wanted: int, size: int) -> int:
-    """Return where to cut, near a row: at the end of a key, unless that is far off and the key can be cut."""
+    """Return where to cut near row `wanted`: at the end of a key, unless that is far off and the key can be cut."""
     key = int(np.searchsorted(rows.ends, wanted, "right"))
     begin, end = (int(rows.ends[key - 1]) if key else 0), int(rows.ends[key])
     near = begin if wanted - begin <= end - wanted else end
@@ -88,12 +88,12 @@ def _piece(rows: SortedRows, start: int, stop: int) -> Piece:
 
 
 def _cut(rows: SortedRows, begin: int, place: int) -> Cut:
-    """Return the cut before a row of the key that begins at a row."""
+    """Return the cut before row `place` of the key that begins at row `begin`."""
     return Cut(int(rows.times[place - 1]), place - begin)
 
 
 def _part(rows: SortedRows, start: int, stop: int) -> SortedRows:
-    """Return the rows [start, stop), the first of which is that of a key. O(keys)."""
+    """Return the rows [start, stop), which start with the first row of a key. O(keys)."""
     inside = slice(int(np.searchsorted(rows.ends, start, "right")), int(np.searchsorted(rows.ends, stop, "left")) + 1)
     part = slice(start, stop)
     fields: dict[str, Any] = {

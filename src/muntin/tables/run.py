@@ -1,4 +1,4 @@
-"""`Query.run`: all windows of a finite table. Rows are sorted by key and time; each definition is then one pass."""
+"""`Query.run`: all windows of a finite table. Sorts rows by key and time; each definition is then one pass."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _run(query: Query, data: pa.Table, progress: Progress, threads: int) -> pa.T
 
 
 def _answered(plan: Plan, window_id: int, rows: SortedRows, threads: int) -> list[Answers]:
-    """Return the windows of one definition, piece by piece, a piece for each thread."""
+    """Return the windows of one definition in pieces, one per thread."""
     window = plan.windows[window_id]
     pieces = pieces_of(rows, window, threads)
 
@@ -67,7 +67,7 @@ def _answered(plan: Plan, window_id: int, rows: SortedRows, threads: int) -> lis
             prepared.look_for_nan(plan.aggregates)
         return found, mine, prepared
 
-    # A kind that cannot be cut may ask a function of the user, which must not be called by two threads at once.
+    # A kind that cannot be cut may call a user function, which must not run in two threads at once.
     finding = in_threads([partial(find, piece) for piece in pieces], threads if window.cuttable else 1)
     runs = alike([each for _, _, each in finding])
 
@@ -80,13 +80,13 @@ def _answered(plan: Plan, window_id: int, rows: SortedRows, threads: int) -> lis
 
 
 def require_time(query: Query) -> None:
-    """Refuse a query whose rows get their times from the clock."""
+    """Reject a query whose rows get the clock's time."""
     if query.time is None:
         raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
 
 
 def read_needed(query: Query, table: Any) -> pa.Table:
-    """Return the columns of a table that a query reads; refuse a table that has not all of them. O(rows)."""
+    """Return the columns of a table that a query reads; reject a table that lacks some. O(rows)."""
     kind = kind_of(table)
     require_time_column(query, kind.names(table))
     return kind.read(table, list(dict.fromkeys((*query.key, str(query.time), *query.columns))))
@@ -103,7 +103,7 @@ def _require_local(table: Any) -> None:
 def sorted_rows(
     query: Query, plan: Plan, data: pa.Table, codes: Array, keys: int, threads: int = 1
 ) -> tuple[Array | None, SortedRows]:
-    """Return the rows of a table, sorted, and their places in it; None where they stay. O(n log n)."""
+    """Return the sorted rows of a table, and their places in it; None if already sorted. O(n log n)."""
     name = str(query.time)
     time = time_column(data, name)
     if query.ordered:
@@ -129,14 +129,14 @@ def sorted_rows(
 
 
 def _own_times(times: Array, threads: int) -> Array:
-    """Return a copy of times, for kernels that take arrays which may be written to. O(n)."""
+    """Return a copy of times, for kernels compiled for writable arrays. O(n)."""
     copy = room(len(times), np.dtype(np.int64))
     in_threads([partial(np.copyto, copy[a:b], times[a:b]) for a, b in shares(0, len(times), threads)], threads)
     return copy
 
 
 def _with_one_zero(data: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return rows with -0.0 in a key as 0.0: they are one key."""
+    """Return rows with -0.0 in a key replaced by 0.0: they are one key."""
     for name in names:
         column = column_of(data, name)
         if pa.types.is_floating(column.type):
@@ -147,15 +147,15 @@ def _with_one_zero(data: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def reach_of(windows: Iterable[Window]) -> int:
-    """Return how far from a row's time a window of it can begin or end, at most."""
+    """Return the maximum distance from a row's time to the start or end of a window that holds it."""
     return max((each.reach for each in windows), default=0)
 
 
 def require_room(time: Column, name: str, reach: int) -> None:
-    """Refuse times so far out that a window of theirs would reach beyond what int64 can hold."""
+    """Reject times so far out that one of their windows would overflow int64."""
     if len(time.values):
         low, high = extent(time.values)
-        reach = max(reach, 1)  # the least integer and the greatest are before and after all times
+        reach = max(reach, 1)  # the least and the greatest integer stand for before and after all times
         if low - reach < -(2**63) or high + reach >= 2**63:
             raise InvalidArgumentError(
                 f"the time column {name!r} goes from {low} to {high}; windows there reach beyond what int64 can hold"
@@ -163,7 +163,7 @@ def require_room(time: Column, name: str, reach: int) -> None:
 
 
 def require_order(times: Array, name: str | None, after: int) -> None:
-    """Refuse times that go back, where it was promised that they do not."""
+    """Reject times that go back although they are promised not to."""
     before = np.concatenate(([after], times[:-1]))
     back = np.flatnonzero(times < before)
     if len(back):
@@ -175,12 +175,12 @@ def require_order(times: Array, name: str | None, after: int) -> None:
 
 
 def time_column(table: pa.Table, name: str) -> Column:
-    """Return the column of the times; refuse nulls and what is no time."""
+    """Return the time column; reject nulls and values that are not times."""
     return as_times(select(table, (name,))[name], name)
 
 
 def as_times(column: Column, name: str) -> Column:
-    """Return a column as that of the times; refuse nulls and what is no time."""
+    """Return a column as the time column; reject nulls and values that are not times."""
     if column.valid is not None and not column.valid.all():
         raise _no_time(name, column.valid)
     kind = time_type(column.type, name)
@@ -194,13 +194,13 @@ def as_times(column: Column, name: str) -> Column:
 
 
 def _no_time(name: str, values: Array) -> InvalidArgumentError:
-    """Say that a time is null, where the values, or the mask, have their least."""
+    """Return the error for a null time, at the least value or mask entry."""
     row = int(np.argmin(values))
     return InvalidArgumentError(f"the time column {name!r} is null in row {row}; every row needs a time")
 
 
 def run_of_found(found: Found, rows: SortedRows) -> ArrayRun:
-    """Return how the windows that were found among rows are to be run. O(rows and windows)."""
+    """Return how to run the windows found among rows. O(rows and windows)."""
     data, times = dict(rows.columns), rows.times
     if found.members is not None:
         data = {name: column.take(found.members) for name, column in data.items()}
@@ -211,7 +211,7 @@ def run_of_found(found: Found, rows: SortedRows) -> ArrayRun:
 def answers(
     plan: Plan, window_id: int, found: Found, rows: SortedRows, prepared: ArrayRun | None = None, first_key: int = 0
 ) -> Answers:
-    """Return the windows of one definition that were found among rows, aggregated. Keys are numbered from one on."""
+    """Return the aggregated windows of one definition found among rows. Keys are numbered from `first_key` on."""
     raw = (prepared or run_of_found(found, rows)).all(plan.aggregates)
     count = len(found.first)
     return Answers(
@@ -229,7 +229,7 @@ def answers(
 
 
 def take_from(names: Sequence[str], table: pa.Table, first: Array) -> TakeKeys:
-    """Return what gives the key columns of key numbers; `first` is a row of each key."""
+    """Return a function from key numbers to key columns; `first` is a row of each key."""
 
     def take(numbers: Array) -> list[pa.ChunkedArray]:
         rows = pa.array(first[numbers])

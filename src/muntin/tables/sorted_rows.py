@@ -1,7 +1,7 @@
-"""Rows that come sorted by key and time, more of them than memory may hold: answered chunk by chunk.
+"""Answers rows that arrive sorted by key and time chunk by chunk, even if they exceed memory.
 
-A chunk ends between two keys where it can. A key that is longer than a chunk is cut, and those of its rows that windows
-still need are kept for the next one.
+A chunk ends between two keys if possible. A key longer than a chunk is cut, and the rows that windows still need are
+kept for the next one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ _ROWS = 1 << 19
 
 
 class SortedStream:
-    """Answers a query over rows that come sorted by key and time, equal times in the order of arrival.
+    """Answers a query over rows that arrive sorted by key and time, ties in order of arrival.
 
-    Memory is that of a chunk, and of the rows that the windows of one key need. `since` and `until` say where the rows
-    of the one key that there is are cut, if they are a piece of more; `arrival` is a column that numbers rows as they
-    came.
+    Memory is that of a chunk, plus the rows that the windows of one key need. If the rows are a piece of a single key,
+    `since` and `until` are its cuts; `arrival` is a column with arrival numbers.
 
     >>> from muntin import Query, agg, window
     >>> query = Query(window.trailing(2), {"n": agg.count()}, key="k", time="t")
@@ -64,29 +63,29 @@ class SortedStream:
         self._rows = self._bytes = 0
 
     def push(self, rows: pa.Table) -> pa.Table | None:
-        """Take rows; return the windows that are complete, if it was time to look for them. O(1) combines a row."""
+        """Take rows; return the complete windows, or None before a chunk is full. O(1) combines per row."""
         if not rows.num_rows:
             return None
         self._waiting.append(rows)
         self._rows += rows.num_rows
         self._bytes += rows.nbytes
-        # What was kept is looked at again: there must be more that is new, lest the time becomes quadratic.
+        # Kept rows are read again: there must be more new ones, lest the time become quadratic.
         if (self._rows < self.chunk and self._bytes < _BYTES) or self._rows < 2 * self._kept:
             return None
         return self._chunk()
 
     def close(self) -> pa.Table | None:
-        """Return the windows that are left."""
+        """Return the remaining windows."""
         if not self._waiting:
             return None
         table, rows = self._read()
         return self._answered(table, rows, self.until)
 
     def _chunk(self) -> pa.Table | None:
-        """Answer what can be, and keep the rest."""
+        """Answer what is complete, and keep the rest."""
         table, rows = self._read()
         begin = int(rows.begins[-1])
-        if begin:  # the last key may have more rows, the others have not
+        if begin:  # only the last key may have more rows
             out = self._answered(table.slice(0, begin), _first_keys(rows, begin), None)
             self._since = None
             self._keep(table.slice(begin))
@@ -98,7 +97,7 @@ class SortedStream:
             self._keep(table)
             return None
         out = self._answered(table, rows, cut)
-        # At least one row stays, needed or not: it tells whether the next ones are of the same key.
+        # At least one row stays, needed or not, to tell whether the next ones have the same key.
         kept = min(len(rows.times) - 1, *(each.first_needed(rows, cut) for each in windows))
         self._since = replace(cut, offset=cut.offset + kept)
         self._keep(table.slice(kept))
@@ -106,7 +105,7 @@ class SortedStream:
 
     def _keep(self, table: pa.Table) -> None:
         self._kept = table.num_rows
-        # A slice would hold all that it was cut from.
+        # A slice would keep the whole table in memory.
         self._waiting = [table.take(pa.array(np.arange(table.num_rows)))] if table.num_rows else []
         self._rows = self._bytes = 0
 
@@ -149,11 +148,11 @@ class SortedStream:
             mine = rows.after(skipped)
             take_keys = take_from(self.query.key, table.slice(skipped), mine.begins)
             parts.append(tables.table([answers(plan, i, found, mine)], take_keys))
-        return pa.concat_tables(parts, promote_options="permissive")  # of types that only the results tell
+        return pa.concat_tables(parts, promote_options="permissive")  # types that only the results determine
 
 
 def key_ends(columns: list[pa.ChunkedArray], rows: int) -> Array:
-    """Return the row after the last one of each key, of rows that are sorted by key. O(rows).
+    """Return the row after the last one of each key, for rows sorted by key. O(rows).
 
     >>> key_ends([pa.chunked_array([["a", "a", None]])], 3).tolist()
     [2, 3]

@@ -1,1 +1,1 @@
-"""The live page: windows, raw rows at every zoom, and the health of what makes them. `muntin.watch` opens it."""
+"""The live page: windows, raw rows at every zoom, and the health of the pipeline. `muntin.watch` opens it."""

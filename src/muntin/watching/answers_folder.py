@@ -1,8 +1,8 @@
-"""A folder of answers that a run is writing: which files are whole, and which of them are new.
+"""A growing folder of answers: which files are complete, and which are new.
 
-A run of `muntin` renames a file into place when it is whole. Spark's streams list the files of every finished batch in
-a log, `_spark_metadata`, and only what is listed counts: a batch that was tried twice has left files that are not. A
-run that goes on from its last save may write files again: then all is read from the start.
+A run of `muntin` renames a file into place when it is complete. Spark's streams list the files of every finished batch
+in a log, `_spark_metadata`, and only listed files count: a retried batch has left others. A run that resumes from its
+last save may rewrite files: then everything is read from the start.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from muntin.errors import InvalidArgumentError
 
 _LOG = "_spark_metadata"
 Seen = tuple[int, int, int]
-"""What tells one file from another of the same name: its inode, its size and when it was written."""
+"""The identity of a file besides its name: its inode, size and modification time."""
 
 
 class AnswersFolder:
-    """Follows a folder of Parquet files. It need not be there yet."""
+    """Follows a folder of Parquet files, which need not exist yet."""
 
     def __init__(self, path: Path) -> None:
         if path.exists() and not path.is_dir():
@@ -32,7 +32,7 @@ class AnswersFolder:
         self._seen: dict[str, Seen] = {}
 
     def changes(self) -> tuple[bool, Iterator[pa.Table]]:
-        """Return whether all that was read before is void, and the tables that are new, in the order of emission."""
+        """Return whether everything read before is void, and the new tables, in order of emission."""
         files = self._files()
         now = {each.name: _seen(each) for each in files}
         void = any(now.get(name) != seen for name, seen in self._seen.items())
@@ -45,14 +45,14 @@ class AnswersFolder:
             try:
                 table = pq.read_table(file, partitioning=None)
             except FileNotFoundError:
-                return  # the run has just begun anew; the next look will see that
+                return  # the run has just restarted; the next poll will see that
             except (pa.ArrowInvalid, OSError) as error:
                 raise InvalidArgumentError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
             yield table
             self._seen[file.name] = now[file.name]
 
     def _files(self) -> list[Path]:
-        """Return the whole files that are there, in the order in which they were written."""
+        """Return the complete files, in the order written."""
         if not self.path.is_dir():
             return []
         if (self.path / _LOG).is_dir():
@@ -73,9 +73,9 @@ def _seen(file: Path) -> Seen:
 
 
 def _listed(log: Path) -> list[str]:
-    """Return the names of the files that Spark's log lists, batch by batch.
+    """Return the names of the files in Spark's log, batch by batch.
 
-    Batches are files named by their numbers; now and then one holds all before it, and is named `9.compact`.
+    Batches are files named by number; now and then one contains all earlier ones, and is named `9.compact`.
     """
     batches: dict[int, Path] = {}
     compact = -1

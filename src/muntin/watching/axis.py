@@ -1,4 +1,4 @@
-"""Times as a chart has them: milliseconds since 1970 for dates and timestamps, the numbers themselves for integers."""
+"""Times on a chart's axis: milliseconds since 1970 for dates and timestamps, the numbers themselves for integers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class Axis:
-    """How the times of a column (`ticks`, int64) become places on the x axis, and back."""
+    """Converts the times of a column (`ticks`, int64) to places on the x axis, and back."""
 
     name: str
     is_time: bool
@@ -57,11 +57,11 @@ class Axis:
         return np.asarray(pc.cast(whole, pa.int64()).to_numpy(zero_copy_only=False), np.int64)
 
     def places(self, ticks: Array) -> Array:
-        """Return where times are on the axis."""
+        """Return the places of times on the axis."""
         return np.asarray(ticks, np.float64) / self._ticks_per_place
 
     def place(self, tick: int) -> float:
-        """Return where one time is on the axis."""
+        """Return the place of one time on the axis."""
         return tick / self._ticks_per_place
 
     def tick(self, place: float) -> int:
@@ -69,11 +69,11 @@ class Axis:
         return math.floor(place * self._ticks_per_place)
 
     def seconds(self, ticks: int) -> float | None:
-        """Return a length of time in seconds; None where nobody knows how long a tick is."""
+        """Return a length of time in seconds; None if the length of a tick is unknown."""
         return ticks / self.ticks_per_second if self.is_time else None
 
     def text(self, tick: int) -> str:
-        """Return a time for people.
+        """Return a time as readable text.
 
         >>> Axis.of(pa.timestamp("ms"), "ts").text(1_500), Axis.of(pa.int64(), "t").text(7)
         ('1970-01-01 00:00:01.500', '7')

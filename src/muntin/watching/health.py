@@ -1,4 +1,4 @@
-"""How a pipeline is doing: what a run, a stream or a Spark query says of itself, in one form."""
+"""The health of a pipeline, in one form for runs, streams and Spark queries."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 HEALTH_FILE = "health.json"
-"""The name of the file in which a run says how it is doing, next to its answers."""
+"""The name of a run's health file, next to its answers."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """One look at a pipeline. What is not known is None."""
+    """The health of a pipeline at a moment. Unknown values are None."""
 
     at: float
-    """When, in seconds of the clock."""
+    """The moment, in seconds of the clock."""
     rows: int
     late: int | None = None
     dropped: int | None = None
@@ -27,19 +27,19 @@ class Health:
     slices: int | None = None
     bytes: int | None = None
     watermark: float | None = None
-    """Where the watermark is, in seconds since 1970, or as the number that it is where times are integers."""
+    """The watermark, in seconds since 1970, or as a plain number if times are integers."""
     is_time: bool = True
     """Whether the watermark is a time."""
     batch_seconds: float | None = None
-    """How long the last batch took."""
+    """The duration of the last batch."""
 
     @property
     def lag(self) -> float | None:
-        """How many seconds the watermark is behind the clock; None where it is no time."""
+        """The seconds that the watermark is behind the clock; None if it is not a time."""
         return None if self.watermark is None or not self.is_time else self.at - self.watermark
 
     def rate_since(self, before: Health | None) -> float | None:
-        """Return the rows a second since an earlier look.
+        """Return the rows per second since an earlier moment.
 
         >>> Health(at=12.0, rows=300).rate_since(Health(at=10.0, rows=100))
         100.0
@@ -50,7 +50,7 @@ class Health:
 
 
 def work_folder(output: Path) -> Path:
-    """Return where a run keeps its report, and what it needs to go on: next to its output.
+    """Return the folder of a run's report and saved state, next to its output.
 
     >>> work_folder(Path("out/windows.csv")).as_posix()
     'out/windows.csv.muntin'
@@ -59,13 +59,13 @@ def work_folder(output: Path) -> Path:
 
 
 class HealthReport:
-    """The file in which a run says how it is doing, and what its plan is: written by one process, read by another."""
+    """The file with a run's health and plan: written by one process, read by another."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / HEALTH_FILE
 
     def write(self, health: Health, plan: dict[str, Any] | None = None) -> None:
-        """Replace what it says, all at once."""
+        """Replace the report atomically."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_name("." + self.path.name)
         text = json.dumps({"health": dataclasses.asdict(health), "plan": plan}, default=str)
@@ -73,7 +73,7 @@ class HealthReport:
         unfinished.replace(self.path)
 
     def read(self) -> tuple[Health, dict[str, Any] | None] | None:
-        """Return what was last written; None where there is nothing that can be read."""
+        """Return the last report; None if there is none, or it is unreadable."""
         try:
             found = json.loads(self.path.read_text(encoding="utf-8"))
             known = {field.name for field in dataclasses.fields(Health)}
@@ -83,7 +83,7 @@ class HealthReport:
 
 
 def of_stream(metrics: dict[str, int | None], *, ticks_per_second: float | None, seconds: float | None) -> Health:
-    """Return the health that `Stream.metrics` tells; `ticks_per_second` is None where times are integers.
+    """Return the health of `Stream.metrics`; `ticks_per_second` is None if times are integers.
 
     >>> counts = {"rows": 5, "late": 1, "dropped": 0, "keys": 2, "slices": 3, "bytes": 80, "watermark": 7_000}
     >>> of_stream(counts, ticks_per_second=1_000, seconds=0.1).watermark

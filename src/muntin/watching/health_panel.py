@@ -1,4 +1,4 @@
-"""How the pipeline is doing: numbers of now, and how they went."""
+"""The health of the pipeline: current numbers, and their history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 
 def count(value: float | None) -> str:
-    """Return a number for people.
+    """Return a number as readable text.
 
     >>> count(1234567), count(12.3), count(None)
     ('1,234,567', '12', '-')
@@ -26,7 +26,7 @@ def count(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a length of time for people.
+    """Return a duration as readable text.
 
     >>> duration(0.0123), duration(0.0004), duration(75), duration(7200), duration(None)
     ('12 ms', '0.4 ms', '1.2 min', '2.0 h', '-')
@@ -42,7 +42,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(amount: float | None) -> str:
-    """Return a number of bytes for people.
+    """Return a number of bytes as readable text.
 
     >>> size(123), size(5_300_000)
     ('123 B', '5.3 MB')
@@ -106,10 +106,10 @@ class HealthPanel:
         return chart
 
     def draw(self) -> None:
-        """Draw what is known now."""
+        """Draw the current state."""
         watched = self._watched
         health, rate = watched.health[-1] if watched.health else (None, None)
-        if health is None and watched.rows is not None and watched.rows.count:  # the run is over, or does not report
+        if health is None and watched.rows is not None and watched.rows.count:  # the run has ended, or does not report
             health = health_of_rows(watched.rows, None)
         windows = None if watched.windows is None else (watched.windows.count, watched.windows.revised)
         self.tiles.text = "".join(
@@ -121,7 +121,7 @@ class HealthPanel:
         self._draw_charts(list(watched.health))
 
     def _draw_charts(self, looks: list[tuple[Health, float | None]]) -> None:
-        """Draw how it went; a chart of which nothing is known is not shown."""
+        """Draw the history; hides charts without data."""
         values = {
             "rate": [rate for _, rate in looks],
             "lag": [each.lag for each, _ in looks],

@@ -1,4 +1,4 @@
-"""Keys as numbers, and as the texts that a page shows."""
+"""Keys as numbers, and as texts for the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST = 60
 
 
 class Keys:
-    """Numbers for keys, in the order in which they came, and a text for each."""
+    """Numbers for keys, in order of arrival, and a text for each."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -25,12 +25,12 @@ class Keys:
         self._numbers: dict[str, int] = {}
 
     def numbers(self, table: pa.Table) -> Array:
-        """Return the number of the key of each row. O(rows), and a look-up for each key among them.
+        """Return the number of each row's key. O(rows), and a lookup per distinct key.
 
-        Not one `KeyTable` for all tables: a column may be of another type in the next file of a folder.
+        Not one `KeyTable` for all tables: a column may have another type in the next file of a folder.
         """
         numbers, _ = key_numbers([table[name] for name in self.names], table.num_rows)
-        rows = np.unique(numbers, return_index=True)[1]  # in the order of arrival, as keys are numbered
+        rows = np.unique(numbers, return_index=True)[1]  # in order of arrival, as keys are numbered
         cells = [table[name].take(pa.array(rows)).to_pylist() for name in self.names]
         found = [self._number(list(key)) for key in (zip(*cells, strict=True) if cells else [()])]
         return np.array(found, np.int64)[numbers]
@@ -44,7 +44,7 @@ class Keys:
 
 
 def _text(values: Sequence[Any]) -> str:
-    """Return a key for people.
+    """Return a key as readable text.
 
     >>> _text(["north", 3]), _text([])
     ('north, 3', 'all rows')

@@ -1,8 +1,8 @@
-"""M4: of each column of pixels the first, last, lowest and highest row, which draw the same line as all rows.
+"""M4: the first, last, lowest and highest row of each pixel column, which draw the same line as all rows.
 
-All rows of a column share its x, so that what lies between the first and the last of them is one vertical stroke from
-the lowest to the highest; what leads to the neighbouring columns begins at the last and ends at the first. Those four
-values are therefore all that a line of any number of rows needs.
+All rows of a column share its x, so the line between the first and the last of them is one vertical stroke from the
+lowest to the highest; the lines to the adjacent columns begin at the last and end at the first. So a line of any number
+of rows needs only those four values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Point = tuple[int, float]
 
 
 def pixel_edges(lo: int, hi: int, width: int) -> Array:
-    """Return the least time of each of `width` columns of pixels over [lo, hi), and `hi`: width + 1 integers.
+    """Return the least time of each of `width` pixel columns over [lo, hi), and `hi`: width + 1 integers.
 
     Column c holds the times t with floor((t - lo) * width / (hi - lo)) = c.
 
@@ -31,19 +31,19 @@ def pixel_edges(lo: int, hi: int, width: int) -> Array:
         raise InvalidArgumentError(f"there are no pixels in times [{lo}, {hi}) of {width} columns")
     quotient, rest = divmod(int(hi) - int(lo), width)
     columns = np.arange(width + 1)
-    return int(lo) + quotient * columns - (-rest * columns) // width  # of two parts, so that no product overflows
+    return int(lo) + quotient * columns - (-rest * columns) // width  # in two parts, so that no product overflows
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What a chart of `width` pixels shows of the times [lo, hi): an entry for each column that holds rows."""
+    """What a chart of `width` pixels shows of the times [lo, hi): an entry per column with rows."""
 
     lo: int
     hi: int
     width: int
     columns: Array
     counts: Array
-    """How many rows a column stands for."""
+    """The number of rows of each column."""
     first_time: Array
     first: Array
     last_time: Array
@@ -62,7 +62,7 @@ class Frame:
         return cls(lo, hi, width, ints, ints, ints, floats, ints, floats, floats, floats)
 
     def merged(self, newer: Frame) -> Frame:
-        """Return the frame of the rows of both; of equal times those of this one came before. O(width)."""
+        """Return the frame of the rows of both; rows of this one precede those of equal time. O(width)."""
         if not len(self.columns) and self.before is None and self.after is None:
             return newer
         columns = np.union1d(self.columns, newer.columns)
@@ -86,7 +86,7 @@ class Frame:
         )
 
     def _spread(self, columns: Array) -> Frame:
-        """Return the entries for these columns, of which mine are some; where there is none, one that never counts."""
+        """Return the entries for a superset of the columns; missing ones get neutral entries."""
         at = np.searchsorted(columns, self.columns)
 
         def spread(values: Array, missing: float) -> Array:
@@ -109,12 +109,12 @@ class Frame:
             high=spread(self.high, -np.inf),
         )
 
-    # ------------------------------------------------------------ what is drawn
+    # ------------------------------------------------------------ drawing
 
     def line(self) -> tuple[Array, Array]:
         """Return the x (in pixels from the left; the middle of a column is a half) and y of the line to draw.
 
-        Four points for each column, and one before and behind, as far off as they are. O(width).
+        Four points per column, and one before and one after, at their true distance. O(width).
         """
         x = np.repeat(self.columns + 0.5, 4)
         y = np.stack([self.first, self.low, self.high, self.last], axis=1).reshape(-1)
@@ -126,23 +126,23 @@ class Frame:
 
 
 def _later(older: Point | None, newer: Point | None) -> Point | None:
-    """Return the later of two rows, of equal times the one that came later."""
+    """Return the later of two rows; of equal times the one that arrived later."""
     if older is None or newer is None:
         return older or newer
     return newer if newer[0] >= older[0] else older
 
 
 def _earlier(older: Point | None, newer: Point | None) -> Point | None:
-    """Return the earlier of two rows, of equal times the one that came earlier."""
+    """Return the earlier of two rows; of equal times the one that arrived earlier."""
     if older is None or newer is None:
         return older or newer
     return newer if newer[0] < older[0] else older
 
 
 def thinned(x: Array, y: Array, lo: float, hi: float, width: int) -> Array:
-    """Return which points of a line draw it: those that M4 keeps of each column of pixels. O(n log n).
+    """Return the points of a line needed to draw it: those that M4 keeps of each pixel column. O(n log n).
 
-    For points that change, such as windows that are revised, and that are few enough to sort.
+    For points that change, such as revised windows, and are few enough to sort.
 
     >>> x, y = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 1.5]), np.array([5.0, 9.0, 6.0, 1.0, 4.0, 2.0])
     >>> thinned(x, y, 0.0, 2.0, width=2).tolist()
@@ -154,7 +154,7 @@ def thinned(x: Array, y: Array, lo: float, hi: float, width: int) -> Array:
 
 
 def _firsts_and_lasts(columns: Array, order: Array) -> Array:
-    """Return the first and the last point of each column, in an order that goes by columns."""
+    """Return the first and the last point of each column, in an order by columns."""
     changes = columns[order[1:]] != columns[order[:-1]]
     edge = np.ones(1, np.bool_)
     begins, ends = np.concatenate([edge, changes]), np.concatenate([changes, edge])

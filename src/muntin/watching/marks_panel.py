@@ -1,4 +1,4 @@
-"""A strip along the time axis: where the watermark is, and the rows that came behind it."""
+"""A strip along the time axis: the watermark, and the rows that arrived behind it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from muntin.watching.watched import Watched
 
 
 class Watermark:
-    """A line across a chart, where the watermark is."""
+    """A line across a chart at the watermark."""
 
     def __init__(self, chart: figure) -> None:
         self._line = Span(
@@ -19,12 +19,12 @@ class Watermark:
         chart.add_layout(self._line)
 
     def draw(self, place: float | None) -> None:
-        """Move it; hide it where there is no watermark."""
+        """Move the line; hide it if there is no watermark."""
         self._line.update(location=place or 0, visible=place is not None)
 
 
 class MarksPanel:
-    """The strip. It has no values, so that its y axis only names what the marks are."""
+    """The strip. It has no values: its y axis only names the marks."""
 
     def __init__(self, watched: Watched, view: View) -> None:
         self._watched, self._view = watched, view
@@ -54,7 +54,7 @@ class MarksPanel:
         self._watermark = Watermark(self.chart)
 
     def draw(self) -> None:
-        """Draw what is known now."""
+        """Draw the current state."""
         watermark = self._watched.watermark
         self._watermark.draw(watermark)
         if watermark is not None:

@@ -1,4 +1,4 @@
-"""The page: which keys and aggregates are shown, and all panels one below the other."""
+"""The page: the chosen keys and aggregates, and all panels one below the other."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from muntin.watching.watched import Watched
 from muntin.watching.windows_panel import WindowsPanel
 
 _EVERY = 250
-"""Milliseconds between two looks at what is new."""
+"""Milliseconds between two polls for changes."""
 _MOST_KEYS = 2_000
-"""Keys that can be chosen from: the first ones."""
+"""The number of keys to choose from: the first ones."""
 _FIRST_KEYS = 3
-"""Keys that are shown before anybody chooses."""
+"""The number of keys shown by default."""
 _PLAIN_TITLE = "window"
 
 
 class Page:
-    """One browser's page. What is behind it is shared by all."""
+    """One browser's page. The data behind it is shared by all."""
 
     def __init__(self, document: Document, watched: Watched) -> None:
         self._document, self._watched = document, watched
@@ -39,7 +39,7 @@ class Page:
         self._texts_offered: list[str] = []
         self._aggregates_offered: list[str] = []
         self._names: dict[str, str] = {}
-        """What the widget knows each key by."""
+        """The widget's name of each key."""
         self._health = HealthPanel(watched)
         self._title = Div(sizing_mode="stretch_width", disable_math=True)
         self._problem = Div(sizing_mode="stretch_width", disable_math=True, visible=False)
@@ -52,12 +52,12 @@ class Page:
         self._marks: MarksPanel | None = None
         self._watermarks: list[Watermark] = []
         self._plan: dict[str, Any] | None = None
-        # Until something has come there is nothing to show, and Bokeh warns of columns without anything in them.
+        # Before any data there is nothing to show, and Bokeh warns of empty columns.
         self._panels = column(Spacer(height=0), sizing_mode="stretch_width")
         self._below = column(Spacer(height=0), sizing_mode="stretch_width")
 
     def open(self) -> None:
-        """Put all on the page, and keep it up to date."""
+        """Put everything on the page, and keep it up to date."""
         self._title.text = (
             f'<div style="font-size:20px;font-weight:600">muntin '
             f'<span style="font-weight:400;color:#5b6772">{html.escape(self._watched.title)}</span></div>'
@@ -71,14 +71,14 @@ class Page:
             choice.on_change("value", lambda _name, _old, _new: self._draw())
         self._follow.on_change("active", self._followed)
         self._all.on_click(self._show_all)
-        self._look()  # before the models are the document's, which counts them again for each change
+        self._look()  # before the document owns the models: it recounts them on each change
         self._document.add_root(column(*everything, sizing_mode="stretch_width", styles={"padding": "10px 18px"}))
         self._document.add_periodic_callback(self._look, _EVERY)
 
-    # ------------------------------------------------------------ what happens
+    # ------------------------------------------------------------ events
 
     def _look(self) -> None:
-        """Draw again if something has come, or flashes."""
+        """Redraw if there is new data, or a window flashes."""
         with self._watched.lock:
             flashing = any(panel.is_flashing for panel in self._windows.values())
             if self._seen == self._watched.version and not flashing:
@@ -103,7 +103,7 @@ class Page:
     def _followed(self, _name: str, _old: bool, active: bool) -> None:
         with self._watched.lock:
             if active == self._view.follows:
-                return  # the button was set to what the range does: whoever did that draws
+                return  # the button was set to match the range: the caller draws
             self._view.follows = active
             self._view.follow()
             self._draw()
@@ -119,16 +119,16 @@ class Page:
             self._view.set_width(width)
             self._draw()
 
-    # ------------------------------------------------------------ what is there
+    # ------------------------------------------------------------ contents
 
     def _offer(self) -> None:
-        """Let what has come be chosen; choose the first ones."""
+        """Offer new keys and aggregates; select the first ones."""
         texts = sorted(self._texts[:_MOST_KEYS], key=_natural)
         if texts != self._texts_offered:
             self._texts_offered = texts
             for text in texts:
                 self._names.setdefault(text, str(len(self._names)))
-            # The widget takes labels for HTML: what data brings is escaped, and never a value itself.
+            # The widget treats labels as HTML: texts from data are escaped, and never used as values.
             self._keys.options = [(self._names[text], html.escape(text)) for text in texts]
             if not self._keys.value:
                 self._keys.value = [self._names[text] for text in texts[:_FIRST_KEYS]]
@@ -147,12 +147,12 @@ class Page:
         return list(dict.fromkeys(text for each in sources for text in each.keys.texts))
 
     def _chosen(self, texts: list[str]) -> list[int]:
-        """Return the numbers of the chosen keys, in the order of choice; of several with one text, the first."""
+        """Return the numbers of the chosen keys, in order of choice; of several with one text, the first."""
         places = {self._names.get(text): place for place, text in reversed(list(enumerate(texts)))}
         return [places[name] for name in self._keys.value if name in places][: len(COLOURS)]
 
     def _build(self) -> None:
-        """Make panels for what has come for the first time."""
+        """Create panels for new kinds of data."""
         watched = self._watched
         before = (self._rows, len(self._windows))
         if watched.axis is not None and self._marks is None:
@@ -177,7 +177,7 @@ class Page:
         self._watermarks.append(Watermark(chart))
 
     def _name_of(self, window_id: int) -> str:
-        """Return what the plan calls a window, where there is one."""
+        """Return the plan's name of a window, if there is a plan."""
         for window in (self._watched.plan or {}).get("windows", ()):
             if window["window_id"] == window_id:
                 return f"window {window_id}: {window['window'].removeprefix('window.')}"
@@ -186,7 +186,7 @@ class Page:
     # ------------------------------------------------------------ drawing
 
     def _draw(self) -> None:
-        """Draw all charts for the range, the keys and the aggregates at hand."""
+        """Draw all charts for the current range, keys and aggregates."""
         with self._watched.lock:
             watched = self._watched
             if watched.axis is None:
@@ -205,7 +205,7 @@ class Page:
                 self._marks.draw()
 
     def _draw_plan(self) -> None:
-        """Draw the plan where it is known, once."""
+        """Draw the plan, once it is known."""
         if self._watched.plan is not None and self._plan is None:
             self._plan = self._watched.plan
             self._below.children = [picture_of(self._plan)]
@@ -214,7 +214,7 @@ class Page:
 
 
 def _natural(text: str) -> list[Any]:
-    """Return what sorts texts with numbers as people do.
+    """Return a sort key for natural order of texts with numbers.
 
     >>> sorted(["plug 10", "plug 9", "2"], key=_natural)
     ['2', 'plug 9', 'plug 10']

@@ -1,4 +1,4 @@
-"""The plan of a query as a picture: rows, what is kept of them, which windows are made of that, what comes out."""
+"""The plan of a query as a picture: rows, what is kept of them, the windows built from that, the answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bokeh.plotting import figure
 from muntin.watching.view import FAINT, INK
 
 _LETTERS = 25
-"""Letters in a line of a box."""
+"""Characters per line of a box."""
 _LINE = 1.0
 _GAP = 0.9
 _WIDTH, _STEP = 1.0, 1.2
@@ -30,12 +30,12 @@ class Box:
 
     @property
     def height(self) -> float:
-        """How high it is, in lines."""
+        """The height in lines."""
         return (len(self.lines) + 2) * _LINE
 
 
 def boxes_of(plan: dict[str, Any]) -> tuple[list[Box], list[tuple[str, str]]]:
-    """Return the boxes of a plan (`QueryPlan.to_dict`), and which leads to which.
+    """Return the boxes of a plan (`QueryPlan.to_dict`), and the arrows between them.
 
     >>> from muntin import Query, agg, window
     >>> plan = Query(window.tumbling("1 hour"), {"n": agg.count()}, time="ts").explain().to_dict()
@@ -68,7 +68,7 @@ def boxes_of(plan: dict[str, Any]) -> tuple[list[Box], list[tuple[str, str]]]:
 
 
 def _first(text: str) -> str:
-    """Return the first thing that a sentence says.
+    """Return the first clause of a sentence.
 
     >>> _first("the greatest time seen less '10 seconds', or what advance() says; a window is emitted when it ends")
     "the greatest time seen less '10 seconds'"

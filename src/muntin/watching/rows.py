@@ -1,4 +1,4 @@
-"""Raw rows as they come: a series for each key, the watermark, and which rows were behind it."""
+"""Raw rows as they arrive: a series per key, the watermark, and the rows behind it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from muntin.watching.keyed import Keys
 from muntin.watching.series import Series
 
 _MOST_MARKS = 5_000
-"""Late rows that are marked on the axis: the last ones."""
+"""The number of late rows marked on the axis: the last ones."""
 
 
 class Rows:
@@ -34,10 +34,10 @@ class Rows:
         self.axis: Axis | None = None
         self.count = 0
         self.skipped = 0
-        """Rows that no chart shows: their time or value is null, or the value is no finite number."""
+        """Rows that no chart shows: their time or value is null, or the value is not finite."""
         self.late = 0
         self.late_marks: deque[int] = deque(maxlen=_MOST_MARKS)
-        """The times of the last rows that came behind the watermark."""
+        """The times of the last rows that arrived behind the watermark."""
         self.oldest: int | None = None
         self.newest: int | None = None
         self._watermark = watermark
@@ -50,7 +50,7 @@ class Rows:
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The least and the greatest time of all rows; None where there are none. O(1): no series is sorted for it."""
+        """The least and the greatest time of all rows; None if there are none. O(1): sorts no series."""
         return None if self.oldest is None or self.newest is None else (self.oldest, self.newest)
 
     def add(self, table: pa.Table) -> None:
@@ -94,7 +94,7 @@ class Rows:
             self.series[int(numbers[begin])].add(times[begin:end], values[begin:end])
 
     def _mark_late(self, times: Array) -> None:
-        """Note which rows are behind the watermark that held when they came; then move it, and the span."""
+        """Mark rows behind the watermark at their arrival; then advance it, and the span."""
         if self.watermark is not None:
             behind = times[times < self.watermark]
             self.late += len(behind)

@@ -1,4 +1,4 @@
-"""Raw rows at every zoom: a line for each key that is, pixel for pixel, that of all its rows."""
+"""Raw rows at every zoom: a line per key, pixel for pixel that of all its rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from muntin.watching.rows import Rows
 from muntin.watching.view import COLOURS, KeyLegend, View, nothing
 
 _FEW = 300
-"""Rows in view of a key up to which each is a dot as well."""
+"""Up to this many rows of a key in view, each is also a dot."""
 _LINES = ("xs", "ys", "colour")
 _COLUMNS = ("x", "y", "key", "count", "from", "to", "first", "last", "low", "high", "colour", "alpha")
 
 
 class RowsPanel:
-    """A chart of raw rows. It is drawn again for every range that somebody zooms to."""
+    """A chart of raw rows, redrawn for every zoom."""
 
     def __init__(self, rows: Rows, view: View) -> None:
         self._rows, self._view = rows, view
@@ -46,7 +46,7 @@ class RowsPanel:
         )
 
     def draw(self, chosen: list[int]) -> None:
-        """Draw the rows of the chosen keys in the range at hand. O(width (log n + 256)) for each."""
+        """Draw the rows of the chosen keys in the current range. O(width (log n + 256)) for each."""
         assert self._rows.axis is not None
         lo, hi = self._view.ticks(self._rows.axis)
         lines, columns = nothing(*_LINES), nothing(*_COLUMNS)
@@ -64,12 +64,12 @@ class RowsPanel:
         self._legend.show(texts)
 
     def _scale(self, frame: Frame) -> tuple[float, float]:
-        """Return where the frame begins on the axis, and how much of it a pixel is."""
+        """Return the start of the frame on the axis, and the length of a pixel."""
         left, right = self._view.bounds
         return left, (right - left) / frame.width
 
     def _columns_of(self, frame: Frame, axis: Axis, key: str, colour: str) -> dict[str, Any]:
-        """Return what is shown of each column of pixels by hovering."""
+        """Return the data shown when hovering over each pixel column."""
         left, scale = self._scale(frame)
         places, count = axis.places, len(frame.columns)
         few = int(frame.counts.sum()) <= _FEW

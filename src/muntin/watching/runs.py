@@ -1,10 +1,10 @@
-"""Rows of one series in the order of time, cut into slices, and an aggregator over these.
+"""Rows of one series in time order, cut into slices, and an aggregator over these.
 
         rows     |- 256 -|- 256 -|- 256 -|- 256 -|- 91 -|
         leaves   low,high low,high low,high low,high        a FlatFat: one leaf for each whole slice
 
-What is lowest and highest of a range of rows comes from the aggregator for the slices that are whole within it, and
-from the rows themselves at its two ends.
+The lowest and highest value of a range of rows come from the aggregator for whole slices, and from the rows themselves
+at its two ends.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from muntin.aggregators import FlatFat
 from muntin.types import Array
 
 SLICE = 256
-"""Rows of a slice: a leaf then takes an eighth of a byte a row, and an end of a range costs 128 rows on average."""
+"""Rows per slice: a leaf then takes an eighth of a byte per row, and an end of a range costs 128 rows on average."""
 
 _FEW_SLICES = 8
-"""Ranges of so many slices or fewer are read row by row, which takes less time than to gather their ends."""
+"""Ranges of up to this many slices are read row by row, which is faster than gathering their ends."""
 
 
 class Run:
-    """Sorted rows, to which later ones are appended. 16 bytes a row, and less than one for the slices."""
+    """Sorted rows, to which later ones are appended. 16 bytes per row, and less than one for the slices."""
 
     def __init__(self, times: Array, values: Array) -> None:
         self._rows = 0
@@ -46,7 +46,7 @@ class Run:
         return self._values[: self._rows]
 
     def append(self, times: Array, values: Array) -> None:
-        """Append rows, sorted, none of them before the last one. Amortised O(1) a row."""
+        """Append rows, sorted, none of them before the last one. Amortised O(1) per row."""
         end = self._rows + len(times)
         self._times, self._values = _grown(self._times, self._rows, end), _grown(self._values, self._rows, end)
         self._times[self._rows : end], self._values[self._rows : end] = times, values
@@ -58,10 +58,10 @@ class Run:
             self._slices.bulk_insert(np.arange(known, whole), lows_and_highs)
 
     def extremes(self, begins: Array, ends: Array) -> tuple[Array, Array]:
-        """Return the lowest and the highest value of the rows [begin, end) of ranges that follow one another.
+        """Return the lowest and the highest value of the rows [begin, end) of consecutive ranges.
 
-        None of them is empty, and each begins where the one before ends. O(log n) combines and 256 rows for each; where
-        they have few rows together, O(rows).
+        None is empty, and each begins where the previous one ends. O(log n) combines and 256 rows for each; O(rows) if
+        they have few rows in all.
         """
         if not len(begins) or ends[-1] - begins[0] <= _FEW_SLICES * SLICE * len(begins):
             return _extremes_of_rows(self._values, begins, ends)
@@ -71,7 +71,7 @@ class Run:
         if whole.any():
             found = self._slices.range_queries(first[whole], last[whole] - 1)
             low[whole], high[whole] = found["low"], found["high"]
-        # A range with whole slices has an end before them and one behind them; any other is one end.
+        # A range with whole slices has an end before and one after them; any other is a single end.
         edges = (begins, np.where(whole, first * SLICE, ends)), (np.where(whole, last * SLICE, ends), ends)
         for begin, end in edges:
             _fold_rows(self._values, begin, end, low, high)
@@ -79,7 +79,7 @@ class Run:
 
 
 def _extremes_of_rows(values: Array, begins: Array, ends: Array) -> tuple[Array, Array]:
-    """Return the lowest and the highest value of ranges that follow one another, from their rows alone."""
+    """Return the lowest and the highest value of consecutive ranges, from their rows alone."""
     if not len(begins):
         return np.empty(0), np.empty(0)
     rows, at = values[begins[0] : ends[-1]], begins - begins[0]
@@ -99,7 +99,7 @@ def _fold_rows(values: Array, begins: Array, ends: Array, low: Array, high: Arra
 
 
 def _grown(array: Array, used: int, needed: int) -> Array:
-    """Return the array with room for `needed` entries: itself, or a copy half as large again."""
+    """Return the array with room for `needed` entries: itself, or a copy at least half as large again."""
     if needed <= len(array):
         return array
     grown = np.empty(max(needed, len(array) + len(array) // 2), array.dtype)

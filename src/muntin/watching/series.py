@@ -1,8 +1,7 @@
-"""The rows of one key, in any order of arrival, and what a chart needs of them at any zoom.
+"""The rows of one key, in any order of arrival, and their frames at any zoom.
 
-Rows that come in order are appended to one run. Those that come late make runs of their own, and two runs are merged
-as soon as the later one has an eighth of the rows of the one before: a row is merged O(log n) times, and there are
-O(log n) runs to ask.
+Rows in order are appended to one run. Late rows form their own runs, and two runs are merged as soon as the later one
+has an eighth of the rows of the previous one: a row is merged O(log n) times, and there are O(log n) runs to query.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from muntin.watching.m4 import Frame, pixel_edges
 from muntin.watching.runs import Run
 
 _RATIO = 8
-"""How many times as long as the next one a run is, at least."""
+"""The least ratio of a run's length to the next one's."""
 
 
 class Series:
@@ -37,13 +36,13 @@ class Series:
         return self._rows
 
     def add(self, times: Array, values: Array) -> None:
-        """Take rows in any order. They are sorted when somebody looks: a series that nobody does costs an append."""
+        """Take rows in any order. They are sorted when read: a series that is never read costs only an append."""
         if len(times):
             self._waiting.append((times, values))
             self._rows += len(times)
 
     def frame(self, lo: int, hi: int, width: int) -> Frame:
-        """Return what a chart of `width` pixels needs of the times [lo, hi). O(width (log n + 256)) for each run."""
+        """Return the frame of the times [lo, hi) for `width` pixels. O(width (log n + 256)) per run."""
         self._settle()
         edges = pixel_edges(lo, hi, width)
         frame = Frame.empty(lo, hi, width)
@@ -52,7 +51,7 @@ class Series:
         return frame
 
     def rows(self, lo: int, hi: int) -> tuple[Array, Array]:
-        """Return the rows with times in [lo, hi), in event order, and those of equal time as they came. O(rows)."""
+        """Return the rows with times in [lo, hi), by time, ties by arrival. O(rows)."""
         self._settle()
         spans = [(run, *np.searchsorted(run.times, [lo, hi]).tolist()) for run in self._runs]
         times = np.concatenate([run.times[a:b] for run, a, b in spans] or [np.empty(0, np.int64)])
@@ -63,7 +62,7 @@ class Series:
     # ------------------------------------------------------------ rows into runs
 
     def _settle(self) -> None:
-        """Sort what has come into the runs."""
+        """Sort new rows into the runs."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
@@ -83,7 +82,7 @@ class Series:
 
 
 def _merged(older: Run, newer: Run) -> Run:
-    """Return the rows of two runs as one; of equal times those of the older run, which came before, first."""
+    """Return two runs merged; rows of the older one precede those of equal time."""
     places = np.searchsorted(older.times, newer.times, "right")
     return Run(np.insert(older.times, places, newer.times), np.insert(older.values, places, newer.values))
 

@@ -1,4 +1,4 @@
-"""The server: Bokeh's, on this machine alone, in a thread of its own."""
+"""The server: Bokeh's, on this machine only, in its own thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GONE = "Failed sending message as connection was closed"
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Say whether a line of Bokeh's log is more than that a browser is gone, which it repeats for every change."""
+    """Return whether a log line of Bokeh is more than a lost browser, which it repeats for every change."""
     return record.getMessage() != _GONE
 
 
@@ -32,7 +32,7 @@ logging.getLogger("bokeh.server.views.ws").addFilter(_is_news)
 
 
 class Server:
-    """Serves a page until it is stopped. Only pages from this very server may talk to it."""
+    """Serves a page until stopped. Only pages from this very server may connect."""
 
     def __init__(self, open_page: Callable[[Document], None], port: int) -> None:
         self._open_page = open_page
@@ -42,16 +42,16 @@ class Server:
         """Why the page could not be opened."""
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
-        run = contextvars.copy_context().run  # how kernels run is a matter of the context
+        run = contextvars.copy_context().run  # the context decides how kernels run
         self._thread = threading.Thread(target=run, args=(self._run,), name="muntin page", daemon=True)
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{ADDRESS}:{self.port}/"
 
     def start(self) -> None:
-        """Begin; return when the page can be opened. What keeps it from that is raised here, in the caller's thread."""
+        """Start; return when the page can be opened. Errors are raised here, in the caller's thread."""
         self._thread.start()
         self._ready.wait()
         if self._failure is not None:
@@ -59,7 +59,7 @@ class Server:
             raise self._failure
 
     def stop(self) -> None:
-        """End."""
+        """Stop the server."""
         loop = self._loop
         if loop is not None:
             loop.add_callback(loop.stop)
@@ -70,7 +70,7 @@ class Server:
             self._serve()
         except BaseException as error:
             if self._ready.is_set():
-                raise  # nobody waits for it any more
+                raise  # nobody waits any more
             self._failure = error
             self._socket.close()
             self._ready.set()
@@ -97,7 +97,7 @@ class Server:
 
 
 def _bound(port: int) -> socket.socket:
-    """Return a socket that listens at a port of this machine alone."""
+    """Return a socket that listens on a port of this machine only."""
     found = socket.socket()
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

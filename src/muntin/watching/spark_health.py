@@ -1,4 +1,4 @@
-"""How a Spark query is doing, from its progress reports."""
+"""The health of a Spark query, from its progress reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Reports:
         self._seen: set[tuple[str, Any]] = set()
 
     def new(self) -> tuple[list[Any], list[Any]]:
-        """Return those that have come since the last call, and all that Spark still has. O(reports)."""
+        """Return the reports since the last call, and all that Spark still has. O(reports)."""
         held = list(self._query.recentProgress)
         keys = [(str(each["runId"]), (each["batchId"], each["timestamp"])) for each in held]
         new = [each for key, each in zip(keys, held, strict=True) if key not in self._seen]
@@ -27,14 +27,14 @@ class Reports:
 
 
 class SparkHealth:
-    """How a streaming query is doing, since this was made or, up to a hundred micro-batches, before."""
+    """The health of a streaming query, since up to a hundred micro-batches before this was created."""
 
     def __init__(self, query: Any) -> None:
         self._reports = Reports(query)
         self._totals = dict.fromkeys(("rows", "late", "dropped", "windows"), 0)
 
     def now(self) -> Health:
-        """Count what is new, and return the health. O(reports)."""
+        """Count new reports, and return the health. O(reports)."""
         new, held = self._reports.new()
         done, last = summary(new), summary(held)
         for name in self._totals:
@@ -55,7 +55,7 @@ class SparkHealth:
 
 
 def seconds_of(watermark: str | None) -> float | None:
-    """Return a watermark as Spark writes it in seconds since 1970; None before there is one.
+    """Return Spark's text of a watermark as seconds since 1970; None before there is one.
 
     >>> seconds_of("2024-03-01T00:00:00.500Z"), seconds_of("1970-01-01T00:00:00.000Z"), seconds_of(None)
     (1709251200.5, None, None)

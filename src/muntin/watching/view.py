@@ -1,4 +1,4 @@
-"""What of the time axis a page shows: the range, the pixels, and whether it follows what comes."""
+"""The visible part of the time axis: the range, the pixels, and whether it follows new data."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MARGIN = 0.02
 _USUAL_WIDTH = 1000
 _LEAST_WIDTH = 10
 COLOURS = ("#1f77b4", "#d1495b", "#2e8b57", "#8e5ea2", "#e08e0b", "#17a2b8", "#7f4f24", "#c2477f", "#6b7280", "#4c9f38")
-"""One for each chosen key: they differ in lightness as well as in hue."""
+"""One per chosen key: they differ in lightness as well as in hue."""
 INK, FAINT, ALERT, LATE = "#1f2933", "#8a94a0", "#c81e1e", "#b45309"
 
 
 def times(*, dated: bool = False) -> DatetimeTickFormatter:
-    """Return what writes times at an axis; with the day below where `dated`."""
+    """Return a formatter of times for an axis; with the day below if `dated`."""
     context = {"context": "%Y-%m-%d", "context_which": "start"} if dated else {}
     return DatetimeTickFormatter(
         microseconds="%H:%M:%S.%f",
@@ -38,12 +38,12 @@ def times(*, dated: bool = False) -> DatetimeTickFormatter:
 
 
 def nothing(*names: str) -> dict[str, Any]:
-    """Return columns without anything in them."""
+    """Return empty columns."""
     return {name: [] for name in names}
 
 
 class KeyLegend:
-    """A legend with an entry for each line of a glyph that draws many."""
+    """A legend with an entry per line of a glyph that draws many."""
 
     def __init__(self, chart: figure, lines: GlyphRenderer) -> None:
         self._lines = lines
@@ -53,7 +53,7 @@ class KeyLegend:
         chart.add_layout(self._legend, "above")
 
     def show(self, texts: list[str]) -> None:
-        """Show these texts, one for each line."""
+        """Show these texts, one per line."""
         if texts != self._texts:
             self._texts = texts
             self._legend.items = [
@@ -70,14 +70,14 @@ class View:
         now = time.time() * 1_000
         self.range = Range1d(now - 60_000, now)
         self.follows = True
-        """Whether the end of the range is that of what has come."""
+        """Whether the range ends with the newest data."""
         self._is_new = True
         self.width = _USUAL_WIDTH
-        """The width of a chart in pixels, as the browser says."""
+        """The width of a chart in pixels, as reported by the browser."""
 
     @property
     def axis(self) -> Axis:
-        """The axis of the times; only where something has come."""
+        """The time axis; only once there is data."""
         axis = self._watched.axis
         assert axis is not None
         return axis
@@ -89,29 +89,29 @@ class View:
         return (lo, hi) if lo < hi else (hi, lo)
 
     def ticks(self, axis: Axis) -> tuple[int, int]:
-        """Return the range as times of an axis, [lo, hi), at least one: rows and answers may have other units."""
+        """Return the range as times of an axis, [lo, hi), at least one: rows and answers may differ in units."""
         lo, hi = (axis.tick(place) for place in self.bounds)
         return lo, max(hi, lo + 1)
 
     def set_width(self, width: int | None) -> None:
-        """Take the width that the browser found."""
+        """Set the width reported by the browser."""
         if width is not None and width >= _LEAST_WIDTH:
             self.width = width
 
     def zoomed(self, lo: float, hi: float) -> None:
-        """Take the range that somebody has zoomed to: it follows what comes where it reaches the end of it."""
+        """Set the range after a zoom: it follows new data if it reaches the end."""
         self.range.update(start=lo, end=hi)
         span = self._watched.span
         self.follows = span is not None and hi >= span[1]
         self._is_new = False
 
     def show_all(self) -> None:
-        """Show all that there is, and follow."""
+        """Show everything, and follow."""
         self._is_new = self.follows = True
         self.follow()
 
     def follow(self) -> None:
-        """Move on with what has come, if it is to be followed: all of it at first, then as much as was shown."""
+        """Advance with new data, if following: all of it at first, then a range of the same length."""
         span = self._watched.span
         if span is None or not self.follows:
             return
@@ -158,7 +158,7 @@ class View:
     def hover(
         self, tooltips: list[tuple[str, str]], *, is_time: bool, times: tuple[str, ...] = (), **options: object
     ) -> HoverTool:
-        """Return a tool that shows columns, those in `times` as times. What data brings is shown as text."""
+        """Return a tool that shows columns, those in `times` as times. Data is shown as plain text."""
         formats = {f"@{name}": "datetime" for name in times} if is_time else {}
         shown = [
             (title, f"{text}{{%F %T.%3N}}" if is_time and text.removeprefix("@") in times else text)

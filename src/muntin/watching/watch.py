@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from muntin.watching.server import Server
 
 _FIRST = 2.0
-"""Seconds for which the page waits for what is there already; the rest comes while it is open."""
+"""Seconds that the page waits for existing data; the rest is loaded while it is open."""
 
 
 class Watching:
@@ -42,7 +42,7 @@ class Watching:
             self._poller.start()
             self._poller.has_polled.wait(_FIRST)
             self._server.start()
-        except BaseException:  # nobody gets this object, to stop what has begun
+        except BaseException:  # the caller gets no object to stop what has started
             self._release()
             raise
 
@@ -57,7 +57,7 @@ class Watching:
         self._server.stop()
 
     def _release(self) -> None:
-        """Look at nothing any more."""
+        """Stop polling and observing."""
         for source in self._sources:
             if isinstance(source, Live):
                 source.end()
@@ -72,7 +72,7 @@ class Watching:
         self.stop()
 
     def __repr__(self) -> str:
-        """Say where the page is."""
+        """Return the address of the page."""
         return f"<a live page at {self.url}>"
 
     def _repr_html_(self) -> str:
@@ -82,7 +82,7 @@ class Watching:
 
 
 def _server(watched: Watched, port: int) -> Server:
-    """Return what will serve the page; only here Bokeh is imported."""
+    """Return the server of the page; only this imports Bokeh."""
     if importlib.util.find_spec("bokeh") is None:
         raise UnsupportedOperationError("the live page needs Bokeh: pip install 'muntin[watch]'")
     from muntin.watching.page import Page
@@ -151,7 +151,7 @@ def watch_files(
     running: Any = None,
     port: int = 0,
 ) -> Watching:
-    """Open a page over a folder of answers, raw rows that `read` yields as they come, or both."""
+    """Open a page over a folder of answers, raw rows that `read` yields as they arrive, or both."""
     sources: list[Source] = []
     if answers is not None:
         sources.append(Answers(AnswersFolder(answers)))

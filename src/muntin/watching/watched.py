@@ -1,4 +1,4 @@
-"""What a page shows, and the thread that keeps it up to date from where it comes."""
+"""The data of a page, and the thread that updates it from its sources."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from muntin.watching.rows import Rows
 from muntin.watching.windows import Windows
 
 _LOOKS = 600
-"""Looks at the health that the page can draw."""
+"""The number of health samples that the page can draw."""
 _EVERY = 0.25
-"""Seconds between two looks at the sources."""
+"""Seconds between two polls of the sources."""
 
 
 class Watched:
-    """All that a page shows. Sources write to it and pages read from it, both with `lock` held."""
+    """All the data of a page. Sources write to it and pages read from it, both holding `lock`."""
 
     def __init__(
         self, title: str, *, windows: bool, rows: Rows | None = None, plan: dict[str, Any] | None = None
@@ -35,24 +35,24 @@ class Watched:
         self.title = title
         self.lock = threading.RLock()
         self.version = 0
-        """Counts changes, so that a page knows whether there is something new."""
+        """Counts changes, so that a page knows whether there is new data."""
         self.windows = Windows() if windows else None
         self.rows = rows
         self.plan = plan
         self.health: deque[tuple[Health, float | None]] = deque(maxlen=_LOOKS)
-        """What was known of the pipeline, and rows a second since the look before."""
+        """Samples of the pipeline's health, and rows per second since the previous one."""
         self.problem: str | None = None
-        """Why a source cannot be read, where it cannot."""
+        """Why a source cannot be read, if so."""
 
     @property
     def axis(self) -> Axis | None:
-        """The axis of the times; None as long as nothing has come."""
+        """The time axis; None before any data."""
         known = [each.axis for each in (self.rows, self.windows) if each is not None and each.axis is not None]
         return known[0] if known else None
 
     @property
     def span(self) -> tuple[float, float] | None:
-        """From where to where there is something on the axis."""
+        """The range of data on the axis."""
         spans = [
             (each.axis.place(each.span[0]), each.axis.place(each.span[1]))
             for each in (self.rows, self.windows)
@@ -62,36 +62,36 @@ class Watched:
 
     @property
     def watermark(self) -> float | None:
-        """Where the watermark is on the axis; None where nobody knows."""
+        """The place of the watermark on the axis; None if unknown."""
         last = self.health[-1][0] if self.health else None
-        if last is not None and last.watermark is not None:  # what the run itself says
+        if last is not None and last.watermark is not None:  # as reported by the run itself
             return last.watermark * 1_000 if last.is_time else last.watermark
         if self.rows is not None and self.rows.axis is not None and self.rows.watermark is not None:
             return self.rows.axis.place(self.rows.watermark)
         return None
 
     def add_answers(self, answers: pa.Table, arrival: float) -> None:
-        """Take windows that were emitted."""
+        """Add emitted windows."""
         with self.lock:
             if self.windows is not None:
                 self.windows.add(answers, arrival)
                 self.version += 1
 
     def forget_answers(self) -> None:
-        """Begin again: what was read is void."""
+        """Start over: everything read is void."""
         with self.lock:
             self.windows = Windows()
             self.version += 1
 
     def add_rows(self, table: pa.Table) -> None:
-        """Take raw rows."""
+        """Add raw rows."""
         with self.lock:
             if self.rows is not None:
                 self.rows.add(table)
                 self.version += 1
 
     def add_health(self, health: Health) -> None:
-        """Take a look at the pipeline; one that is not newer than the last counts for nothing."""
+        """Add a health sample; ignores one that is not newer than the last."""
         with self.lock:
             before = self.health[-1][0] if self.health else None
             if before is None or health.at > before.at:
@@ -100,10 +100,10 @@ class Watched:
 
 
 class Source(Protocol):
-    """Where something comes from."""
+    """A source of data for a page."""
 
     def poll(self, watched: Watched) -> None:
-        """Bring what is new."""
+        """Add what is new."""
 
 
 class Answers:
@@ -114,24 +114,24 @@ class Answers:
         self._is_first = True
 
     def poll(self, watched: Watched) -> None:
-        """Bring the files that are new."""
+        """Add new files."""
         void, tables = self._folder.changes()
         if void:
             watched.forget_answers()
         for table in tables:
-            # What was there before anybody looked has not just been revised.
+            # What existed before the first poll was not just revised.
             watched.add_answers(table, 0.0 if self._is_first or void else time.time())
         self._is_first = False
 
 
 class RawRows:
-    """Rows that a function reads: each call yields those that have come since the last one."""
+    """Rows from a function: each call yields those added since the last one."""
 
     def __init__(self, read: Callable[[], Iterable[pa.Table]]) -> None:
         self._read = read
 
     def poll(self, watched: Watched) -> None:
-        """Bring the rows that are new, and say how it goes, where no run does."""
+        """Add new rows, and their health if no run reports any."""
         begun = time.perf_counter()
         for table in self._read():
             watched.add_rows(table)
@@ -142,7 +142,7 @@ class RawRows:
 
 
 def health_of_rows(rows: Rows, seconds: float | None) -> Health:
-    """Return what raw rows alone tell of a pipeline."""
+    """Return the health that raw rows alone imply."""
     axis, watermark = rows.axis, rows.watermark
     place = None if axis is None or watermark is None else axis.place(watermark)
     is_time = axis is not None and axis.is_time
@@ -158,13 +158,13 @@ def health_of_rows(rows: Rows, seconds: float | None) -> Health:
 
 
 class Reported:
-    """What a run says of itself in a file."""
+    """The health that a run reports in a file."""
 
     def __init__(self, report: HealthReport) -> None:
         self._report = report
 
     def poll(self, watched: Watched) -> None:
-        """Bring what it says now."""
+        """Add the current report."""
         found = self._report.read()
         if found is not None:
             health, plan = found
@@ -174,18 +174,18 @@ class Reported:
 
 
 class Asked:
-    """What a function says of a pipeline, such as one that asks a Spark query how it is doing."""
+    """The health that a function returns, such as that of a Spark query."""
 
     def __init__(self, ask: Callable[[], Health]) -> None:
         self._ask = ask
 
     def poll(self, watched: Watched) -> None:
-        """Ask."""
+        """Add the current health."""
         watched.add_health(self._ask())
 
 
 class Live:
-    """A stream in this process. Whoever calls it notes what it does, so that no other thread looks into it."""
+    """A stream in this process. The calling thread records its steps, so that no other thread reads the stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._noted: deque[tuple[Step, dict[str, int | None]]] = deque()
@@ -197,11 +197,11 @@ class Live:
 
     def _note(self, step: Step) -> None:
         if self._plan is None and step.taken is not None and step.taken.num_rows:
-            self._plan = self._stream.explain().to_dict()  # of the types that have come
+            self._plan = self._stream.explain().to_dict()  # with the resolved types
         self._noted.append((step, self._stream.metrics()))
 
     def poll(self, watched: Watched) -> None:
-        """Bring what has been noted."""
+        """Add the recorded steps."""
         last, problem = None, None
         while self._noted:
             last = self._noted.popleft()
@@ -209,7 +209,7 @@ class Live:
             watched.add_answers(step.answers, time.time())
             try:
                 self._add_rows(step.rows, watched)
-            except MuntinError as error:  # of a column that is not drawn: windows and health are
+            except MuntinError as error:  # a column cannot be drawn: windows and health still are
                 problem = error
         if last is not None:
             step, counts = last
@@ -237,17 +237,17 @@ class Poller:
         self._stop = threading.Event()
         self.has_polled = threading.Event()
         """Set after the first poll."""
-        run = contextvars.copy_context().run  # how kernels run is a matter of the context
+        run = contextvars.copy_context().run  # the context decides how kernels run
         self._thread = threading.Thread(target=run, args=(self._run,), name="muntin watch", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start polling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, after the poll at hand."""
+        """Stop after the current poll."""
         self._stop.set()
-        if self._thread.ident is not None:  # it was started
+        if self._thread.ident is not None:  # only if started
             self._thread.join()
 
     def _run(self) -> None:
@@ -257,7 +257,7 @@ class Poller:
             self._stop.wait(_EVERY)
 
     def poll(self) -> None:
-        """Poll each source once; what one cannot read is said on the page, and tried again."""
+        """Poll each source once; the page shows read errors, and retries."""
         problems = []
         for source in self._sources:
             try:

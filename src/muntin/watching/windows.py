@@ -1,4 +1,4 @@
-"""Windows as they were emitted: their last values, and what they were before late rows revised them."""
+"""Emitted windows: their latest values, and those before late rows revised them."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from muntin.watching.keyed import Keys
 
 _MOST_PARTS = 64
 _OWN_KEYS: list[str] = []
-"""Answers of one key are told apart without it."""
+"""Answers of one key need no key columns to identify them."""
 _ARRIVAL, _KEY = "muntin arrival", "muntin key"
-"""Columns that are added to what comes: names that no query file and no user would give."""
+"""Columns added to answers, with names that no query file and no user would choose."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """The windows of one definition and one key, by end: one entry for each window that stands."""
+    """The windows of one definition and one key, by end: one entry per window not retracted."""
 
     starts: Array
     ends: Array
     values: dict[str, Array]
-    """For each aggregate its last values; NaN where there is none."""
+    """The latest values of each aggregate; NaN if there is none."""
     revisions: Array
     arrivals: Array
-    """When the last word on each came, in seconds of the clock."""
+    """When the latest revision of each arrived, in seconds of the clock."""
     earlier: list[str]
-    """What the first of the aggregates was before, revision by revision; empty where there was none."""
+    """The earlier values of the first aggregate, by revision; empty if there were none."""
 
     @property
     def overlap(self) -> bool:
-        """Whether some of the windows share times."""
+        """Whether windows overlap."""
         return bool((self.starts[1:] < self.ends[:-1]).any())
 
 
 class Windows:
-    """All answers of a query so far. Taking some is O(rows); looking at a key is O(n log n) in what it has in view."""
+    """All answers of a query so far. Adding is O(rows); reading a key is O(n log n) in its windows in view."""
 
     def __init__(self) -> None:
         self.axis: Axis | None = None
         self.keys = Keys(())
         self.ids: list[int] = []
         self.aggregates: list[str] = []
-        """The aggregates that are numbers."""
+        """The numeric aggregates."""
         self.count = self.revised = self.retracted = 0
         self.span: tuple[int, int] | None = None
         """From the least start to the greatest end."""
         self._parts: list[pa.Table] = []
 
     def add(self, answers: pa.Table, arrival: float) -> None:
-        """Take answers in the order in which they were emitted; `arrival` is when, in seconds of the clock."""
+        """Add answers in order of emission; `arrival` is their time, in seconds of the clock."""
         if not answers.num_rows:
             return
         keys = key_columns(answers.column_names)
@@ -97,9 +97,9 @@ class Windows:
             self.span = (least, most) if self.span is None else (min(least, self.span[0]), max(most, self.span[1]))
 
     def look(self, window_id: int, key: int, aggregates: Sequence[str], lo: int, hi: int) -> Drawn:
-        """Return the windows of one definition and key that touch the times [lo, hi], and the last ones before them.
+        """Return the windows of one definition and key that touch the times [lo, hi], and the last ones before.
 
-        From the last ones before a line comes into view.
+        A line enters the view from the last ones before.
         """
         assert self.axis is not None
         table = pa.concat_tables([_of(part, window_id, key) for part in self._parts])
@@ -128,7 +128,7 @@ class Windows:
 
 
 def _of(part: pa.Table, window_id: int, key: int) -> pa.Table:
-    """Return the answers of one definition and key that have a place: a frame by rows that holds none has not."""
+    """Return the answers of one definition and key with a place: an empty frame by rows has none."""
     found = part.filter(pc.and_(pc.equal(part["window_id"], window_id), pc.equal(part[_KEY], key)))
     return found.filter(pc.is_valid(_bound(found, "start")))
 
@@ -143,14 +143,14 @@ def _floats(column: pa.ChunkedArray) -> Array:
 
 @dataclass(frozen=True)
 class _Emitted:
-    """What each emission said of one aggregate, in the order of windows and revisions."""
+    """The emitted values of one aggregate, by window and revision."""
 
     values: Array
     nulls: Array
     retracted: Array
 
     def text(self, row: int) -> str:
-        """Return it for people: retracted, null and not a number are three things."""
+        """Return a value as text: distinguishes retracted, null and NaN."""
         if self.retracted[row]:
             return "retracted"
         value = float(self.values[row])
@@ -163,7 +163,7 @@ def _emitted(table: pa.Table, name: str, order: Array) -> _Emitted:
 
 
 def _earlier(emitted: _Emitted, place: Array, begins: Array, rows: Array) -> list[str]:
-    """Return, for the last emission of each window, what those before it said.
+    """Return the earlier values of each window's last emission.
 
     >>> no = np.zeros(3, bool)
     >>> emitted = _Emitted(np.array([1.0, 2.0, 7.0]), no, no)

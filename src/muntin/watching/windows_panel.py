@@ -1,4 +1,4 @@
-"""The windows of one definition over time: bars or a line; one that was revised is marked, and flashes at first."""
+"""The windows of one definition over time: bars or a line; revised ones are marked, and flash at first."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from muntin.watching.watched import Watched
 from muntin.watching.windows import Drawn
 
 FLASH = 2.0
-"""Seconds for which a window that was revised flashes."""
+"""Seconds that a revised window flashes."""
 _MOST_BARS = 1_500
-"""More windows than that in view are a line, since bars could not be told apart."""
+"""More windows in view are drawn as a line, since bars would be indistinguishable."""
 _POINTS = ("left", "right", "x", "y", "key", "aggregate", "start", "end", "revision", "earlier", "colour", "alpha")
 _FLASHES = ("left", "right", "x", "y")
 
 
 class WindowsPanel:
-    """A chart of the windows with one `window_id`. One glyph draws all keys: to make glyphs is what takes time."""
+    """A chart of the windows with one `window_id`. One glyph draws all keys: creating glyphs is what takes time."""
 
     def __init__(self, watched: Watched, window_id: int, title: str, view: View) -> None:
         self._watched, self._id, self._view = watched, window_id, view
@@ -54,11 +54,11 @@ class WindowsPanel:
 
     @property
     def is_flashing(self) -> bool:
-        """Whether a window flashes now, so that it must be drawn again soon."""
+        """Whether a window flashes now, so that it must be redrawn soon."""
         return bool(self._flash.data["x"])
 
     def draw(self, keys: list[int], aggregates: list[str]) -> None:
-        """Draw the windows of the chosen keys and aggregates in the range at hand."""
+        """Draw the windows of the chosen keys and aggregates in the current range."""
         windows = self._watched.windows
         assert windows is not None
         assert windows.axis is not None
@@ -105,12 +105,12 @@ class WindowsPanel:
 
 
 def _column(values: Array | list[str]) -> Array:
-    """Return a column as an array: of objects, where it holds texts."""
+    """Return a column as an array: of objects, if it holds texts."""
     return np.array(values, object) if isinstance(values, list) else values
 
 
 def _add_flashes(flashes: dict[str, Any], data: dict[str, Any], *, as_bars: bool) -> None:
-    """Add the windows that were revised a moment ago."""
+    """Add the windows revised a moment ago."""
     new: Array = np.flatnonzero((data["revision"] > 0) & (data["arrival"] > time.time() - FLASH))
     shown = {"left": "left", "right": "right"} if as_bars else {"left": "x", "right": "x"}
     for name, column in {**shown, "x": "x", "y": "y"}.items():

@@ -108,8 +108,8 @@ def _no_offset(offset: Any, name: str) -> None:
         raise InvalidArgumentError(f"{name}: offset is {offset!r}; windows by rows begin with the first, and have none")
 
 
-if not TYPE_CHECKING:  # a type checker should refuse other names, too
+if not TYPE_CHECKING:  # type checkers should reject other names too
 
     def __getattr__(name: str) -> Any:
-        """Say which name is meant."""
+        """Suggest the right name."""
         raise no_attribute("window", name, __all__, WINDOWS)

@@ -1,4 +1,4 @@
-"""What every kind of window tells of itself, to whoever cuts, keeps, merges or explains windows.
+"""The interface of every kind of window, for whoever slices, keeps, merges or explains windows.
 
 A kind is one file of this folder: its words, which rows are in which window, and what a stream must keep for it.
 """

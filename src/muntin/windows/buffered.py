@@ -1,8 +1,8 @@
-"""What every kind of window asks of a buffer of rows: which it takes, when its windows are due, and what it needs.
+"""Windows over a buffer of rows: which rows a kind takes, when its windows are due, and which rows it needs.
 
-A window is due at a time: it is emitted when the watermark reaches that. It is final when the watermark has gone on
-by the allowed lateness: it never changes again. A row that is not behind the lateness is taken by most kinds without
-asking; one that is goes the slow way, and is asked about one by one.
+A window is emitted when the watermark reaches the time at which it is due. It is final, and never changes again, when
+the watermark has advanced further by the allowed lateness. Most kinds take a row within the lateness without a check;
+rows behind it take the slow path, and are judged one by one.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from muntin.windows.found import Found, Points, SortedRows
 from muntin.windows.held_rows import HeldRows
 
 REFUSED, TAKEN, HELD = 0, 1, 2
-"""What becomes of a row. One that is held is in windows of other rows, but late for the one that it would have."""
+"""The fate of a row. A held row is in windows of other rows, but too late for its own."""
 
 Late = Callable[[int], int]
-"""Takes a late row of one key, by its place among the new rows, or holds or refuses it."""
+"""Takes, holds or rejects a late row of one key, by its place among the new rows."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a query says of all its windows, with the types of the columns known."""
+    """What a query specifies for all its windows, with column types resolved."""
 
     time_type: ColumnType
     types: Mapping[str, ColumnType]
     lateness: int = 0
-    """For how long after it was due a window may change, in the unit of the times."""
+    """How long after it is due a window may change, in the unit of the times."""
     emit_empty: bool = False
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When windows are looked at."""
+    """The moment at which windows are examined."""
 
     before: int
-    """The watermark up to now: what was final by it stays as it is."""
+    """The previous watermark: windows final by then stay unchanged."""
     watermark: int
     horizon: int
     """The greatest time that the stream has seen or was advanced to."""
     fresh: int
-    """The number of the first row that came since windows were last looked at."""
+    """The number of the first row since windows were last examined."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Windows:
     key: Array
     due: Array
     final: Array
-    """Those that were final before."""
+    """The windows that were final before."""
     name: tuple[Array, Array, Array]
     full: Array | None = None
     """Which windows by rows are full; all, if None."""
@@ -71,22 +71,22 @@ class Windows:
 
 
 class BufferedWindows(ABC):
-    """One definition over a buffer. This one is for windows that hold every row and end after it."""
+    """One definition over a buffer. This base is for windows that hold every row and end after it."""
 
     forgets: ClassVar[bool] = False
-    """Whether rows that it does not need must be out of its sight, though others need them."""
+    """Whether rows that it no longer needs must be hidden from it, even if others need them."""
 
     def __init__(self, definition: Any, terms: Terms) -> None:
         self.definition = definition
         self.terms = terms
         self.lateness = terms.lateness
         self.slack = terms.lateness
-        """For how long after it was due a window may change."""
+        """How long after it is due a window may change."""
 
     # ------------------------------------------------------------ rows
 
     def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
-        """Return which of the new rows, in the order of time, are taken or held; `held` are those that were."""
+        """Return which of the new rows, in time order, are taken or held; `held` are the earlier ones."""
         taken = self.punctual(new, watermark).astype(np.int8)
         slow = np.flatnonzero(taken == REFUSED)
         slow = slow[np.argsort(new.keys[slow], kind="stable")]
@@ -99,32 +99,32 @@ class BufferedWindows(ABC):
         return taken
 
     def punctual(self, new: HeldRows, watermark: int) -> Array:
-        """Return which rows are taken without asking."""
+        """Return which rows are taken without a check."""
         return (new.times >= watermark) | (new.times > less(watermark, self.lateness))
 
     def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
-        """Return what takes or refuses the late rows of a key, in the order of time."""
+        """Return a function that takes or rejects the late rows of a key, in time order."""
         raise AssertionError(f"{type(self).__name__} judges all rows at once, in `takes`")
 
     def note(self, taken: HeldRows) -> None:
-        """Note something of rows that were taken."""
+        """Record what is needed about rows that were taken."""
 
     # ------------------------------------------------------------ windows
 
     @abstractmethod
     def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        """Return the windows of the sorted rows of the keys that are active."""
+        """Return the windows of the sorted rows of the active keys."""
 
     def sorted_rows(self, rows: HeldRows) -> SortedRows:
         """Return the rows as `find` takes them."""
         return SortedRows(rows.times, rows.ends, rows.numbers, rows.columns, self.terms.time_type, partial=True)
 
     def final(self, due: Array, watermark: int) -> Array:
-        """Return which windows never change again at a watermark."""
+        """Return which windows are final at a watermark."""
         return due <= less(watermark, self.slack) if watermark < END_OF_TIME else np.ones(len(due), np.bool_)
 
     def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Return for each key that has rows the first that is still needed."""
+        """Return the first row still needed of each key that has rows."""
         first = rows.ends.copy()
         alive = ~final & (windows.found.first < windows.found.last)
         if alive.any():
@@ -133,40 +133,40 @@ class BufferedWindows(ABC):
         return first
 
     def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:
-        """Return for each key with rows when some can be evicted though no window becomes final; END_OF_TIME: never."""
+        """Return when rows of each key can be evicted though no window becomes final; END_OF_TIME: never."""
         return np.full(len(rows.ends), END_OF_TIME)
 
     def wakes_without_rows(self, keys: Array, watermark: int) -> Array:
-        """Return for each key when it has windows though no row comes."""
+        """Return when each key has windows even if no row comes."""
         return np.full(len(keys), END_OF_TIME)
 
     # ------------------------------------------------------------ points
 
     def first_answered(self, kept_from: int) -> int:
-        """Return the least time whose frame begins at a time or later, as far as times tell. Frames only."""
+        """Return the earliest time whose frame begins at `kept_from` or later, judged by times. Frames only."""
         return BEFORE_TIME
 
     def complete_at(self, rows: SortedRows, points: Points, keys: Array, *, all_known: bool) -> Array | None:
-        """Return for which points no row of their frames can have been let go; None where times tell, and not rows.
+        """Return for which points no row of their frames can have been evicted; None if times decide, not rows.
 
-        `keys` are those that the points have, one after the other; without `all_known`, rows came before the first
-        one that was kept for this definition. Frames only.
+        `keys` are those of the points, in order; without `all_known`, rows came before the first one kept for this
+        definition. Frames only.
         """
         return None
 
     # ------------------------------------------------------------ state
 
     def dropped(self, keys: Array, counts: Array) -> None:
-        """Note how many rows of keys were let go."""
+        """Record how many rows of keys were evicted."""
 
     def finalize(self, windows: Windows, final: Array, watermark: int) -> None:
-        """Note what is final now."""
+        """Record what is final now."""
 
     def forget_keys(self, keys: Array) -> None:
-        """Forget all that is known of keys besides rows."""
+        """Forget the state of keys besides rows."""
 
     def held_keys(self) -> Array:
-        """Return keys of which something is known besides rows."""
+        """Return the keys with any state besides rows."""
         return np.zeros(0, np.int64)
 
     def save(self) -> dict[str, Array]:
@@ -178,7 +178,7 @@ class BufferedWindows(ABC):
 
 
 def less(watermark: int, span: int) -> int:
-    """Return a watermark less a span; the least integer is before all time, and stays so."""
+    """Return a watermark less a span; the least integer, before all time, stays."""
     return max(BEFORE_TIME, watermark - span)
 
 
@@ -193,7 +193,7 @@ def zeros(count: int) -> Array:
 
 
 def peers(rows: HeldRows) -> Array:
-    """Return for each row how many rows of its key and time are before it."""
+    """Return how many rows of the same key and time precede each row."""
     if not len(rows):
         return rows.keys
     begins = np.append(True, (np.diff(rows.keys) != 0) | (np.diff(rows.times) != 0))
@@ -202,7 +202,7 @@ def peers(rows: HeldRows) -> Array:
 
 
 class ByKey:
-    """A number for each key, zero unless it was set."""
+    """A number per key, with a default."""
 
     def __init__(self, default: int = 0) -> None:
         self.default = default
@@ -219,14 +219,14 @@ class ByKey:
         self.values[keys] = values
 
     def known(self, keys: Array) -> Array:
-        """Return the numbers of keys of which some may be new, or -1, and make no room for these."""
+        """Return the numbers of keys, some of which may be new or -1, without making room for these."""
         inside = (keys >= 0) & (keys < len(self.values))
         found = np.full(len(keys), self.default, np.int64)
         found[inside] = self.values[keys[inside]]
         return found
 
     def lower(self, keys: Array, values: Array) -> None:
-        """Lower the numbers of keys to these, where they are less."""
+        """Lower the numbers of keys to these, if less."""
         self._grow(keys)
         np.minimum.at(self.values, keys, values)
 
@@ -235,7 +235,7 @@ class ByKey:
         self.values[keys[keys < len(self.values)]] = self.default
 
     def keys(self) -> Array:
-        """Return the keys whose number was set."""
+        """Return the keys whose number is set."""
         return np.flatnonzero(self.values != self.default)
 
     def _grow(self, keys: Array) -> None:
@@ -246,12 +246,12 @@ class ByKey:
 
 
 def begins_of(rows: HeldRows) -> Array:
-    """Return for each key that has rows the place of its first."""
+    """Return the place of the first row of each key that has rows."""
     return np.concatenate(([0], rows.ends)).astype(np.int64)[: len(rows.ends)]
 
 
 def newer(rows: HeldRows, watermark: int, memory: int) -> Array:
-    """Return for each key its first row that is not older than so much."""
+    """Return each key's first row that is not older than `memory`."""
     old = rows.times <= less(watermark, memory)
     total = np.concatenate(([0], np.cumsum(old)))
     begins = begins_of(rows)
@@ -259,7 +259,7 @@ def newer(rows: HeldRows, watermark: int, memory: int) -> Array:
 
 
 def when_older(rows: HeldRows, first: Array, watermark: int, memory: int) -> Array:
-    """Return for each key when its first row that is kept is older than so much."""
+    """Return when each key's first kept row becomes older than `memory`."""
     if not len(rows):
         return rows.ends
     when = rows.times[np.minimum(first, rows.ends - 1)] + memory

@@ -1,4 +1,4 @@
-"""The windows of sorted rows: which rows are in which window, and where rows are cut to be answered in pieces."""
+"""The windows of sorted rows: which rows each holds, and where rows are cut into pieces."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from muntin.windows.kernels import FINDING, row_from
 
 @dataclass(frozen=True)
 class SortedRows:
-    """The rows of a table: those of a key together, in the order of their times, and of arrival among equal ones."""
+    """The rows of a table: contiguous per key, by time, ties by arrival."""
 
     times: Array
     ends: Array
     """The row after the last one of each key."""
     arrival: Array | range
-    """The number of each row in the order of arrival; a range where they came as they stand."""
+    """The arrival number of each row; a range if they arrived in this order."""
     columns: Mapping[str, Column]
     time_type: ColumnType
     partial: bool = False
     emit_empty: bool = False
     judged: Array | None = None
-    """For each key how many of its first rows are what a policy has left, and is not asked about again."""
+    """How many of each key's first rows a policy has already kept, and is not asked about again."""
     horizon: int | None = None
-    """Up to where windows without rows go; None for the greatest time of these rows."""
+    """The end of windows without rows; None for the greatest time of these rows."""
 
     def after(self, skipped: int) -> SortedRows:
-        """Return the rows but for some of the first key's. O(keys), nothing is copied but where keys end."""
+        """Return the rows without the first `skipped` of the first key. O(keys), copies only the ends of keys."""
         if not skipped:
             return self
         return replace(
@@ -73,7 +73,7 @@ class SortedRows:
         return first, last
 
     def of_each_key(self, key: Array) -> Iterator[tuple[slice, int, int]]:
-        """Yield for each key its windows, whose keys ascend, and its rows [low, high)."""
+        """Yield each key's windows, whose keys ascend, and its rows [low, high)."""
         stops = np.searchsorted(key, np.arange(len(self.ends)), "right")
         starts = np.concatenate(([0], stops[:-1])) if len(stops) else stops
         for start, stop, low, high in zip(starts, stops, self.begins, self.ends, strict=True):
@@ -81,7 +81,7 @@ class SortedRows:
                 yield slice(int(start), int(stop)), int(low), int(high)
 
     def around(self, points: Points) -> tuple[Array, Array]:
-        """Return for each point the first row that is not earlier, and the first that is later. O(rows and points)."""
+        """Return for each point the first row not earlier, and the first later one. O(rows and points)."""
         first, last = np.zeros(len(points.times), np.int64), np.zeros(len(points.times), np.int64)
         bounds = (0, 1, 0, BEFORE_TIME, END_OF_TIME - 1)
         finding().framed_windows(self.times, self.ends, points.times, points.ends, *bounds, first, last)
@@ -90,7 +90,7 @@ class SortedRows:
 
 @dataclass(frozen=True)
 class Points:
-    """Times of which something is asked: those of a key together and in order, keys numbered as those of rows."""
+    """Times to answer: contiguous per key and in order, keys numbered as those of rows."""
 
     times: Array
     ends: Array
@@ -106,30 +106,30 @@ class Found:
     """The first row of each window, and the row after its last."""
     start: Array
     end: Array
-    """Its beginning and its end, in the unit of the time column."""
+    """Its start and end, in the unit of the time column."""
     rows: tuple[Array, Array] | None = None
     """from_row and to_row, for windows by rows."""
     values: tuple[Array, Array] | None = None
-    """from_value and to_value, for windows by a column that advances."""
+    """from_value and to_value, for windows by a growing column."""
     members: Array | None = None
-    """The rows that `first` and `last` count, where a window's rows are not neighbours."""
+    """The rows that `first` and `last` index, if a window's rows are not contiguous."""
     keys: Array | None = None
-    """The number of each window's key, where windows may be empty, or it is known without a search."""
+    """The number of each window's key, if windows may be empty, or it is known without a search."""
     at: Array | None = None
-    """The time of each window's row, of frames."""
+    """The time of each window's row, for frames."""
 
     @property
     def all(self) -> Array:
-        """A mask that picks every window."""
+        """A mask of all windows."""
         return np.ones(len(self.first), np.bool_)
 
     @property
     def first_rows(self) -> Array:
-        """The first row of each window, also where its rows are not neighbours."""
+        """The first row of each window, even if its rows are not contiguous."""
         return self.first if self.members is None else self.members[self.first]
 
     def keys_among(self, rows: SortedRows) -> Array:
-        """Return the number of each window's key. O(log keys) a window, unless it is known."""
+        """Return the number of each window's key. O(log keys) per window, unless already known."""
         return self.keys if self.keys is not None else np.searchsorted(rows.ends, self.first_rows, "right")
 
     def take(self, chosen: slice | Array) -> Found:
@@ -152,11 +152,11 @@ class Cut:
     """A place between two rows of a key."""
 
     time: int
-    """No row before it is later than this, and none after it is earlier."""
+    """No row before the cut is later than this, and none after it is earlier."""
     row: int
-    """How many rows of the key lie before it."""
+    """The number of rows of the key before it."""
     offset: int = 0
-    """How many rows of the key lie before the first one at hand."""
+    """The number of rows of the key before the first one of this piece."""
 
 
 @cache
@@ -166,7 +166,7 @@ def finding() -> Any:
 
 
 def filled(kernel: Callable[..., int], arguments: tuple[Any, ...], arrays: int, start: Any = np.int64) -> list[Array]:
-    """Call a kernel to count windows, and again to write them; from the third array on they are of the type `start`."""
+    """Call a kernel to count windows, and again to write them; arrays from the third on have the type `start`."""
     kinds = [np.int64, np.int64, start, start][:arrays]
     count = int(kernel(*arguments, *(np.zeros(0, kind) for kind in kinds)))
     out = [np.zeros(count, kind) for kind in kinds]
@@ -176,7 +176,7 @@ def filled(kernel: Callable[..., int], arguments: tuple[Any, ...], arrays: int, 
 
 
 def between_rows(rows: SortedRows, first: Array, last: Array, *, numbered: bool) -> Found:
-    """Return windows that are not by time: they begin and end with rows, and `numbered` ones say with which."""
+    """Return windows that begin and end with rows, not by time; `numbered` ones also have their row numbers."""
     key = np.searchsorted(rows.ends, first, "right")
     begins = rows.begins[key] if len(key) else key
     numbers = (first - begins, last - begins) if numbered else None
@@ -192,7 +192,7 @@ def between_times(spans: list[tuple[int, int, int]], rows: SortedRows) -> Found:
 
 
 def python_values(columns: Mapping[str, Column], names: tuple[str, ...], count: int) -> list[tuple[Any, ...]]:
-    """Return the values of some columns, row by row, as a user's function gets them: None where they are null."""
+    """Return the values of some columns, row by row, as a user's function gets them: None for null."""
     chosen = []
     for name in names:
         values = boxed(columns[name]).copy()

@@ -1,4 +1,4 @@
-"""The rows of a stream that may still matter, as flat arrays: those of a key together, by time and then by arrival."""
+"""The rows of a stream that may still matter, as flat arrays: contiguous per key, by time and then by arrival."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from muntin.types import Array, ColumnType
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows with their keys, times, numbers in the order in which they were taken, and columns."""
+    """Rows with their keys, times, arrival numbers and columns."""
 
     keys: Array
     times: Array
@@ -30,7 +30,7 @@ class HeldRows:
         return cls(nothing, nothing, nothing, empty)
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         return len(self.keys)
 
     def take(self, which: Array | slice) -> HeldRows:
@@ -39,15 +39,15 @@ class HeldRows:
         return HeldRows(self.keys[which], self.times[which], self.numbers[which], columns)
 
     def sorted(self) -> HeldRows:
-        """Return the rows by key and time; those of equal time stay in their order. O(n log n), O(n) if they are."""
+        """Return the rows by key and time, stably. O(n log n), O(n) if already sorted."""
         if ascends(self.keys, self.times):
             return self
         return self.take(np.lexsort((self.times, self.keys)))
 
     def with_rows(self, new: HeldRows) -> HeldRows:
-        """Return these sorted rows and new ones, which come after those of the same key and time.
+        """Return these sorted rows merged with new ones, which go after those of the same key and time.
 
-        O(n) to copy them, and O(log n) to find the place of a new one.
+        O(n) to copy them, and O(log n) to place each new one.
         """
         new = new.sorted()
         if not len(self) or not len(new):
@@ -68,7 +68,7 @@ class HeldRows:
         return joined([self, new]).take(order)
 
     def without(self, first: Array, last: Array) -> HeldRows:
-        """Return the rows but for those at the places [first, last), which ascend. O(n)."""
+        """Return the rows without the places [first, last), which ascend. O(n)."""
         return self.gathered(np.concatenate(([0], last)), np.append(first, len(self)))
 
     @property
@@ -82,23 +82,23 @@ class HeldRows:
 
     @cached_property
     def ends(self) -> Array:
-        """For each key that has rows, the row after its last."""
+        """The row after the last one of each key that has rows."""
         return np.append(np.flatnonzero(np.diff(self.keys)) + 1, len(self)).astype(np.int64) if len(self) else self.keys
 
     def of_key(self, key: int) -> slice:
-        """Return where the rows of a key are. O(log n)."""
+        """Return the slice of a key's rows. O(log n)."""
         return slice(int(self.keys.searchsorted(key)), int(self.keys.searchsorted(key, "right")))
 
     def stretches(self, keys: Array) -> tuple[Array, Array]:
-        """Return for each key where its rows begin and end. O(log n) a key."""
+        """Return the start and end of each key's rows. O(log n) per key."""
         return np.searchsorted(self.keys, keys, "left"), np.searchsorted(self.keys, keys, "right")
 
     def near(self, keys: Array, since: Array, until: Array, rows: int) -> tuple[Array, Array]:
-        """Return for each key where its rows of the times [since, until] are, and `rows` more each way.
+        """Return the start and end of each key's rows in [since, until], and `rows` more each way.
 
-        Keys ascend; one that has no rows has an empty place. O(log n) a key.
+        Keys ascend; one without rows gets an empty range. O(log n) per key.
         """
-        if len(keys) <= _FEW:  # in less time than NumPy takes to be called for arrays
+        if len(keys) <= _FEW:  # faster than the overhead of NumPy calls
             each = zip(keys.tolist(), since.tolist(), until.tolist(), strict=True)
             places = [self.near_key(*one, rows) for one in each]
             return np.array([p.start for p in places], np.int64), np.array([p.stop for p in places], np.int64)
@@ -108,14 +108,14 @@ class HeldRows:
         return np.maximum(first - rows, low), np.minimum(last + rows, high)
 
     def near_key(self, key: int, since: int, until: int, rows: int) -> slice:
-        """Return where the rows of a key of the times [since, until] are, and `rows` more each way. O(log n)."""
+        """Return the slice of a key's rows in [since, until], and `rows` more each way. O(log n)."""
         mine = self.of_key(key)
         times = self.times[mine]
         first, last = int(times.searchsorted(since, "left")), int(times.searchsorted(until, "right"))
         return slice(mine.start + max(0, first - rows), min(mine.start + last + rows, mine.stop))
 
     def gathered(self, first: Array, last: Array) -> HeldRows:
-        """Return the rows at the places [first, last), which ascend. O(rows taken), no copy of neighbours."""
+        """Return the rows at the places [first, last), which ascend. O(rows taken), no copy if contiguous."""
         if len(first) > 1:
             held = first < last
             first, last = first[held], last[held]
@@ -129,7 +129,7 @@ class HeldRows:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all arrays; what objects refer to is not counted."""
+        """The bytes of all arrays, without what objects refer to."""
         arrays = [*self._places, *(each.values for each in self.columns.values())]
         arrays += [each.valid for each in self.columns.values() if each.valid is not None]
         return sum(array.nbytes for array in arrays)
@@ -153,14 +153,14 @@ class HeldRows:
 
 
 def joined(parts: Sequence[HeldRows]) -> HeldRows:
-    """Return the rows of several, one after the other; there is at least one. O(n)."""
+    """Return the rows of at least one part, concatenated. O(n)."""
     columns = {name: concatenated([part.columns[name] for part in parts]) for name in parts[0].columns}
     keys, times, numbers = (np.concatenate(each) for each in zip(*(part._places for part in parts), strict=True))
     return HeldRows(keys, times, numbers, columns)
 
 
 def ascends(keys: Array, times: Array) -> bool:
-    """Say whether rows are sorted by key and time. O(n)."""
+    """Return whether rows are sorted by key and time. O(n)."""
     same = keys[1:] == keys[:-1]
     return bool(((keys[1:] > keys[:-1]) | (same & (times[1:] >= times[:-1]))).all())
 
@@ -169,7 +169,7 @@ _FEW = 16
 
 
 def _sought(times: Array, low: Array, high: Array, wanted: Array, goes_before: np.ufunc) -> Array:
-    """Return for each stretch [low, high) of times that ascend there the first that does not go before. O(log n)."""
+    """Return for each range [low, high) of ascending times the first that does not go before. O(log n)."""
     low, high = low.copy(), high.copy()
     open_ones = np.flatnonzero(low < high)
     while len(open_ones):

@@ -1,8 +1,8 @@
-"""Kernels that find the windows of sorted rows, key by key: which rows each covers, and where it begins and ends.
+"""Kernels that find the windows of sorted rows, key by key: the rows of each, its start and its end.
 
 The rows of key k are [ends[k - 1], ends[k]), in the order of their times. Each kernel is called twice: with empty
-arrays it counts the windows, with arrays of that length it writes them. Windows come in ascending order, those of a key
-together, so that they can be aggregated in one pass.
+arrays it counts the windows, with arrays of that length it writes them. Windows ascend, contiguous per key, so that
+they can be aggregated in one pass.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from muntin.kernels.vocabulary import Ints, index, kernel
 
 @kernel
 def count_disorder(times: Ints) -> tuple[int, int]:
-    """Return how many times are before the one above them, and how many are equal to it."""
+    """Return how many times are less than the previous one, and how many are equal to it."""
     descents = 0
     ties = 0
     for row in range(1, len(times)):
@@ -23,11 +23,11 @@ def count_disorder(times: Ints) -> tuple[int, int]:
 
 @kernel
 def span_facts(first: Ints, last: Ints) -> tuple[int, int, int]:
-    """Return the rows of the shortest and the longest window [first, last), and how many windows share a row at most.
+    """Return the rows of the shortest and the longest window [first, last), and the most windows that share a row.
 
-    Both bounds ascend. Windows share a row where the last of them begins before the first one ends. Only longer runs of
-    such windows than were found before are looked for: to find the run of each took six times as long, in branches that
-    no processor foresees.
+    Both bounds ascend. Windows share a row if the last of them begins before the first one ends. Searches only for runs
+    of such windows longer than the longest so far: finding the run of each took six times as long, in unpredictable
+    branches.
     """
     shortest = last[0] - first[0]
     longest = shortest
@@ -44,9 +44,9 @@ def span_facts(first: Ints, last: Ints) -> tuple[int, int, int]:
 
 @kernel
 def row_from(times: Ints, offset: int, row: int, end: int, bound: int) -> int:
-    """Return the first of the rows [row, end) whose time less an offset is no less than a bound, or `end`.
+    """Return the first of the rows [row, end) whose time less `offset` is at least `bound`, or `end`.
 
-    O(log d) for one that is d rows away: by steps that double, and then by halves.
+    O(log d) for one that is d rows away: by doubling steps, then bisection.
     """
     low = row
     step = 1
@@ -68,16 +68,16 @@ def row_from(times: Ints, offset: int, row: int, end: int, bound: int) -> int:
 def hopping_windows(
     times: Ints, ends: Ints, length: int, every: int, offset: int, first: Ints, last: Ints, start: Ints
 ) -> int:
-    """Find the windows [start, start + length) at the multiples of `every` that hold a row.
+    """Find the windows [start, start + length) at multiples of `every` that hold a row.
 
-    O(log r) a window with r rows from one to the next: rows that begin no window are not looked at.
+    O(log r) per window with r rows from one to the next: skips rows that begin no window.
     """
     count = 0
     begin = 0
     for key in range(len(ends)):
         end = ends[key]
-        after = begin  # the row after the window at hand
-        coming = 0  # the number of the first window that no row before this one was in
+        after = begin  # the row after the current window
+        coming = 0  # the number of the first window that holds no earlier row
         row = begin
         while row < end:
             time = times[row] - offset
@@ -101,7 +101,7 @@ def hopping_windows(
 def growing_windows(
     times: Ints, ends: Ints, length: int, every: int, offset: int, first: Ints, last: Ints, start: Ints, stop: Ints
 ) -> int:
-    """Find the windows that grow by `every` from each multiple of `length` on, from the first that holds a row on."""
+    """Find the windows that grow by `every` from each multiple of `length`, from the first one with a row on."""
     count = 0
     begin = 0
     for key in range(len(ends)):
@@ -128,7 +128,7 @@ def growing_windows(
 
 @kernel
 def session_windows(times: Ints, ends: Ints, gap: int, first: Ints, last: Ints) -> int:
-    """Find the runs of rows none of which comes more than a gap after the one before."""
+    """Find the runs of rows in which none comes more than `gap` after the previous one."""
     count = 0
     begin = 0
     for key in range(len(ends)):
@@ -162,8 +162,8 @@ def framed_windows(
 ) -> None:
     """Find for each point the rows of its key whose time is in [point + since, point + until).
 
-    With a tile the frame begins at the last multiple of it at or before that. `floor` is the least point from which
-    `since` can be taken, `ceiling` the greatest to which `until` can be added.
+    With a `tile` the frame begins at its last multiple at or before that. `floor` is the least point to which `since`
+    can be added without overflow, `ceiling` the greatest for `until`.
     """
     begin = 0
     point = 0
@@ -193,7 +193,7 @@ def framed_windows(
 
 @kernel
 def counted_windows(ends: Ints, length: int, every: int, partial: bool, first: Ints, last: Ints) -> int:
-    """Find the windows of `length` rows, one at every `every`-th row of a key; with `partial` also those not full."""
+    """Find the windows of `length` rows, one every `every` rows of a key; with `partial` also those not full."""
     count = 0
     begin = 0
     for key in range(len(ends)):
@@ -210,7 +210,7 @@ def counted_windows(ends: Ints, length: int, every: int, partial: bool, first: I
 
 @kernel
 def windows_of_last_rows(times: Ints, ends: Ints, length: int, every: int, offset: int, first: Ints, last: Ints) -> int:
-    """Find the last `length` rows before each multiple of `every` before which a row has come since the last one."""
+    """Find the last `length` rows before each multiple of `every`, if a row has come since the previous multiple."""
     count = 0
     begin = 0
     for key in range(len(ends)):
@@ -227,7 +227,7 @@ def windows_of_last_rows(times: Ints, ends: Ints, length: int, every: int, offse
 
 @kernel
 def marked_windows(marks: Ints, ends: Ints, first: Ints, last: Ints) -> int:
-    """Find the rows after one marked row up to the next, and with it; what comes after the last is a window too."""
+    """Find the rows after one marked row up to and including the next; the rows after the last are a window too."""
     count = 0
     begin = 0
     for key in range(len(ends)):

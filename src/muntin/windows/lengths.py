@@ -1,4 +1,4 @@
-"""Lengths of windows as users write them: durations, and numbers of rows."""
+"""Lengths of windows as users write them: durations or numbers of rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from muntin.errors import InvalidArgumentError
 from muntin.types import is_whole
 
 MOST_ROWS = 1 << 60
-"""So many and a few more fit into the integers in which kernels count."""
+"""This many, and a few more, fit into the integers of kernels."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Rows:
     count: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of rows."""
+        """Reject what is not a number of rows."""
         if not is_whole(self.count):
             raise InvalidArgumentError(f"rows({self.count!r}): give a positive integer")
         if self.count < 1:
@@ -30,7 +30,7 @@ class Rows:
         object.__setattr__(self, "count", int(self.count))
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"rows({self.count})"
 
 
@@ -45,7 +45,7 @@ def rows(n: int) -> Rows:
 
 
 def sized(value: Any, what: str) -> int:
-    """Return a duration whose unit may be unknown as an integer: as it is, or in nanoseconds.
+    """Return a duration of possibly unknown unit as an integer: unchanged, or in nanoseconds.
 
     >>> sized(5, "range"), sized("1 microsecond", "range")
     (5, 1000)
@@ -59,7 +59,7 @@ def sized(value: Any, what: str) -> int:
 
 
 def positive(value: Any, what: str) -> Any:
-    """Return a duration as it is written, refused unless it is positive.
+    """Return a duration as written; reject one that is not positive.
 
     >>> positive("10 minutes", "range")
     '10 minutes'
@@ -70,7 +70,7 @@ def positive(value: Any, what: str) -> Any:
 
 
 def not_negative(value: Any, what: str) -> Any:
-    """Return a duration as it is written, refused if it is negative.
+    """Return a duration as written; reject a negative one.
 
     >>> not_negative(0, "delay")
     0
@@ -81,13 +81,13 @@ def not_negative(value: Any, what: str) -> Any:
 
 
 def any_sign(value: Any, what: str) -> Any:
-    """Return a duration as it is written, refused if it is none."""
+    """Return a duration as written; reject what is not one."""
     sized(value, what)
     return int(value) if is_unitless(value) else value
 
 
 def steps_fit(range: Any, every: Any, what: str, *, whole: bool = False) -> None:
-    """Refuse a step that is longer than the range, or with `whole` does not divide it, once both units are known."""
+    """Reject a step longer than the range, or with `whole` one that does not divide it, once both units are known."""
     if is_unitless(range) != is_unitless(every):
         return
     length, step = sized(range, f"{what}: range"), sized(every, f"{what}: every")
@@ -101,5 +101,5 @@ def steps_fit(range: Any, every: Any, what: str, *, whole: bool = False) -> None
 
 
 def shown_offset(offset: Any) -> str:
-    """Return an offset as an argument is written; nothing where there is none."""
+    """Return an offset as a written argument; an empty string if there is none."""
     return "" if offset == 0 else f", offset={offset!r}"

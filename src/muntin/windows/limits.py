@@ -1,4 +1,4 @@
-"""How many windows one call may find, so that no row and no gap between rows can ask for more than memory holds."""
+"""The limit of windows per call, so that no row and no gap between rows can demand more than memory holds."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def _from_environment() -> int:
 
 
 MOST_WINDOWS = _from_environment()
-"""How many windows of one definition a call may find, besides one for each row: MUNTIN_MOST_WINDOWS, or 100 million."""
+"""The most windows of a definition that a call may find, besides one per row: MUNTIN_MOST_WINDOWS, or 100 million."""
 
 
 def may_be_many(windows: float) -> bool:
-    """Say whether a number of windows, counted too high for speed, may be more than are allowed. O(1)."""
+    """Return whether a number of windows, overestimated for speed, may exceed the limit. O(1)."""
     return windows > MOST_WINDOWS
 
 
 def require_few(definition: Any, counts: Array, times: Array, numbers: Array | range) -> None:
-    """Refuse a definition with more windows than are allowed. `counts` are those that begin with each row. O(rows)."""
+    """Reject a definition with more windows than allowed. `counts` are those that begin with each row. O(rows)."""
     total = float(counts.sum(dtype=np.float64))
     if total > MOST_WINDOWS + len(counts):
         row = int(np.argmax(counts))
@@ -41,7 +41,7 @@ def require_few(definition: Any, counts: Array, times: Array, numbers: Array | r
 
 
 def too_many(definition: Any, windows: float, where: str) -> TooManyWindowsError:
-    """Return the error of a definition that has so many windows in one call."""
+    """Return the error for a definition with this many windows in one call."""
     return TooManyWindowsError(
         f"{definition!r} would have {int(windows):,} windows in one call, and at most {MOST_WINDOWS:,} are allowed; "
         f"{where}. Leave out rows that are far off, advance a stream in smaller steps, give a longer every, or allow "
@@ -50,9 +50,9 @@ def too_many(definition: Any, windows: float, where: str) -> TooManyWindowsError
 
 
 def spanned(times: Array, begins: Array, ends: Array, length: Any, every: Any) -> float:
-    """Return a bound of how many windows hold rows: those from the first row of each key to its last. O(keys).
+    """Return an upper bound of the windows that hold rows: those from the first row of each key to its last. O(keys).
 
-    The rows of a key are [begin, end), in the order of time; there may be none.
+    The rows of a key are [begin, end), in time order; there may be none.
 
     >>> spanned(np.array([3, 4, 30, 7]), np.array([0, 3, 4]), np.array([3, 4, 4]), 10, 5)
     11.4
@@ -63,9 +63,9 @@ def spanned(times: Array, begins: Array, ends: Array, length: Any, every: Any) -
 
 
 def opened(times: Array, is_first: Array, length: Any, every: Any, offset: Any) -> Array:
-    """Return for each sorted row how many windows [k * every, k * every + length) hold it and no row before. O(n).
+    """Return for each sorted row the number of windows [k * every, k * every + length) that hold no row before. O(n).
 
-    `is_first` tells which rows are the first of their key. Counted in floats, so that nothing overflows.
+    `is_first` marks the first row of each key. Counts in floats, so that nothing overflows.
 
     >>> opened(np.array([3, 4, 30]), np.array([True, False, False]), 10, 5, 0).tolist()
     [2.0, 0.0, 2.0]

@@ -1,7 +1,7 @@
 """Shapes: what slices need to know of a window, as data. Kernels see shapes, never a kind of window.
 
-A window by time has one of three shapes. `Periodic` edges are arithmetic progressions, `KnownEdges` are asked of Python
-and looked up, and with a `Gap` rows make the edges. Windows by rows have a `RowShape`.
+A window by time has one of three shapes. `Periodic` edges are arithmetic progressions, `KnownEdges` are computed in
+Python and looked up, and with a `Gap` rows determine the edges. Windows by rows have a `RowShape`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Periodic:
 
 
 class EdgeSource(Protocol):
-    """Tells edges and windows, one by one."""
+    """Computes edges and windows, one by one."""
 
     def next_edge(self, t: int) -> int | None:
         """Return the first time after t at which a window begins or ends."""
@@ -45,7 +45,7 @@ class EdgeSource(Protocol):
 
 @dataclass(frozen=True)
 class KnownEdges:
-    """Windows whose edges a function of Python tells."""
+    """Windows whose edges a Python function computes."""
 
     source: EdgeSource
 
@@ -69,7 +69,7 @@ class RowShape:
 
 
 SINGLE_ROWS = RowShape(1, 1)
-"""Windows of one row each. They judge late rows otherwise than longer ones, which take some in their midst."""
+"""Windows of one row each. They judge late rows differently from longer ones, which take some in the middle."""
 
 
 @dataclass(frozen=True)
@@ -83,24 +83,24 @@ class Tiling:
 
 @dataclass(frozen=True)
 class Lookback:
-    """How far back from a time the windows that are open then may reach."""
+    """How far back from a time the windows open at that time may reach."""
 
     time: int = 0
     rows: int = 0
-    """As many rows as this before the time."""
+    """The number of rows before the time."""
     gap: int | None = None
-    """Where no row comes for longer than this, no window reaches back at all."""
+    """No window reaches back across a longer silence than this."""
     ahead: int = 0
-    """How much of that time lies after a row: its window may end so much later."""
+    """How much of that time lies after a row: its window may end that much later."""
 
 
 @dataclass(frozen=True)
 class Density:
-    """What is expected of windows before a row has come, for the choice of an aggregator."""
+    """The expected density of windows before any row, for the choice of an aggregator."""
 
     longest: int
     """The rows of the longest window."""
     overlap: float
-    """In how many windows a row may be."""
+    """The number of windows that a row may be in."""
     step: int | None = None
-    """The rows from one window to the next; None where that depends on how often rows come."""
+    """The rows from one window to the next; None if that depends on the rate of rows."""

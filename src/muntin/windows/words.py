@@ -1,4 +1,4 @@
-"""The words by which a file of settings names a kind of window, and what goes with each."""
+"""The words by which query files name kinds of windows, and the options of each."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _Make = TypeVar("_Make", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Word:
-    """How a kind of window is written in a file: `NAME = first`, and options beside it."""
+    """How a kind of window is written in a query file: `NAME = first`, and options beside it."""
 
     make: Callable[..., Any]
     lengths: frozenset[str]
     """Which of the first argument ("") and the options are lengths: durations, or numbers of rows."""
     options: tuple[str, ...]
     required: Mapping[str, str]
-    """The options that cannot be left out, each with an example."""
+    """The required options, each with an example."""
 
 
 WORDS: dict[str, Word] = {}
-"""Each kind of window that a file can name, by its word."""
+"""The kinds of windows that a file can name, by word."""
 
 
 def word(
@@ -32,10 +32,10 @@ def word(
     plain: tuple[str, ...] = (),
     required: Mapping[str, str] | None = None,
 ) -> Callable[[_Make], _Make]:
-    """Let files name windows by the function that makes them.
+    """Let query files name windows by the function that creates them.
 
-    `lengths` and `plain` are the options that it takes, `required` those that cannot be left out, each with
-    an example. The first argument is a length unless `first_is_length` is false.
+    `lengths` and `plain` are its options, `required` the mandatory ones, each with an example. The first argument is a
+    length unless `first_is_length` is false.
 
     >>> sorted(WORDS)[:2]
     ['calendar', 'cumulative']

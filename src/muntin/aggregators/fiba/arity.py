@@ -1,4 +1,4 @@
-"""The minimal arity, a constant of the compiled code: one kernel for each value that there is."""
+"""The minimal arity, a constant of the compiled code: one kernel per possible value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from muntin.kernels.vocabulary import kernel, replaceable, replaces, undefined
 
 @replaceable
 def arity() -> int:
-    """Return the least number of children that a node has, the root apart; the greatest is twice that."""
+    """Return the least number of children of a node, except the root; the greatest is twice that."""
     raise undefined("arity")
 
 
@@ -42,4 +42,4 @@ def sixteen() -> int:
 
 
 ARITIES: dict[int, Callable[[], int]] = {2: two, 4: four, 8: eight, 16: sixteen}
-"""What replaces `arity`, for each value of `min_arity`."""
+"""The replacement of `arity` for each value of `min_arity`."""

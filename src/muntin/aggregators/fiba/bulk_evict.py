@@ -1,8 +1,8 @@
-"""Bulk eviction: cut the tree along the boundary between what goes and what stays. What goes is not looked at.
+"""Bulk eviction: cuts the tree along the boundary between what goes and what stays, without reading what goes.
 
-The boundary is a path. At each level it has a node, how many of its entries go, the neighbour on its right, and the
+The boundary is a path. At each level it has a node, the number of its entries that go, its right neighbour, and the
 level of the ancestor that holds the entry between the two (-1: the node above the path). The path is in the marks, four
-for each level from the top down.
+per level from the top down.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NODE, PLACE, NEIGHBOUR, ANCESTOR = PATH, PATH + 1, PATH + 2, PATH + 3
 
 @kernel
 def evict_until(window: Arena, time: int) -> None:
-    """Remove all entries whose time is at most the given one. Amortised O(log m), O(log n) at worst."""
+    """Remove all entries up to and including a time. Amortised O(log m), O(log n) at worst."""
     times, links, marks = window.times, window.links, window.marks
     first = marks[LEFT]
     count = count_of(links, first)
@@ -78,7 +78,7 @@ def clear(window: Arena) -> None:
 
 @kernel
 def seek_boundary(window: Arena, time: int) -> int:
-    """Return the lowest node of a spine that has the whole boundary below it: both spines are climbed at once."""
+    """Return the lowest node of a spine with the whole boundary below it: climbs both spines at once."""
     times, links, marks = window.times, window.links, window.marks
     left = marks[LEFT]
     right = marks[RIGHT]
@@ -96,7 +96,7 @@ def seek_boundary(window: Arena, time: int) -> int:
 
 @kernel
 def trace_boundary(window: Arena, top: int, time: int) -> int:
-    """Write the path from the top down to where the boundary ends; return its last level."""
+    """Write the path from the top down to the end of the boundary; return its last level."""
     times, links, marks = window.times, window.links, window.marks
     node = top
     neighbour = -1
@@ -110,7 +110,7 @@ def trace_boundary(window: Arena, top: int, time: int) -> int:
         ends = False
         if at < count and times[index(node * span() + at)] == time:
             at += 1
-            ends = True  # all below the next child stays
+            ends = True  # everything below the next child stays
         marks[index(NODE + 4 * level)] = node
         marks[index(PLACE + 4 * level)] = at
         marks[index(NEIGHBOUR + 4 * level)] = neighbour
@@ -130,7 +130,7 @@ def trace_boundary(window: Arena, top: int, time: int) -> int:
 def drop_front(window: Arena, node: int, count: int, merged: bool) -> None:
     """Evict the first entries of a node, and the children before them.
 
-    `merged`: the next entry has gone down into a merger, and the child before it is free already; they leave too.
+    `merged`: the next entry has moved down in a merge, and the child before it is already free; they leave too.
     """
     if row_of(window.links, node) >= 0:
         for i in range(count - 1, -1, -1):
@@ -143,12 +143,12 @@ def drop_front(window: Arena, node: int, count: int, merged: bool) -> None:
 
 @kernel
 def cut_boundary(window: Arena, top: int, depth: int) -> None:
-    """Pass up: evict at each level of the path, and mend what has no entry left with its neighbour."""
+    """Pass up: evict at each level of the path, and repair nodes without entries from their neighbours."""
     links, marks = window.links, window.marks
     above = parent_of(links, top)
     right = -1
-    merged = depth + 1  # the level whose entry has gone into the last merger; levels below it have no node any more
-    changed = -1  # the neighbour on the level below, if it has changed and is not going to be on the left spine
+    merged = depth + 1  # the level whose entry moved down in the last merge; levels below it have no node any more
+    changed = -1  # the neighbour on the level below, if it has changed and will not be on the left spine
     for level in range(depth, -1, -1):
         node = marks[index(NODE + 4 * level)]
         neighbour = marks[index(NEIGHBOUR + 4 * level)]
@@ -183,7 +183,7 @@ def cut_boundary(window: Arena, top: int, depth: int) -> None:
 
 @kernel
 def finish_cut(window: Arena, top: int, above: int, merged: bool, right: int) -> None:
-    """Go on above the path: a tree cut at its right spine has a new root, another is mended up its left spine."""
+    """Continue above the path: a tree cut at its right spine has a new root, another is repaired up its left spine."""
     links, marks = window.links, window.marks
     if merged or spine_of(links, top) == ON_LEFT:
         node = top
@@ -193,7 +193,7 @@ def finish_cut(window: Arena, top: int, above: int, merged: bool, right: int) ->
         mend_front(window, node, right)
         return
     if above >= 0:
-        # All above goes, and all that hangs there but this node, its last child.
+        # Everything above goes, with all children except this node, the last child.
         links[index(4 * above + COUNT)] -= 1
         release(window, marks[ROOT])
         crown(window, top)
@@ -207,7 +207,7 @@ def finish_cut(window: Arena, top: int, above: int, merged: bool, right: int) ->
 
 @kernel
 def height(window: Arena) -> int:
-    """Return how many levels the tree has."""
+    """Return the number of levels of the tree."""
     levels = 1
     node = window.marks[ROOT]
     while row_of(window.links, node) >= 0:

@@ -1,12 +1,12 @@
-"""Bulk insertion: find all sites first, then go up level by level, each node taking in all that is meant for it.
+"""Bulk insertion: finds all sites first, then goes up level by level, each node taking all its events.
 
-What is to be done is a list of events, ordered by time, one list for each level:
+The work is a list of events, ordered by time, one list per level:
 
     target, time, child, kind      (four numbers for each event in `events`, its state in `fresh`)
 
-An event of kind -1 puts an entry, and a child after it, into the target. One of kind k >= 0 has nothing to put: the
-target, a node of level k (leaves are 0), is to be recomputed, and until that level is reached the event rides along.
-Two lists take turns, in the two halves of the arrays; behind them is room for the entries of a node that is split.
+An event of kind -1 inserts an entry, and a child after it, into the target. One of kind k >= 0 inserts nothing: it
+recomputes the target, a node of level k (leaves are 0), and is carried along until that level is reached. Two lists
+alternate in the two halves of the arrays; after them is room for the entries of a node that is split.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ TARGET, TIME, CHILD, KIND = range(4)
 
 @kernel
 def append_rows(window: Arena, columns: Columns, times: Ints, start: int, stop: int) -> None:
-    """Insert rows one after the other; those of equal time are combined first.
+    """Insert rows one by one; those of equal time are combined first.
 
-    Where some follow each other into one leaf, what depends on the leaf is recomputed after the last of them.
+    If consecutive ones go into the same leaf, its dependents are recomputed after the last of them.
     """
     leaf = -1
     depth = 0
@@ -77,7 +77,7 @@ def append_rows(window: Arena, columns: Columns, times: Ints, start: int, stop: 
 def insert_sorted(
     window: Arena, columns: Columns, times: Ints, start: int, stop: int, events: Ints, fresh: Slots
 ) -> None:
-    """Insert rows in the order of their times, anywhere. Amortised O(log d + m (1 + log(d / m)))."""
+    """Insert rows, sorted by time, anywhere. Amortised O(log d + m (1 + log(d / m)))."""
     half = stop - start
     count = find_sites(window, columns, times, start, stop, events, fresh)
     left = -1
@@ -105,7 +105,7 @@ def write_event(events: Ints, at: int, target: int, time: int, child: int, kind:
 
 @kernel
 def write_step(marks: Ints, level: int, node: int, bound: int, bounded: bool) -> None:
-    """Write a step of the path: a node and, where it is bounded, the time before which all below it is."""
+    """Write a step of the path: a node and, if it is bounded, the time before which everything below it lies."""
     marks[index(NODE + 3 * level)] = node
     marks[index(BOUND + 3 * level)] = bound
     marks[index(BOUNDED + 3 * level)] = bounded
@@ -113,7 +113,7 @@ def write_step(marks: Ints, level: int, node: int, bound: int, bounded: bool) ->
 
 @kernel
 def write_spine_step(window: Arena, level: int, node: int) -> None:
-    """Write a step that is on a spine: the left one is bounded by the first entry above it, the right one is not."""
+    """Write a step on a spine: the left one is bounded by the first entry above it, the right one is not."""
     times, links, marks = window.times, window.links, window.marks
     bounded = spine_of(links, node) == ON_LEFT
     bound = 0
@@ -124,7 +124,7 @@ def write_spine_step(window: Arena, level: int, node: int) -> None:
 
 @kernel
 def climb(window: Arena, level: int, top: int, time: int) -> tuple[int, int]:
-    """Return the first level of the path, from this one up, below which a time belongs; and the path's top level."""
+    """Return the first level of the path, from this one up, below which a time belongs; and the path's top."""
     links, marks = window.links, window.marks
     while marks[index(BOUNDED + 3 * level)] != 0 and time >= marks[index(BOUND + 3 * level)]:
         level += 1
@@ -136,7 +136,7 @@ def climb(window: Arena, level: int, top: int, time: int) -> tuple[int, int]:
 
 @kernel
 def descend(window: Arena, level: int, time: int) -> tuple[int, int, bool]:
-    """Go down the path towards a time; return the level and the place where it is or belongs, and whether it is."""
+    """Go down the path towards a time; return the level and the place where it is or belongs, and whether it exists."""
     times, links, marks = window.times, window.links, window.marks
     while True:
         node = marks[index(NODE + 3 * level)]
@@ -158,10 +158,10 @@ def descend(window: Arena, level: int, time: int) -> tuple[int, int, bool]:
 
 @kernel
 def find_sites(window: Arena, columns: Columns, times: Ints, start: int, stop: int, events: Ints, fresh: Slots) -> int:
-    """Write an event for each time among the rows; return how many.
+    """Write an event for each time among the rows; return their number.
 
-    A search begins where the last one ended, and climbs no higher than it must. The state of a time that the window has
-    is combined at once.
+    A search begins where the last one ended, and climbs no higher than it must. The state of a time already in the
+    window is combined at once.
     """
     slots, links, marks = window.slots, window.links, window.marks
     node = seek_top(window, times[index(start)])
@@ -197,7 +197,7 @@ def find_sites(window: Arena, columns: Columns, times: Ints, start: int, stop: i
 
 @kernel
 def write_recompute(events: Ints, begin: int, count: int, node: int, time: int, level: int) -> int:
-    """Append an event that has a node recomputed, unless the last one is meant for it anyway; return how many."""
+    """Append an event to recompute a node, unless the last one already targets it; return the number of events."""
     if count > 0 and events[index(4 * (begin + count - 1))] == node:
         return count
     write_event(events, begin + count, node, time, -1, level)
@@ -211,7 +211,7 @@ def write_recompute(events: Ints, begin: int, count: int, node: int, time: int, 
 def raise_level(
     window: Arena, events: Ints, fresh: Slots, read: int, half: int, count: int, level: int, left: int, right: int
 ) -> tuple[int, int, int]:
-    """Do the events of a level, and write those of the next; return how many, and the spine nodes that changed."""
+    """Execute the events of a level, and write those of the next; return their number, and the changed spine nodes."""
     links = window.links
     write = half - read
     written = 0
@@ -246,7 +246,7 @@ def raise_level(
 
 @kernel
 def interleave(window: Arena, events: Ints, fresh: Slots, begin: int, end: int, target: int, added: int) -> None:
-    """Put entries into a node that has room for them: a merge from the end, in place."""
+    """Insert entries into a node with room for them: a merge from the end, in place."""
     slots, times, links = window.slots, window.times, window.links
     base = target * span()
     own = count_of(links, target) - 1
@@ -276,7 +276,7 @@ def interleave(window: Arena, events: Ints, fresh: Slots, begin: int, end: int, 
 
 @kernel
 def piece(rest: int, full: int) -> int:
-    """Return the arity of the next node, when a node of arity `rest` is split into pieces of `full`.
+    """Return the arity of the next node, if a node of arity `rest` is split into pieces of `full`.
 
     With arity() + 1 for `full` there is always enough left for the last piece; with 2 * arity() the last two share.
     """
@@ -289,7 +289,7 @@ def piece(rest: int, full: int) -> int:
 
 @kernel
 def set_aside(window: Arena, events: Ints, fresh: Slots, target: int, spare: int) -> None:
-    """Copy the entries and the children of a node behind the events."""
+    """Copy the entries and the children of a node to the room after the events."""
     slots, times, links, kids = window.slots, window.times, window.links, window.kids
     base = target * span()
     count = count_of(links, target)
@@ -304,7 +304,7 @@ def set_aside(window: Arena, events: Ints, fresh: Slots, target: int, spare: int
 
 @kernel
 def part_spine(window: Arena, target: int) -> int:
-    """Leave a node that is to be split on the left spine at most; return what its last piece is to be."""
+    """Leave a node that will be split on the left spine at most; return the spine of its last piece."""
     links, marks = window.links, window.marks
     spine = spine_of(links, target)
     if target == marks[ROOT]:
@@ -328,10 +328,10 @@ def split_many(
     left: int,
     right: int,
 ) -> tuple[int, int, int]:
-    """Interleave a node with more entries than it can hold, and cut the sequence into nodes as it comes.
+    """Interleave a node with more entries than it can hold, and cut the sequence into nodes on the way.
 
     The pieces have arity() + 1 children each, as far from too few as from too many; on the right spine, where rows
-    mostly come in order, as many as they can. Between two pieces an entry goes up: an event of the next level.
+    mostly come in order, as many as possible. Between two pieces an entry goes up: an event of the next level.
     """
     slots, times, links, marks = window.slots, window.times, window.links, window.marks
     held = count_of(links, target)

@@ -1,4 +1,4 @@
-"""The tree looked at from outside its kernels: walked in order, counted, and checked for every invariant."""
+"""The tree outside its kernels: walked in order, counted, and checked for every invariant."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def children(window: Arena, node: int, arity: int) -> list[int]:
 
 
 def columns_in_order(window: Arena, arity: int) -> Iterator[int]:
-    """Yield the columns of all entries in the order of their times."""
+    """Yield the columns of all entries in time order."""
     links, marks = window.links, window.marks
     stack = [(int(marks[ROOT]), -1)]
     while stack:
@@ -51,11 +51,11 @@ def columns_in_order(window: Arena, arity: int) -> Iterator[int]:
                 stack.append((node, at))
             if kids:
                 stack.append((kids[at], -1))
-        # What was put last comes first: the child before an entry is on top of it.
+        # Last in, first out: the child before an entry is on top of it.
 
 
 class TreeCheck:
-    """One walk over a tree that requires every invariant; what it meets is kept, so that nothing is met twice."""
+    """One walk over a tree that requires every invariant; records visited nodes, so that none is visited twice."""
 
     def __init__(self, window: Arena, arity: int, states: States, require: Callable[[bool, str], None]) -> None:
         self.window, self.arity, self.states, self.require = window, arity, states, require
@@ -63,7 +63,7 @@ class TreeCheck:
         self.nodes = {0}
         self.rows: set[int] = set()
         self.whole: dict[int, tuple[Any, int]] = {}
-        """The aggregate of all that is in a node and below it, and how many entries that is."""
+        """The aggregate of a node's subtree, and its number of entries."""
 
     def run(self, size: int) -> None:
         """Require everything."""
@@ -116,7 +116,7 @@ class TreeCheck:
         return 1 + max(heights, default=0)
 
     def _fold(self, node: int, kids: list[int], spine: int) -> tuple[Any, int]:
-        """Return the aggregate of a node's entries and of its children, but those that are on a spine."""
+        """Return the aggregate of a node's entries and of its children, except those on a spine."""
         parts: list[tuple[Any, int]] = []
         for at in range(self._link(node, COUNT) + 1):
             outside = (at == 0 and spine & 1) or (at == self._link(node, COUNT) and spine & 2)
@@ -133,7 +133,7 @@ class TreeCheck:
         return state, size
 
     def _aggregates(self, node: int, above: tuple[Any, int] | None) -> None:
-        """Require the aggregate of a node and those below it; `above` is the parent's, where it is a part."""
+        """Require the aggregate of a node and those below it; `above` is the parent's, if it is a part."""
         spine = self._link(node, SPINE)
         kids = children(self.window, node, self.arity)
         expected = self._fold(node, kids, spine)
@@ -150,7 +150,7 @@ class TreeCheck:
             self._aggregates(kid, None if spine == 3 else expected)
 
     def _require_fold(self, node: int, at: int, kid: int) -> None:
-        """Require the fold beside a child; that of a leaf on a spine is not kept."""
+        """Require the fold beside a child; that of a leaf on a spine is not maintained."""
         spine, below = self._link(kid, SPINE), children(self.window, kid, self.arity)
         if below or not spine:
             held = self.states.load(self.window.folds, self._link(node, ROW) * (self.columns + 1) + at)
@@ -165,7 +165,7 @@ class TreeCheck:
             self.require(int(self.window.marks[mark]) == node, f"the {name} finger is not on the leaf {node}")
 
     def _front(self, leaf: int) -> None:
-        """Require the aggregates that wait for evictions from the first leaf, where there are some."""
+        """Require the precomputed aggregates for evictions from the first leaf, if any."""
         ready, count = int(self.window.marks[FRONT]), self._link(leaf, COUNT)
         self.require(ready in (0, count), f"aggregates are ready for {ready} entries of the first leaf, of {count}")
         parent = self._link(leaf, PARENT)
@@ -179,7 +179,7 @@ class TreeCheck:
             self.require(right, f"the aggregate that waits for the last {kept} entries of the first leaf is {held}")
 
     def _free(self) -> None:
-        """Require that what is not in the tree is free, with all below it, and free only once."""
+        """Require that nodes outside the tree are free, with their subtrees, and only once."""
         marks = self.window.marks
         for node in marks[FREE_STACK : FREE_STACK + int(marks[FREE_NODES])]:
             stack = [int(node)]

@@ -1,8 +1,8 @@
-"""The arena of a Fiba tree, and what is done to one or two of its nodes.
+"""The arena of a Fiba tree, and operations on one or two nodes.
 
-A node is a number. Its entries are columns of two arrays, `slots` (states) and `times`, each with a row of 2 * arity
-columns for a node: at most 2 * arity - 1 entries, and in the last column the node's aggregate (`slots`) and how many
-entries that aggregate covers (`times`). An overfull node holds one entry more, in the last column, until it is split.
+A node is a number. Its entries are columns of two arrays, `slots` (states) and `times`, each with 2 * arity columns per
+node: at most 2 * arity - 1 entries, and in the last column the node's aggregate (`slots`) and the number of entries it
+covers (`times`). An overfull node holds one more entry, in the last column, until it is split.
 
     links   four for each node: parent, row in `kids` (-1 for a leaf), number of entries, spine
     kids    2 * arity + 1 for each row; only inner nodes have one, so that leaves waste nothing
@@ -17,21 +17,21 @@ entries that aggregate covers (`times`). An overfull node holds one entry more, 
     1  left    all but the first child, then the left aggregate of the parent (unless that is the root)
     2  right   the right aggregate of the parent (unless that is the root), then all but the last child
 
-The fold of a node inside is its aggregate once more, so that its parent is recomputed from what lies together: to read
-every child for that would take a miss of the cache each. On a spine the fold is the aggregate without the parent's, so
-that a change above takes one combine for each node below. Leaves on the spines, whose aggregates change with almost
-every row, are folded again instead.
+The fold of an inside node is a copy of its aggregate, so that its parent is recomputed from contiguous memory: reading
+every child would take a cache miss each. On a spine the fold is the aggregate without the parent's, so that a change
+above takes one combine per node below. Leaves on the spines, whose aggregates change with almost every row, are
+refolded instead.
 
-Node 0 is never in the tree. Its slots hold, for k from 1 on, what the aggregate of the first leaf will be when all but
-its last k entries have gone: they are computed together, so that an eviction mostly takes no combine. The mark `FRONT`
-says for how many entries of the leaf they hold; 0 where they have to be computed again.
+Node 0 is never in the tree. Its slots hold, for k from 1 on, the aggregate of the first leaf after all but its last k
+entries have left: they are computed together, so that an eviction mostly takes no combine. The mark `FRONT` is the
+number of the leaf's entries for which they are valid; 0 if they must be recomputed.
 
-A node inside has at least arity - 1 entries. The root and the nodes on the spines, of which some are being filled and
-others emptied, may have fewer, but not none. So rows that come and go in order fill each node once and empty it once,
-leave full ones behind, and a cut through the tree seldom needs more than the nodes that are cut.
+An inside node has at least arity - 1 entries. The root and the nodes on the spines, which are being filled or emptied,
+may have fewer, but at least one. So rows that enter and leave in order fill each node once and empty it once, leave
+full ones behind, and a cut through the tree seldom needs more than the cut nodes.
 
-Free nodes are on a stack behind the marks. One may still have children: they are freed when it is used again, so that
-to drop a subtree takes O(1), without a look at it, and each use O(arity).
+Free nodes are on a stack after the marks. One may still have children: they are freed when it is reused, so dropping a
+subtree takes O(1), without reading it, and each reuse O(arity).
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from muntin.kernels.runtime import count_bits, four_below, single_bit
 from muntin.kernels.vocabulary import Ints, Slots, State, combine, hold, index, kernel, load, store
 
 ROOT, LEFT, RIGHT, FREE_NODES, FREE_ROWS, NODES, ROWS, HEIGHT, FRONT, LIMIT = range(10)
-"""What the first marks hold: three nodes, the number of free ones, the first free row (-1: none), how many nodes and
-rows have ever been used, levels, for how many entries of the first leaf there are aggregates ready, and the time before
-which all is in the leaf that was last sought."""
+"""The first marks: three nodes, the number of free ones, the first free row (-1: none), the numbers of nodes and rows
+ever used, levels, the entries of the first leaf with precomputed aggregates, and the time before which everything
+belongs to the last leaf sought."""
 LATEST = 2**63 - 1
 """The greatest time."""
 PATH = 16
 """The first mark of the path."""
 PLACES = PATH + 4 * 64
-"""The first mark of the places in which the nodes of a path are among the children of those above them."""
+"""The first mark of the places of a path's nodes among the children of their parents."""
 FREE_STACK = PATH + 5 * 64
 """The first mark of the stack of free nodes."""
 PARENT, ROW, COUNT, SPINE = range(4)
 """The links of a node."""
 INSIDE, ON_LEFT, ON_RIGHT, AT_ROOT = range(4)
-"""Where a node is: the root is on both spines."""
+"""The position of a node: the root is on both spines."""
 
 
 class Arena(NamedTuple):
@@ -75,13 +75,13 @@ class Arena(NamedTuple):
 
 @kernel
 def span() -> int:
-    """Return how many columns a node has in `slots` and `times`."""
+    """Return the number of columns of a node in `slots` and `times`."""
     return 2 * arity()
 
 
 @kernel
 def width() -> int:
-    """Return how many children a row of `kids` has room for: one more than a node may keep."""
+    """Return the room for children in a row of `kids`: one more than a node may keep."""
     return 2 * arity() + 1
 
 
@@ -89,7 +89,7 @@ def width() -> int:
 def parent_of(links: Ints, node: int) -> int:
     """Return the parent of a node; -1 for the root.
 
-    Nodes are held in four bytes and always handed on as int64: kernels would else be compiled for both.
+    Nodes are stored in four bytes and always passed as int64: else kernels would be compiled for both.
     """
     return np.int64(links[index(4 * node + PARENT)])  # type: ignore[return-value]  # an integer
 
@@ -108,7 +108,7 @@ def count_of(links: Ints, node: int) -> int:
 
 @kernel
 def spine_of(links: Ints, node: int) -> int:
-    """Return where a node is: 0 inside, 1 on the left spine, 2 on the right one, 3 the root."""
+    """Return the position of a node: 0 inside, 1 on the left spine, 2 on the right one, 3 the root."""
     return np.int64(links[index(4 * node + SPINE)])  # type: ignore[return-value]  # an integer
 
 
@@ -136,10 +136,9 @@ def copy_kid(window: Arena, source: int, target: int) -> None:
 
 @kernel
 def entries_before(times: Ints, base: int, count: int, time: int) -> int:
-    """Return how many entries of a node, whose columns begin at `base`, are before a time.
+    """Return the number of entries before a time, of a node whose columns begin at `base`.
 
-    All columns are compared, those beyond the entries too: a loop of unknown length would be a branch that the
-    processor guesses wrong in most nodes.
+    Compares all columns, even those beyond the entries: a loop of variable length would be mispredicted in most nodes.
     """
     before = 0
     for i in range(0, span(), 4):
@@ -149,7 +148,7 @@ def entries_before(times: Ints, base: int, count: int, time: int) -> int:
 
 @kernel
 def entries_until(times: Ints, base: int, count: int, time: int) -> int:
-    """Return how many entries of a node are at or before a time."""
+    """Return the number of entries of a node at or before a time."""
     before = entries_before(times, base, count, time)
     if before < count and times[index(base + before)] == time:
         return before + 1
@@ -161,7 +160,7 @@ def entries_until(times: Ints, base: int, count: int, time: int) -> int:
 
 @kernel
 def release(window: Arena, node: int) -> None:
-    """Free a node, and with it all below it, which is not looked at now."""
+    """Free a node with its subtree, without reading it."""
     marks = window.marks
     marks[index(FREE_STACK + marks[FREE_NODES])] = node
     marks[FREE_NODES] += 1
@@ -169,7 +168,7 @@ def release(window: Arena, node: int) -> None:
 
 @kernel
 def release_row(window: Arena, node: int) -> None:
-    """Take the row of children from an inner node, which leaves a leaf."""
+    """Remove the row of children from an inner node, which becomes a leaf."""
     links, kids, marks = window.links, window.kids, window.marks
     row = row_of(links, node)
     kids[index(row * width())] = marks[FREE_ROWS]
@@ -187,7 +186,7 @@ def release_alone(window: Arena, node: int) -> None:
 
 @kernel
 def new_leaf(window: Arena) -> int:
-    """Return a node without entries or children: a free one, whose children become free, else one never used."""
+    """Return a node without entries or children: a free one, whose children become free, else a new one."""
     links, marks = window.links, window.marks
     if marks[FREE_NODES] == 0:
         node = marks[NODES]
@@ -197,7 +196,7 @@ def new_leaf(window: Arena) -> int:
         node = marks[index(FREE_STACK + marks[FREE_NODES])]
         row = row_of(links, node)
         if row >= 0:
-            # The first child is the next one to be used: nodes that were filled one after the other are so again.
+            # The first child is reused next: nodes that were filled in sequence are so again.
             for i in range(count_of(links, node), -1, -1):
                 release(window, kid_of(window, node, i))
             release_row(window, node)
@@ -233,7 +232,7 @@ def new_like(window: Arena, node: int) -> int:
 
 @kernel
 def adopt_kid(window: Arena, node: int, at: int, kid: int) -> None:
-    """Make a node a child of another. The fold of one on a spine is still to be computed."""
+    """Make a node a child of another. The fold of a node on a spine must still be computed."""
     slots, links, kids, folds = window.slots, window.links, window.kids, window.folds
     here = row_of(links, node) * width() + at
     kids[index(here)] = kid
@@ -243,7 +242,7 @@ def adopt_kid(window: Arena, node: int, at: int, kid: int) -> None:
 
 @kernel
 def grow_root(window: Arena) -> int:
-    """Put a new root, which has no entry yet, above the old one. The old one is about to be split."""
+    """Put a new root without entries above the old one, which is about to be split."""
     links, marks = window.links, window.marks
     old = marks[ROOT]
     root = new_inner(window)
@@ -259,7 +258,7 @@ def grow_root(window: Arena) -> int:
 
 @kernel
 def place_of(window: Arena, parent: int, node: int) -> int:
-    """Return where in `kids` and `folds` a child is. What was left there behind the children can only come later."""
+    """Return the place of a child in `kids` and `folds`. Leftovers after the children can only come later."""
     links, kids = window.links, window.kids
     first = row_of(links, parent) * width()
     place = first
@@ -282,9 +281,9 @@ def fold_leaf(window: Arena, node: int) -> State:
 
 @kernel
 def fold_inner(window: Arena, node: int) -> State:
-    """Return the aggregate of the entries of an inner node, and of its children but those on a spine.
+    """Return the aggregate of the entries of an inner node, and of its children except those on a spine.
 
-    Each entry is combined with the child before it first: so half as many combines wait for each other.
+    Combines each entry with the child before it first, so that half as many combines wait for each other.
     """
     slots, links, folds = window.slots, window.links, window.folds
     base = node * span()
@@ -324,7 +323,7 @@ def refold(window: Arena, node: int) -> None:
 
 @kernel
 def add_above(window: Arena, node: int) -> None:
-    """Compute the aggregate of a node on the left or the right spine: of its fold and its parent's aggregate."""
+    """Compute the aggregate of a node on the left or the right spine, from its fold and its parent's aggregate."""
     slots, links, folds = window.slots, window.links, window.folds
     parent = parent_of(links, node)
     here = node * span() + span() - 1
@@ -363,7 +362,7 @@ def recount(window: Arena, node: int) -> None:
 
 @kernel
 def refresh(window: Arena, node: int) -> None:
-    """Recompute the aggregate of a node, of the kind that its place asks for, and what it covers. O(arity)."""
+    """Recompute the aggregate of a node, of the kind for its position, and what it covers. O(arity)."""
     refold(window, node)
     spine = spine_of(window.links, node)
     if spine == ON_LEFT or spine == ON_RIGHT:  # noqa: SIM109  # a test of membership would build a tuple
@@ -373,7 +372,7 @@ def refresh(window: Arena, node: int) -> None:
 
 @kernel
 def refresh_left(window: Arena, node: int) -> None:
-    """Recompute the left spine from a node of it down to the finger: each needs its parent's aggregate."""
+    """Recompute the left spine from one of its nodes down to the finger: each needs its parent's aggregate."""
     links, marks = window.links, window.marks
     while True:
         links[index(4 * node + SPINE)] |= ON_LEFT
@@ -386,7 +385,7 @@ def refresh_left(window: Arena, node: int) -> None:
 
 @kernel
 def refresh_right(window: Arena, node: int) -> None:
-    """Recompute the right spine from a node of it down to the finger."""
+    """Recompute the right spine from one of its nodes down to the finger."""
     links, marks = window.links, window.marks
     while True:
         links[index(4 * node + SPINE)] |= ON_RIGHT
@@ -399,9 +398,9 @@ def refresh_right(window: Arena, node: int) -> None:
 
 @kernel
 def update_left(window: Arena, node: int, more: int) -> None:
-    """Recompute the left spine below a node of it, whose aggregate has changed and covers `more` entries.
+    """Recompute the left spine below one of its nodes, whose aggregate has changed and covers `more` entries more.
 
-    The folds there hold, but for that of the leaf.
+    The folds there are valid, except that of the leaf.
     """
     slots, times, links, kids, folds = window.slots, window.times, window.links, window.kids, window.folds
     state = hold(load(slots, node * span() + span() - 1))
@@ -420,7 +419,7 @@ def update_left(window: Arena, node: int, more: int) -> None:
 
 @kernel
 def update_right(window: Arena, node: int, more: int) -> None:
-    """Recompute the right spine below a node of it, as `update_left` does the left one."""
+    """Recompute the right spine below one of its nodes, as `update_left` does the left one."""
     slots, times, links, kids, folds = window.slots, window.times, window.links, window.kids, window.folds
     state = hold(load(slots, node * span() + span() - 1))
     last = row_of(links, node) * width() + count_of(links, node)
@@ -437,10 +436,10 @@ def update_right(window: Arena, node: int, more: int) -> None:
 
 @kernel
 def update_above(window: Arena, node: int, depth: int, more: int) -> None:
-    """Recompute what depends on a node with an entry that has changed, or is new: `more` is 0 or 1 accordingly.
+    """Recompute the dependents of a node with a changed or new entry: `more` is 0 or 1 accordingly.
 
-    Upwards to a spine, then down that spine to the finger. The node is at this depth of the path that `seek` has taken,
-    and no node of a spine has been split since.
+    Upwards to a spine, then down that spine to the finger. The node is at `depth` of the path of `seek`, and no node of
+    a spine has been split since.
     """
     slots, times, links, folds, marks = window.slots, window.times, window.links, window.folds, window.marks
     while spine_of(links, node) == INSIDE:
@@ -464,7 +463,7 @@ def update_above(window: Arena, node: int, depth: int, more: int) -> None:
 
 @kernel
 def refresh_spines(window: Arena, left: int, right: int) -> None:
-    """Pass down: recompute each spine from a node of it on; -1 leaves it as it is."""
+    """Pass down: recompute each spine from one of its nodes on; -1 leaves it unchanged."""
     if left >= 0:
         refresh_left(window, left)
     if right >= 0:
@@ -506,7 +505,7 @@ def close_gap(window: Arena, node: int, at: int) -> None:
 
 @kernel
 def shift(window: Arena, node: int, by: int) -> None:
-    """Move all entries and children of a node to the right; negative: to the left, over the first ones."""
+    """Move all entries and children of a node to the right; if `by` is negative, to the left, over the first ones."""
     links = window.links
     base = node * span()
     count = count_of(links, node)
@@ -541,7 +540,7 @@ def copy_run(window: Arena, source: int, begin: int, target: int, at: int, count
 
 @kernel
 def move_left(window: Arena, left: int, right: int, ancestor: int, at: int, count: int) -> None:
-    """Move entries from a node to its neighbour on the left, through the entry of an ancestor that is between them."""
+    """Move entries from a node to its left neighbour, through the ancestor's entry between them."""
     links = window.links
     held = count_of(links, left)
     between = ancestor * span() + at
@@ -556,7 +555,7 @@ def move_left(window: Arena, left: int, right: int, ancestor: int, at: int, coun
 
 @kernel
 def move_right(window: Arena, left: int, right: int, ancestor: int, at: int, count: int) -> None:
-    """Move entries from a node to its neighbour on the right, through the entry of an ancestor that is between them."""
+    """Move entries from a node to its right neighbour, through the ancestor's entry between them."""
     links = window.links
     kept = count_of(links, left) - count
     between = ancestor * span() + at
@@ -571,9 +570,9 @@ def move_right(window: Arena, left: int, right: int, ancestor: int, at: int, cou
 
 @kernel
 def merge_right(window: Arena, left: int, right: int, ancestor: int, at: int) -> None:
-    """Put a node, and the entry of an ancestor that is between, before its neighbour. The node is then free.
+    """Merge a node, and the ancestor's entry between, into its right neighbour. The node is then free.
 
-    The entry, and the child before it, are still to be taken from the ancestor.
+    The entry, and the child before it, must still be removed from the ancestor.
     """
     links, marks = window.links, window.marks
     held = count_of(links, left)
@@ -590,9 +589,9 @@ def merge_right(window: Arena, left: int, right: int, ancestor: int, at: int) ->
 
 @kernel
 def fits_one(links: Ints, left: int, right: int) -> bool:
-    """Say whether two neighbours, one of which has too few entries, are to be merged.
+    """Return whether to merge two neighbours, one of which has too few entries.
 
-    Inner nodes are not merged into a full one: that would be split by the next entry, and all above it by turns too.
+    Inner nodes are not merged into a full one: the next entry would split it, and those above it in turn.
     """
     count = count_of(links, left) + count_of(links, right) + 1
     if row_of(links, left) < 0:
@@ -602,7 +601,7 @@ def fits_one(links: Ints, left: int, right: int) -> bool:
 
 @kernel
 def lacks(links: Ints, node: int) -> bool:
-    """Say whether a node, which is not the root, has too few entries."""
+    """Return whether a node other than the root has too few entries."""
     if spine_of(links, node) != INSIDE:
         return count_of(links, node) < 1
     return count_of(links, node) < arity() - 1
@@ -610,7 +609,7 @@ def lacks(links: Ints, node: int) -> bool:
 
 @kernel
 def shrink_root(window: Arena) -> bool:
-    """Make the child of a root without entries the root. Both spines must then be recomputed."""
+    """Replace a root without entries by its child. Both spines must then be recomputed."""
     links, marks = window.links, window.marks
     root = marks[ROOT]
     if count_of(links, root) > 0 or row_of(links, root) < 0:

@@ -17,7 +17,7 @@ _TALL = 2 * _LINE + 2 * _PAD
 
 @dataclass(frozen=True)
 class Node:
-    """A node as it is shown: its times in one line, below it the kind of its aggregate, and the aggregate."""
+    """A node to draw: its times in one line, below it the kind of its aggregate, and the aggregate."""
 
     times: tuple[str, ...]
     kind: str
@@ -31,12 +31,12 @@ class Node:
 
     @property
     def width(self) -> int:
-        """The letters of the longer line."""
+        """The length of the longer line."""
         return max(map(len, self.lines))
 
 
 def picture(window: Arena, arity: int, time: Callable[[int], str], state: Callable[[int], str]) -> Node:
-    """Read the tree; `time` shows a time, `state` the state in a column. The window is not empty."""
+    """Read a non-empty tree; `time` formats a time, `state` the state in a column."""
     times, links, marks = window.times, window.links, window.marks
     columns = 2 * arity
 
@@ -53,7 +53,7 @@ def picture(window: Arena, arity: int, time: Callable[[int], str], state: Callab
 
 
 def as_text(root: Node) -> str:
-    """Draw the tree from the root down, a box for each node."""
+    """Draw the tree from the root down, a box per node."""
     return "\n".join(line.rstrip() for line in _block(root)[0])
 
 
@@ -63,7 +63,7 @@ def _box(node: Node) -> list[str]:
 
 
 def _block(node: Node) -> tuple[list[str], int]:
-    """Return the lines of a node and all below it, all of one length, and the place of the node's middle in them."""
+    """Return the lines of a node's subtree, all of one length, and the place of the node's middle in them."""
     box = _box(node)
     if not node.children:
         return box, len(box[0]) // 2
@@ -100,7 +100,7 @@ def _branches(middle: int, middles: list[int], width: int) -> str:
 
 
 def as_svg(root: Node) -> str:
-    """Draw the tree as an SVG image, the kinds of aggregate in colours."""
+    """Draw the tree as an SVG image, with kinds of aggregate in colours."""
     shapes: list[str] = []
     _place(root, 0, 1, shapes)
     width, height = _extent(root), _depth(root) * (_TALL + _RISE) - _RISE + 2
@@ -120,12 +120,12 @@ def _wide(node: Node) -> float:
 
 
 def _extent(node: Node) -> float:
-    """Return how wide a node and all below it are."""
+    """Return the width of a node's subtree."""
     return max(_wide(node) + _GAP, sum(map(_extent, node.children)))
 
 
 def _place(node: Node, left: float, top: float, shapes: list[str]) -> float:
-    """Draw a node and all below it from `left` on; return the middle of the node."""
+    """Draw a node's subtree from `left` on; return the middle of the node."""
     middle = left + _extent(node) / 2
     at = middle - sum(map(_extent, node.children)) / 2
     for child in node.children:

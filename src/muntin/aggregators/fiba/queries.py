@@ -1,4 +1,4 @@
-"""What a tree can say besides its total: ranges, ranks, single entries, and a copy of itself without free nodes."""
+"""Queries besides the total: ranges, ranks, single entries, and a compact copy of the tree."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from muntin.aggregators.fiba.single import seek
 from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, index, kernel, load
 
 NODE, COPY, DONE = PATH, PATH + 1, PATH + 2
-"""The three marks of a step of the path, when a tree is copied."""
+"""The three marks of a step of the path, while a tree is copied."""
 
 
 @kernel
@@ -49,9 +49,9 @@ def fold_between(window: Arena, node: int, begin: int, end: int) -> State:
 
 @kernel
 def answer_range(window: Arena, low: int, high: int, outputs: Outputs) -> bool:
-    """Lower the aggregate of the entries with low <= time <= high; say whether there are any. O(log n).
+    """Lower the aggregate of the entries with low <= time <= high; return whether there are any. O(log n).
 
-    The children that are taken whole are inside: on a spine is only a node's first child, or its last.
+    Children taken as a whole are inside: only a node's first or last child can be on a spine.
     """
     times, links, marks = window.times, window.links, window.marks
     node = marks[ROOT]
@@ -75,7 +75,7 @@ def answer_range(window: Arena, low: int, high: int, outputs: Outputs) -> bool:
 
 @kernel
 def prepend_from(window: Arena, node: int, low: int, state: State) -> State:
-    """Return a state with all entries below a node from a time on put before it."""
+    """Return a state with all entries below a node from time `low` on prepended."""
     times, links, folds = window.times, window.links, window.folds
     while True:
         count = count_of(links, node)
@@ -92,7 +92,7 @@ def prepend_from(window: Arena, node: int, low: int, state: State) -> State:
 
 @kernel
 def append_until(window: Arena, node: int, high: int, state: State) -> State:
-    """Return a state with all entries below a node up to a time put after it."""
+    """Return a state with all entries below a node up to time `high` appended."""
     times, links, folds = window.times, window.links, window.folds
     while True:
         end = entries_until(times, node * span(), count_of(links, node), high)
@@ -114,7 +114,7 @@ def answer_entry(window: Arena, column: int, outputs: Outputs) -> None:
 
 @kernel
 def entry_at(window: Arena, time: int) -> int:
-    """Return the column of the entry of a time; -1 where there is none."""
+    """Return the column of the entry of a time; -1 if there is none."""
     node, at, _, found = seek(window, time)
     if found:
         return node * span() + at
@@ -126,12 +126,12 @@ def entry_at(window: Arena, time: int) -> int:
 
 @kernel
 def entries_below(window: Arena, node: int) -> int:
-    """Return how many entries there are in a node that is not on the right spine, and below it. O(1)."""
+    """Return the number of entries in the subtree of a node that is not on the right spine. O(1)."""
     times, links, marks = window.times, window.links, window.marks
     last = span() - 1
     if spine_of(links, node) == INSIDE:
         return times[index(node * span() + last)]  # type: ignore[no-any-return]  # an integer
-    below = times[index(marks[LEFT] * span() + last)]  # all of the left spine, of which what is above the node is known
+    below = times[index(marks[LEFT] * span() + last)]  # the whole left spine; the part above the node is known
     parent = parent_of(links, node)
     if spine_of(links, parent) != AT_ROOT:
         below -= times[index(parent * span() + last)]
@@ -140,7 +140,7 @@ def entries_below(window: Arena, node: int) -> int:
 
 @kernel
 def count_before(window: Arena, time: int) -> int:
-    """Return how many entries are before a time. O(log n)."""
+    """Return the number of entries before a time. O(log n)."""
     times, links, marks = window.times, window.links, window.marks
     node = marks[ROOT]
     before = 0
@@ -156,7 +156,7 @@ def count_before(window: Arena, time: int) -> int:
 
 @kernel
 def time_of_rank(window: Arena, rank: int) -> int:
-    """Return the time that has `rank` entries before it; there is one. O(log n)."""
+    """Return the time with `rank` entries before it, which must exist. O(log n)."""
     times, links, marks = window.times, window.links, window.marks
     node = marks[ROOT]
     while row_of(links, node) >= 0:
@@ -194,9 +194,9 @@ def copy_node(window: Arena, node: int, other: Arena) -> int:
 
 @kernel
 def copy_tree(window: Arena, other: Arena) -> None:
-    """Copy the tree into an empty arena with room for it, its nodes numbered from the root down, from left to right."""
+    """Copy the tree into an empty arena with room for it, nodes numbered from the root down, left to right."""
     links, marks = window.links, window.marks
-    path = marks  # a node, its copy, and how many of its children are done, for each level
+    path = marks  # a node, its copy, and the number of its children done, for each level
     there = other.marks
     depth = 0
     path[NODE] = marks[ROOT]

@@ -1,4 +1,4 @@
-"""One entry at a time: found from the nearer finger, inserted or taken out, and the tree mended above it."""
+"""Single entries: searched from the nearer finger, inserted or removed, and the tree rebalanced above."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from muntin.kernels.vocabulary import Ints, State, combine, hold, index, kernel,
 
 @kernel
 def seek_top(window: Arena, time: int) -> int:
-    """Return the lowest node of a spine below which a time belongs: both spines are climbed at once. O(log d)."""
+    """Return the lowest node of a spine whose subtree a time belongs to: climbs both spines at once. O(log d)."""
     times, links, marks = window.times, window.links, window.marks
     left = marks[LEFT]
     right = marks[RIGHT]
@@ -70,9 +70,9 @@ def seek_top(window: Arena, time: int) -> int:
 
 @kernel
 def seek(window: Arena, time: int) -> tuple[int, int, int, bool]:
-    """Return the node and the place in it where a time is, or, in a leaf, where it belongs; and whether it is there.
+    """Return the node and the place in it where a time is, or, in a leaf, belongs; and whether it exists.
 
-    Between them is the depth of the node: the length of the path to it, whose places are in the marks.
+    Third is the depth of the node: the length of the path to it, whose places are in the marks.
     """
     times, links, marks = window.times, window.links, window.marks
     node = seek_top(window, time)
@@ -97,7 +97,7 @@ def seek(window: Arena, time: int) -> tuple[int, int, int, bool]:
 
 @kernel
 def refresh_or_note(window: Arena, node: int, left: int, right: int) -> tuple[int, int]:
-    """Recompute a node that has changed, or, on a spine, note it as where the pass down is to begin."""
+    """Recompute a changed node, or, on a spine, record it as the start of the pass down."""
     spine = spine_of(window.links, node)
     if spine == ON_LEFT:
         return node, right
@@ -109,16 +109,16 @@ def refresh_or_note(window: Arena, node: int, left: int, right: int) -> tuple[in
 
 @kernel
 def mend(window: Arena, node: int, top: int, left: int, right: int) -> None:
-    """Recompute what depends on a node that has changed: upwards to a spine, at least to `top`, then down the spines.
+    """Recompute the dependents of a changed node: upwards to a spine, at least to `top`, then down the spines.
 
-    `left` and `right` are nodes of the spines that have changed as well, below this one; -1: none.
+    `left` and `right` are changed nodes of the spines below this one; -1: none.
     """
     links, marks = window.links, window.marks
     reached = False
     while True:
         left, right = refresh_or_note(window, node, left, right)
         reached = reached or node == top
-        # A node inside is part of its parent's aggregate; one on a spine is not.
+        # An inside node is part of its parent's aggregate; one on a spine is not.
         if node == marks[ROOT] or (reached and spine_of(links, node) != INSIDE):
             break
         node = parent_of(links, node)
@@ -139,7 +139,7 @@ def push(window: Arena, time: int, state: State) -> None:
 
 @kernel
 def is_late(window: Arena, time: int) -> bool:
-    """Say whether the window has a time that is not before the given one."""
+    """Return whether the window has a time at or after the given one."""
     times, links, marks = window.times, window.links, window.marks
     leaf = marks[RIGHT]
     count = count_of(links, leaf)
@@ -148,7 +148,7 @@ def is_late(window: Arena, time: int) -> bool:
 
 @kernel
 def push_last(window: Arena, time: int, state: State) -> None:
-    """Insert the youngest state. One combine where the last leaf has room."""
+    """Insert the youngest state. One combine if the last leaf has room."""
     slots, times, links, marks = window.slots, window.times, window.links, window.marks
     leaf = marks[RIGHT]
     count = count_of(links, leaf)
@@ -174,9 +174,9 @@ def push_last(window: Arena, time: int, state: State) -> None:
 
 @kernel
 def begin_leaf(window: Arena, time: int, state: State) -> None:
-    """Insert the youngest state into a leaf of its own, behind the last one, which is full and gives up an entry.
+    """Insert the youngest state into a new leaf after the last one, which is full and gives up an entry.
 
-    That entry goes to the parent, whose aggregate grows by it and by the full leaf: nothing there is computed again.
+    That entry goes to the parent, whose aggregate grows by it and by the full leaf: nothing there is recomputed.
     """
     slots, times, links, folds, marks = window.slots, window.times, window.links, window.folds, window.marks
     leaf = marks[RIGHT]
@@ -227,11 +227,11 @@ def push_anywhere(window: Arena, time: int, state: State) -> None:
 
 @kernel
 def put(window: Arena, time: int, state: State, leaf: int, depth: int, more: int) -> tuple[int, int, int]:
-    """Insert a state that is not the youngest; where there is one of this time already, it comes after it.
+    """Insert a state that is not the youngest; an existing one of this time is combined before it.
 
-    Return the leaf where it is, that leaf's depth and how many of its entries are new, if all that depends on the leaf
-    is still to be recomputed; else -1 for the leaf. The last three arguments are what the call before has returned, if
-    the time belongs into that leaf; else the leaf is -1.
+    Return its leaf, the leaf's depth and its number of new entries, if the leaf's dependents must still be recomputed;
+    else -1 for the leaf. The last three arguments are the results of the previous call, if the time belongs to that
+    leaf; else the leaf is -1.
     """
     slots, times, links = window.slots, window.times, window.links
     if leaf < 0:
@@ -250,7 +250,7 @@ def put(window: Arena, time: int, state: State, leaf: int, depth: int, more: int
     open_gap(window, node, at)
     store(slots, here, state)
     times[index(here)] = time
-    # The structure is complete before any combine is called: one that raises leaves a tree that can be walked.
+    # The structure is complete before any combine is called: one that raises leaves a walkable tree.
     if spine_of(links, node) == INSIDE and count_of(links, node) < span():
         return node, depth, more + 1
     relieve(window, node, depth, 0, more + 1)
@@ -259,15 +259,15 @@ def put(window: Arena, time: int, state: State, leaf: int, depth: int, more: int
 
 @kernel
 def belongs(window: Arena, leaf: int, time: int) -> bool:
-    """Say whether a time belongs into the leaf that was last sought, and not before all its entries."""
+    """Return whether a time belongs to the last leaf sought, and not before all its entries."""
     return time > window.times[index(leaf * span())] and time < window.marks[LIMIT]  # type: ignore[no-any-return]  # a boolean
 
 
 @kernel
 def relieve(window: Arena, node: int, depth: int, changed: int, more: int) -> None:
-    """Split a node that is overfull, and what becomes overfull by that above it; then recompute.
+    """Split an overfull node, and those above that overflow in turn; then recompute.
 
-    The path holds a list of nodes below that have changed already, `changed` of them. `more` entries are new.
+    The path holds a list of `changed` nodes below that have already changed. `more` entries are new.
     """
     links, marks = window.links, window.marks
     while count_of(links, node) == span():
@@ -280,14 +280,14 @@ def relieve(window: Arena, node: int, depth: int, changed: int, more: int) -> No
         left, right = refresh_or_note(window, marks[index(PATH + i)], left, right)
     if left < 0 and right < 0:
         update_above(window, node, depth, more)
-    else:  # a node of a spine was split, so that the one above it is the root or on that spine too
+    else:  # a node of a spine was split, so the one above it is the root or on that spine too
         left, right = refresh_or_note(window, node, left, right)
         refresh_spines(window, left, right)
 
 
 @kernel
 def note_pair(marks: Ints, changed: int, one: int, two: int) -> int:
-    """Append two nodes to the list of those that have changed; return its length."""
+    """Append two nodes to the list of changed ones; return its length."""
     marks[index(PATH + changed)] = one
     marks[index(PATH + 1 + changed)] = two
     return changed + 2
@@ -297,7 +297,7 @@ def note_pair(marks: Ints, changed: int, one: int, two: int) -> int:
 def split(window: Arena, node: int) -> int:
     """Split an overfull node in two; the entry between them goes to the parent. Return the new node, the right one.
 
-    On the right spine an inner node overflows when rows come in order: the left part stays as full as it is.
+    On the right spine an inner node overflows when rows come in order: the left part stays full.
     """
     times, links, marks = window.times, window.links, window.marks
     if node == marks[ROOT]:
@@ -356,7 +356,7 @@ def pop_front(window: Arena, leaf: int, gone: int) -> None:
         fill_front(window, leaf)
     base = leaf * span()
     if gone == 1:
-        for i in range(span() - 2):  # all columns, not only those with entries: no branch to be guessed wrong
+        for i in range(span() - 2):  # all columns, not only those with entries: no branch to mispredict
             copy_entry(window, base + i + 1, base + i)
     else:
         for i in range(gone, count):
@@ -369,7 +369,7 @@ def pop_front(window: Arena, leaf: int, gone: int) -> None:
 
 @kernel
 def fill_front(window: Arena, leaf: int) -> None:
-    """Compute what the aggregate of the first leaf will be after each of the coming evictions."""
+    """Precompute the aggregate of the first leaf after each of the next evictions."""
     slots, links, marks = window.slots, window.links, window.marks
     count = count_of(links, leaf)
     last = leaf * span() + count - 1
@@ -386,10 +386,10 @@ def fill_front(window: Arena, leaf: int) -> None:
 
 @kernel
 def mend_front(window: Arena, node: int, right: int) -> None:
-    """Give a node of the left spine the entries it lacks, and those above it; then recompute.
+    """Fill up a node of the left spine, and those above it; then recompute.
 
-    A move takes all that the neighbour can spare: fewer moves, and each recomputes two nodes. `right` is a node of the
-    right spine that has changed.
+    A move takes all that the neighbour can spare: fewer moves, as each recomputes two nodes. `right` is a changed node
+    of the right spine.
     """
     links, marks = window.links, window.marks
     while node != marks[ROOT] and lacks(links, node):
@@ -413,7 +413,7 @@ def mend_front(window: Arena, node: int, right: int) -> None:
 
 @kernel
 def erase(window: Arena, time: int) -> bool:
-    """Remove the entry of a time; say whether there was one. O(log n)."""
+    """Remove the entry of a time; return whether there was one. O(log n)."""
     links, marks = window.links, window.marks
     node, at, _, found = seek(window, time)
     if not found:
@@ -437,7 +437,7 @@ def erase(window: Arena, time: int) -> bool:
 
 @kernel
 def mend_inside(window: Arena, node: int, top: int) -> None:
-    """Give a node anywhere the entries it lacks, and those above it; then recompute, at least up to `top`."""
+    """Fill up any node, and those above it; then recompute, at least up to `top`."""
     links, marks = window.links, window.marks
     left = -1
     right = -1

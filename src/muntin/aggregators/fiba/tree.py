@@ -1,4 +1,4 @@
-"""The aggregator: the kernels of the tree behind the abstract data type that all aggregators share."""
+"""The aggregator: the kernels of the tree behind the interface of all aggregators."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from muntin.turns import changing
 from muntin.types import INT64, OBJECT, Array
 
 _FEW = 4
-"""Bulks of no more rows, out of order, are inserted singly: a list of events would cost more."""
+"""Bulks of up to this many rows out of order are inserted singly: a list of events would cost more."""
 _CHUNK = 1024
-"""The rows out of order that are inserted at once, which bounds the room for events and new nodes. Four times as many
-would take 7 bytes a row more in a window of a million, and as long."""
+"""The rows out of order inserted at once, which bounds the room for events and new nodes. Four times as many would take
+7 bytes per row more in a window of a million, and the same time."""
 _RUN = 1 << 16
-"""The rows in order that are appended before there is room made for more."""
+"""The rows in order appended before room is made for more."""
 _GROWTH = 1.125
-"""How many times as long an array becomes that is too short. With 1.25 rows in random order take as long."""
+"""The growth factor of arrays. With 1.25 rows in random order take as long."""
 _LINE = 64
-"""The bytes of a line of the processor's cache."""
+"""The bytes of a cache line."""
 
 
 class Fiba(Aggregator):
@@ -109,7 +109,7 @@ class Fiba(Aggregator):
         self._arity = int(min_arity)
         super().__init__(aggregation, **options)
 
-    # ------------------------------------------------------------ what the user calls
+    # ------------------------------------------------------------ public methods
 
     def evict(self) -> None:
         """Remove the oldest time and all its rows; `IndexError` if there is none. O(1) amortised."""
@@ -276,7 +276,7 @@ class Fiba(Aggregator):
         return _aligned(count, self._binding.dtype) if self._binding.fixed else self._binding.slots(count)
 
     def _reserve(self, nodes: int, rows: int) -> None:
-        """Make room for more nodes and rows of children. One array after the other, to need less at a time."""
+        """Make room for more nodes and rows of children, one array at a time, to need less memory."""
         columns = 2 * self._arity
         needed, held = int(self._window.marks[NODES]) + nodes, len(self._window.links) // 4
         if needed > held:
@@ -292,7 +292,7 @@ class Fiba(Aggregator):
             self._extend("folds", room)
 
     def _extend(self, field: str, length: int) -> None:
-        """Put a longer array in the place of one of the arena's."""
+        """Replace an array of the arena by a longer one."""
         old = getattr(self._window, field)
         new = self._states(length) if field in ("slots", "folds") else _aligned(length, old.dtype)
         new[: len(old)] = old
@@ -311,7 +311,7 @@ class Fiba(Aggregator):
             order = np.argsort(times, kind="stable")
             times = read_only(times[order])
             columns = tuple(read_only(column[order]) for column in columns)
-        # Only a combine of Python objects can fail, and only a copy can tell afterwards how the tree was.
+        # Only a combine of Python objects can fail, and only a copy can restore the tree afterwards.
         before = Arena._make(map(np.copy, self._window)) if self._binding.dtype == OBJECT else None
         try:
             self._insert_many(columns, times, count)
@@ -337,7 +337,7 @@ class Fiba(Aggregator):
         start = 0
         if self._has_rows:
             last = self._last_time()
-            if times.item(0) <= last:  # to search takes as long as half of what else Python does here
+            if times.item(0) <= last:  # a search takes half as long as all other Python here
                 start = int(times.searchsorted(last, "right"))
                 start = start if start > _FEW else 0
         for at in range(0, start, _CHUNK):
@@ -345,7 +345,7 @@ class Fiba(Aggregator):
             self._insert_chunk(columns, times, at, stop)
         for at in range(start, count, _RUN):
             stop = min(count, at + _RUN)
-            # Each leaf that is left behind is full but for one entry; an inner node gets at least `arity` of them.
+            # Each completed leaf is full except for one entry; an inner node gets at least `arity` of them.
             leaves = (stop - at) // (2 * self._arity - 1) + 1
             inner = leaves // (self._arity - 1) + 2 * _FEW * self._levels
             self._reserve(leaves + inner, inner)
@@ -363,20 +363,20 @@ class Fiba(Aggregator):
         self._module.insert_sorted(self._window, columns, times, start, stop, events, fresh)
 
     def _most_new_nodes(self, rows: int) -> int:
-        """Return how many nodes a chunk of rows may need at most.
+        """Return the most nodes that a chunk of rows may need.
 
-        A level gets one for each entry that comes up to it, but no more than one for each node that it has, besides
-        those that are cut off for every arity + 1 entries. Two nodes of a level are on the spines, and may be short.
+        A level gets one per entry that comes up to it, but at most one per node that it has, besides those cut off for
+        every arity + 1 entries. Two nodes of a level are on the spines, and may be short.
         """
         inside, coming, most = len(self) // (self._arity - 1), rows, self._levels
-        for _ in range(self._levels + rows.bit_length()):  # the tree may grow as high above its root
+        for _ in range(self._levels + rows.bit_length()):  # the tree may grow that high above its root
             coming = min(coming, inside + 2 + coming // (self._arity + 1))
             inside = (inside + 2) // self._arity
             most += coming
         return most
 
     def _rebuild(self, time: int, saved: Any) -> None:
-        """Rebuild the tree, after a combine has failed for a row of this time: without it, or with its old state."""
+        """Rebuild the tree after a combine failed for a row of this time: without it, or with its old state."""
         rows = [
             (int(self._window.times[column]), self._window.slots[column])
             for column in check.columns_in_order(self._window, self._arity)
@@ -394,14 +394,14 @@ class Fiba(Aggregator):
 
     @property
     def _free_nodes(self) -> int:
-        """How many nodes with children there is room for, those that were used before left out."""
+        """The room for nodes with children, without free ones used before."""
         window = self._window
         nodes = len(window.links) // 4 - window.marks.item(NODES)
         return int(min(nodes, len(window.kids) // (2 * self._arity + 1) - window.marks.item(ROWS)))
 
     @property
     def _levels(self) -> int:
-        """How many nodes an insertion may need: one for each level, and a new root."""
+        """The most nodes an insertion may need: one per level, and a new root."""
         return int(self._window.marks.item(HEIGHT)) + 1
 
     def _last_time(self) -> int:
@@ -428,7 +428,7 @@ class Fiba(Aggregator):
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
         marks = np.zeros(FREE_STACK + len(arrays["links"]) // 4, np.int64)
         marks[:PATH] = arrays["marks"]
-        # Folds are no part of a snapshot: most are a copy of an aggregate that is.
+        # Folds are not part of a snapshot: most are copies of aggregates that are.
         folds = arrays["slots"][arrays["kids"].astype(np.int64) * (2 * self._arity) + (2 * self._arity - 1)]
         self._window = Arena(**{**arrays, "folds": folds, "marks": marks})
         if len(self):
@@ -451,7 +451,7 @@ class Fiba(Aggregator):
 
 
 def _aligned(count: int, dtype: npt.DTypeLike) -> Array:
-    """Return zeros that begin with a line of the cache, so that nodes lie in as few lines as they can."""
+    """Return zeros aligned to a cache line, so that nodes span as few lines as possible."""
     size = count * np.dtype(dtype).itemsize
     room = np.zeros(size + _LINE, np.uint8)
     begin = -int(room.__array_interface__["data"][0]) % _LINE

@@ -1,13 +1,13 @@
-"""Chunks: a stretch of one level's nodes as bytes. Each says what it is, and carries checksums.
+"""Chunks: stretches of one level's nodes as bytes, self-describing and with checksums.
 
     magic (4) | format (u2) | objects? (u2) | level (u4) | generation (u4) | number (u8) | meaning (16) | lengths (2 u4)
     | checksum of what follows (u8) | CRC-32 of all before (u4) | states | times
 
-The checksum is the sum of the 64-bit words, each times an odd number that belongs to its place, modulo 2^64: a change
-of any one word is found for certain, any other but for one in 2^60 or so, and it takes a tenth of the time of a CRC.
+The checksum is the sum of the 64-bit words, each times an odd number for its place, modulo 2^64: it detects a change of
+any single word for certain, any other except one in 2^60 or so, and takes a tenth of the time of a CRC.
 
 The meaning is a hash of the aggregation, of the types, and of the window: a chunk of another window, or under another
-name, is refused. Format 1 did not have the window in it.
+name, is rejected. Format 1 did not include the window.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from muntin.types import OBJECT, Array
 
 MAGIC, FORMAT = b"mtch", 2
 OLDEST = 1
-"""The oldest format that is read: of windows that were made when it was written."""
+"""The oldest readable format: of windows created when it was written."""
 _HEADER = struct.Struct("<4sHHIIQ16sIIQ")
 _CHECKSUM = struct.Struct("<I")
 _START = _HEADER.size + _CHECKSUM.size
@@ -69,7 +69,7 @@ class ChunkFormat:
         return b"".join((header, _CHECKSUM.pack(zlib.crc32(header)), payload, stamps))
 
     def decode(self, name: Name, data: bytes | None) -> tuple[Array, Array]:
-        """Return the states and times of a chunk; refuse what is not exactly what `encode` wrote under this name."""
+        """Return the states and times of a chunk; reject anything but what `encode` wrote under this name."""
         if data is None:
             raise DamagedChunkError(f"{name} is not in the store, and was written there")
         if len(data) < _START:
@@ -100,7 +100,7 @@ class ChunkFormat:
 
 
 def checksum(data: Any) -> int:
-    """Return the checksum of a buffer; see the head of this file.
+    """Return the checksum of a buffer; see the top of this file.
 
     >>> checksum(b"abcdefgh") != checksum(b"abcdefgi")
     True
@@ -116,6 +116,6 @@ def _weights(count: int) -> Array:
 
 @functools.cache
 def _table(bits: int) -> Array:
-    """Return an odd number for each of 2^bits places, by splitmix64: a generator that is a function of the place."""
+    """Return an odd number for each of 2^bits places, by splitmix64, a generator indexed by place."""
     odd: Array = mix(np.arange(1 << bits, dtype="u8") * GOLDEN) | np.uint64(1)
     return odd

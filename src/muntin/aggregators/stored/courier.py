@@ -1,11 +1,11 @@
-"""The courier: writes chunks to a store, and deletes them, in the background; and waits, for a while, when it fails.
+"""The courier: writes and deletes chunks of a store in the background, and retries when that fails.
 
-What is to be written stays in memory until the store has it, and can be read from there. When the store fails the
-courier tries again, with pauses that double up to a second, for as long as it lives: nothing is lost. Whoever waits
-for it waits for `patience` seconds, then gets a `StoreError`, and may come again. An error that is not the store's,
-such as a state that cannot be written as bytes, would only come again: who waits gets it at once.
+Pending values stay in memory until the store has them, and can be read from there. When the store fails the courier
+retries, with pauses that double up to a second, as long as it lives: nothing is lost. A caller waits for `patience`
+seconds, then gets a `StoreError`, and may retry. An error that is not the store's, such as a state that cannot be
+serialised, would only recur: the caller gets it at once.
 
-A lease that is lost closes the courier. Whoever asks it for anything after it was closed gets an error.
+A lost lease closes the courier. Any call after it is closed raises an error.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from muntin.types import is_finite_number
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 1.0
 MOST_WAITING = 64
-"""How many chunks may wait to be written before an insert waits for them."""
+"""The most chunks that may wait to be written before an insert blocks."""
 BATCH = 32
 
 
 class Clock:
-    """The time that a courier waits by: the machine's."""
+    """The clock of a courier: the machine's."""
 
     def now(self) -> float:
-        """Return the seconds since some moment."""
+        """Return seconds since a fixed moment."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -41,12 +41,12 @@ class Clock:
         time.sleep(seconds)
 
     def pause(self, changed: threading.Condition, until: Callable[[], bool], seconds: float) -> bool:
-        """Wait for `seconds`, the lock of `changed` held; return early, with True, once `until` holds."""
+        """Wait for `seconds`, holding the lock of `changed`; return early, with True, once `until` holds."""
         return changed.wait_for(until, seconds)
 
 
 def require_patience(seconds: Any) -> float:
-    """Return for how long the store is waited for; refuse what is no number of seconds."""
+    """Return the seconds to wait for the store; reject what is not a number."""
     for_ever = isinstance(seconds, float) and seconds == math.inf
     if not (for_ever or (is_finite_number(seconds) and seconds >= 0)):
         raise InvalidArgumentError(f"patience is {seconds!r}; give a number of seconds")
@@ -54,73 +54,73 @@ def require_patience(seconds: Any) -> float:
 
 
 class Courier:
-    """One thread that writes and deletes, one that reads ahead; both for one window."""
+    """A thread that writes and deletes, and one that reads ahead, for one window."""
 
     def __init__(self, store: Store, lease: Lease, patience: float, clock: Clock | None = None) -> None:
         self.store, self.lease, self.patience = store, lease, patience
         self._clock = Clock() if clock is None else clock
         self._jobs: collections.deque[Callable[[], None] | bytes] = collections.deque()
-        """Keys to be written, whose values are in `_waiting`, and other things to do, in their order."""
+        """Keys to write, whose values are in `_waiting`, and other jobs, in order."""
         self._waiting: dict[bytes, Callable[[], bytes]] = {}
         self._busy = False
         self._changed = threading.Condition()
         self._closed = False
         self._failure: Exception | None = None
-        """Why the last attempt failed; None if it has not."""
+        """The error of the last attempt; None if it succeeded."""
         self._thread = threading.Thread(target=self._work, name="muntin-courier", daemon=True)
         self._thread.start()
         self._readers = ThreadPoolExecutor(1, "muntin-reader")
 
-    # ------------------------------------------------------------ what the window calls
+    # ------------------------------------------------------------ called by the window
 
     def require_open(self) -> None:
-        """Refuse to go on once the window is closed, or another's."""
+        """Raise an error if the window is closed, or taken over by another process."""
         if isinstance(self._failure, LeaseError):
             raise LeaseError(str(self._failure)) from self._failure
         if self._closed:
             raise StoreError("the window is closed; MonoidTree.open opens it again")
 
     def put_all(self, values: Mapping[bytes, Callable[[], bytes]]) -> None:
-        """Write values soon; each is made when it is needed."""
+        """Schedule values to be written; each is created when needed."""
         with self._changed:
             self._waiting.update(values)
             self._jobs.extend(values)
             self._changed.notify_all()
 
     def has_room(self, chunks: int) -> None:
-        """Wait until `chunks` values can be put without waiting."""
+        """Wait until there is room for `chunks` values."""
         with self._changed:
             self._wait(lambda: len(self._waiting) + chunks <= MOST_WAITING)
 
     def withdraw(self, key: bytes) -> bool:
-        """Do not write a value any more; False if it may have been written already."""
+        """Cancel the writing of a value; False if it may already be written."""
         with self._changed:
             return not self._busy and self._waiting.pop(key, None) is not None
 
     def later(self, job: Callable[[], None]) -> None:
-        """Do something after all that was asked for before."""
+        """Run a job after all earlier ones."""
         with self._changed:
             self._jobs.append(job)
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Return when everything that was asked for is done."""
+        """Wait until all jobs are done."""
         with self._changed:
             self._wait(lambda: not self._jobs and not self._busy)
 
     def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return values, from what waits to be written or from the store; try again for a while if that fails."""
+        """Return values, from pending writes or from the store; retry for a while if that fails."""
         waiting = {key: self._waiting.get(key) for key in keys}
         stored = [key for key, value in waiting.items() if value is None]
         found = dict(zip(stored, self.insist(lambda: self.store.get_many(stored)), strict=True)) if stored else {}
         return [found.get(key) if value is None else value() for key, value in waiting.items()]
 
     def ahead(self, read: Callable[[], T]) -> Future[T]:
-        """Read something in the background."""
+        """Run a read in the background."""
         return self._readers.submit(read)
 
     def insist(self, action: Callable[[], T]) -> T:
-        """Do something with the store; try again, with pauses, up to the limit."""
+        """Run an action on the store; retry, with pauses, up to the limit."""
         self.require_open()
         deadline = self._clock.now() + self.patience
         pause = FIRST_PAUSE
@@ -136,7 +136,7 @@ class Courier:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def close(self) -> None:
-        """Stop, without waiting for what is not done."""
+        """Stop, without waiting for pending jobs."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -148,7 +148,7 @@ class Courier:
     # ------------------------------------------------------------ the thread
 
     def _wait(self, holds: Callable[[], bool]) -> None:
-        """Wait, with the lock held, for something that the thread will do."""
+        """Wait, holding the lock, for the thread to make a condition hold."""
         self.require_open()
         deadline = self._clock.now() + self.patience
         while not holds():
@@ -185,7 +185,7 @@ class Courier:
                 self._changed.notify_all()
 
     def _next(self) -> Callable[[], None] | None:
-        """Take the next thing to do: many values in a row are written at once."""
+        """Take the next job: consecutive values are written at once."""
         batch: dict[bytes, Callable[[], bytes]] = {}
         while self._jobs and len(batch) < BATCH:
             job = self._jobs[0]
@@ -208,7 +208,7 @@ class Courier:
                 self._waiting.pop(key, None)
 
     def _retry(self, action: Callable[[], Any]) -> None:
-        """Do something until it works; a lost lease, or closing, ends it."""
+        """Run an action until it succeeds; a lost lease, or closing, ends it."""
         pause = FIRST_PAUSE
         while not self._attempt(action):
             with self._changed:
@@ -221,14 +221,14 @@ class Courier:
             self._failure = None
 
     def _attempt(self, action: Callable[[], Any]) -> bool:
-        """Do something, and say whether it is over; keep the error if not."""
+        """Run an action; return whether it is done, and keep the error if not."""
         try:
             action()
         except LeaseError as error:
             with self._changed:
                 self._failure, self._closed = error, True
                 self._changed.notify_all()
-        except Exception as error:  # noqa: BLE001  # whatever it is, the thread goes on, and whoever waits gets it
+        except Exception as error:  # noqa: BLE001  # whatever it is, the thread goes on, and the waiting caller gets it
             with self._changed:
                 self._failure = error
                 self._changed.notify_all()

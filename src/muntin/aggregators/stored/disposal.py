@@ -1,4 +1,4 @@
-"""Disposal: chunks that have left the window are deleted, but none that the manifest in the store speaks of."""
+"""Disposal: deletes chunks that have left the window, except those that the manifest in the store refers to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from muntin.aggregators.stored.names import Names
 from muntin.stores.base import Store, numbered
 
 AT_ONCE = 8
-"""Chunks of a level that have left the window before they are deleted."""
+"""How many chunks of a level must have left the window before they are deleted."""
 
 
 class Disposal:
@@ -19,18 +19,18 @@ class Disposal:
     def __init__(self, courier: Courier, names: Names) -> None:
         self._courier, self._names = courier, names
         self.kept = [0] * LEVELS
-        """For each level, the first chunk that has not been deleted."""
+        """For each level, the first chunk not deleted."""
         self.deferred: list[list[int]] = []
         """Ranges of chunks to delete after the next manifest: generation, level, start, stop."""
         self._spoken_of = [0] * LEVELS
-        """For each level, the chunk after the last one that the manifest speaks of."""
+        """For each level, the chunk after the last one that the manifest refers to."""
 
     def is_due(self, level: int, number: int) -> bool:
-        """Say whether there are enough chunks before this one to be worth the while."""
+        """Return whether enough chunks before this one can be deleted to be worth it."""
         return number - self.kept[level] >= AT_ONCE
 
     def drop(self, level: int, number: int) -> None:
-        """Have all chunks before this one deleted: now, or when the manifest no longer speaks of them."""
+        """Delete all chunks before this one: now, or when the manifest no longer refers to them."""
         start, self.kept[level] = self.kept[level], number
         while start < number:
             stop, generation = self._end_of_run(level, start, number), self._names.of(level, start).generation
@@ -41,7 +41,7 @@ class Disposal:
             start = stop
 
     def _end_of_run(self, level: int, start: int, stop: int) -> int:
-        """Return where chunks end that have the generation of the first, and that the manifest knows as it does it."""
+        """Return the end of the chunks with the generation of the first, and the same status in the manifest."""
         generation, known = self._names.of(level, start).generation, self._spoken_of[level]
         for number in range(start + 1, stop):
             if number == known or self._names.of(level, number).generation != generation:
@@ -49,17 +49,17 @@ class Disposal:
         return stop
 
     def manifest_begun(self, tails: list[int]) -> None:
-        """From now on a manifest may be in the store, written to the end or not, that speaks of all before these."""
+        """Record that a manifest, complete or not, that refers to all chunks before these may be in the store."""
         self._spoken_of = tails
 
     def manifest_written(self) -> None:
-        """Delete what had to wait."""
+        """Delete the deferred chunks."""
         deferred, self.deferred = self.deferred, []
         for generation, level, start, stop in deferred:
             self._delete(generation, level, start, stop)
 
     def delete_orphans(self, tails: list[int]) -> None:
-        """Delete what the last holder wrote after its last manifest."""
+        """Delete the chunks that the last owner wrote after its last manifest."""
         for level, start in enumerate(tails):
             series = self._names.series(self._names.generation - 1, level)
             self._courier.later(partial(_sweep, self._courier.store, series, start))

@@ -1,7 +1,7 @@
-"""What of a level is in memory: its tail, its head, and a few chunks that searches have read; all in the same arrays.
+"""The part of a level in memory: its tail, its head, and a few chunks read by searches; all in the same arrays.
 
 The cells of a level are a ring of 4 chunks for the tail, one of 8 for the head, and 4 places for chunks in between.
-Where each begins and ends is in the marks, so that kernels see it too.
+Their bounds are in the marks, so that kernels see them too.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from muntin.aggregators.ring import END, FRONT
 from muntin.types import Array
 
 ENTER_LIMIT, LEAVE_LIMIT, TARGET, MISS_LEVEL, MISS_NODE, BITS, PENDING = range(6, 13)
-"""Marks: how far rows may enter and leave without Python, where the front is going, what was missing, the size of a
-chunk, and whether the policy is still to be enforced."""
+"""Marks: how far rows may enter and leave without Python, the target of the front, the missing node, the size of a
+chunk, and whether the policy must still be enforced."""
 LEVELS = 48
 TAILS, HEADS, HEAD_ENDS, PROBES = 16, 16 + LEVELS, 16 + 2 * LEVELS, 16 + 3 * LEVELS
-"""Tables in the marks, an entry for each level: the first node of the tail, the first and the end of the head, and the
-first nodes of the four chunks that searches have read."""
+"""Tables in the marks, an entry per level: the first node of the tail, the first and the end of the head, and the first
+nodes of the four chunks read by searches."""
 TAIL, HEAD, FOUND = 4, 8, 4
 """Chunks in a tail, in a head, and read by searches."""
 ALL = TAIL + HEAD + FOUND
@@ -33,7 +33,7 @@ Chunk = tuple[Array, Array]
 
 
 class Ends:
-    """The arrays of a window, and where in them the nodes of each level are."""
+    """The arrays of a window, and the places of each level's nodes in them."""
 
     def __init__(self, bits: int) -> None:
         self.bits, self.size = bits, 1 << bits
@@ -43,7 +43,7 @@ class Ends:
         self._victims = [0] * LEVELS
 
     def allocate(self, binding: Binding) -> MonoidTreeWindow:
-        """Return the arrays of an empty window, and be about these from now on."""
+        """Return the arrays of an empty window, and use them from now on."""
         marks = np.zeros(MARKS, "i8")
         marks[DEPTH], marks[BITS], marks[ENTER_LIMIT], marks[MISS_LEVEL] = 2, self.bits, TAIL * self.size, -1
         marks[PROBES:] = -self.size
@@ -52,12 +52,12 @@ class Ends:
         return MonoidTreeWindow(self._cells, self._times, marks, binding.slots(2 + 64))
 
     def forget_all_but_tails(self) -> None:
-        """Say that neither heads nor chunks in between are here."""
+        """Forget heads and chunks in between."""
         self.marks[PROBES:] = -self.size
         self.marks[HEADS:PROBES] = 0
         self.marks[LEAVE_LIMIT] = 0
 
-    # ------------------------------------------------------------ where things are
+    # ------------------------------------------------------------ places
 
     @property
     def front(self) -> int:
@@ -78,11 +78,11 @@ class Ends:
         return int(self.marks[TAILS + level]), int(self.marks[HEADS + level]), int(self.marks[HEAD_ENDS + level])
 
     def tail_chunks(self) -> list[int]:
-        """Return for each level the number of the first chunk of the tail."""
+        """Return the number of the first chunk of each level's tail."""
         return [tail >> self.bits for tail in self.marks[TAILS:HEADS].tolist()]
 
     def tail_cells(self, level: int) -> Any:
-        """Return where the nodes of a tail are, in their order."""
+        """Return the cells of a tail's nodes, in order."""
         nodes = np.arange(int(self.marks[TAILS + level]), self.count(level))
         return (ALL * level << self.bits) + (nodes & (TAIL * self.size - 1))
 
@@ -109,18 +109,18 @@ class Ends:
         return _copied(self._cells[at]), self._times[at].copy() if level == 0 else self._times[:0]
 
     def append_to_head(self, level: int, number: int, chunk: Chunk) -> None:
-        """Put a chunk behind those of the head."""
+        """Append a chunk to the head."""
         first = number << self.bits
         self._write(level, ((ALL * level + TAIL) << self.bits) + (first & (HEAD * self.size - 1)), chunk)
         self.marks[HEAD_ENDS + level] = first + self.size
 
     def begin_head(self, level: int, number: int, chunk: Chunk) -> None:
-        """Let a head consist of this chunk."""
+        """Replace a head by this chunk."""
         self.marks[HEADS + level] = number << self.bits
         self.append_to_head(level, number, chunk)
 
     def keep_found(self, level: int, number: int, chunk: Chunk) -> None:
-        """Put a chunk from the middle of a level in the place of the oldest of four such."""
+        """Cache a chunk from the middle of a level in place of the oldest of four."""
         k = self._victims[level]
         self._write(level, (ALL * level + TAIL + HEAD + k) << self.bits, chunk)
         self.marks[PROBES + FOUND * level + k] = number << self.bits
@@ -133,7 +133,7 @@ class Ends:
             self._times[at] = chunk[1]
 
     def set_limits(self) -> None:
-        """Say how far kernels may go: to the end of the lowest tail, and to the first end of a head."""
+        """Set how far kernels may go: to the end of the lowest tail, and to the first end of a head."""
         front, limit = self.front, FAR
         tails, _, ends = self.tables()
         for level, (tail, end) in enumerate(zip(tails, ends, strict=True)):
@@ -146,7 +146,7 @@ class Ends:
 
 
 def _copied(states: Array) -> Array:
-    """Return a copy. As bytes, because NumPy copies records a field at a time."""
+    """Return a copy, as bytes, because NumPy copies records field by field."""
     return states.copy() if states.dtype.hasobject else states.view("u1").copy().view(states.dtype)
 
 

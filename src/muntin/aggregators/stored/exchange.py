@@ -1,4 +1,4 @@
-"""The exchange between memory and the store: tails are emptied into it, heads filled from it."""
+"""The exchange between memory and the store: empties tails into it, and fills heads from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muntin.aggregators.stored.names import Names
 from muntin.aggregators.stored.traffic import Traffic
 
 MARGIN = 8
-"""Nodes that stay in a tail for the sake of the next inserts."""
+"""Nodes that stay in a tail for the next inserts."""
 
 
 class Exchange:
@@ -25,7 +25,7 @@ class Exchange:
         self.disposal = Disposal(courier, names)
 
     def provide(self) -> None:
-        """Give full chunks of the tails away, and fill the heads."""
+        """Hand off full chunks of the tails, and fill the heads."""
         ends, front = self._ends, self._ends.front
         counts = self._counts()
         self._courier.has_room(2 * TAIL + len(counts))
@@ -47,7 +47,7 @@ class Exchange:
         self._ends.keep_found(level, number, self._fetch(level, number))
 
     def reach(self, position: int) -> None:
-        """See that the first nodes of all levels are in memory once the window begins here. All is read, or nothing."""
+        """Load the first nodes of all levels for a window that begins at `position`. All is read, or nothing."""
         marks, bits = self._ends.marks, self._ends.bits
         if position == marks[END]:
             return
@@ -63,7 +63,7 @@ class Exchange:
     # ------------------------------------------------------------ tails
 
     def _counts(self) -> list[int]:
-        """Return the number of nodes of each level that has more than a chunk."""
+        """Return the number of nodes of each level with more than a chunk."""
         end = int(self._ends.marks[END])
         counts = (((end + 1) >> level) - 1 for level in range(LEVELS))
         return list(takewhile(self._is_full, counts))
@@ -72,7 +72,7 @@ class Exchange:
         return count - tail >= self._ends.size + MARGIN
 
     def _hand_off(self, level: int, tail: int, count: int, front: int) -> None:
-        """Have the full chunks of a tail written, and keep those that follow the head."""
+        """Write the full chunks of a tail, and keep those that follow the head."""
         while self._is_full(count, tail):
             if tail + self._ends.size > front >> level:
                 self._give_away(level, tail, front >> level)
@@ -93,16 +93,16 @@ class Exchange:
     # ------------------------------------------------------------ heads
 
     def _chunk_begin(self, j: int) -> int:
-        """Return the first node of the chunk in which a node is."""
+        """Return the first node of a node's chunk."""
         return j >> self._ends.bits << self._ends.bits
 
     def _is_provided(self, oldest: int, tail: int, start: int, end: int) -> bool:
-        """Say whether a head begins where it should, and is more than half full."""
+        """Return whether a head begins where it should, and is more than half full."""
         long = end - start > HEAD // 2 * self._ends.size
         return start == self._chunk_begin(oldest) and (long or end == tail)
 
     def _fill_head(self, level: int, front: int) -> None:
-        """See that the head of a level holds the chunks of the oldest nodes, and more if they are here."""
+        """Fill the head of a level with the chunks of the oldest nodes, and more if available."""
         ends = self._ends
         begin = self._chunk_begin(front >> level)
         tail, start, end = ends.level(level)
@@ -119,7 +119,7 @@ class Exchange:
             self.traffic.forget(level, begin >> ends.bits)
 
     def _lengthen_head(self, level: int, tail: int, begin: int, needed: int) -> None:
-        """Append what the next evictions need, and what has come; ask for more when half of the head is free."""
+        """Append what the next evictions need, and what has arrived; read ahead when half of the head is free."""
         ends = self._ends
         end = ends.level(level)[2]
         while end < tail and end - begin < HEAD * ends.size:

@@ -1,4 +1,4 @@
-"""The kernels of a tree of which only the ends of the levels are in memory. They stop where Python must help."""
+"""The kernels of a tree with only the ends of its levels in memory. They stop when Python must help."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from muntin.kernels.vocabulary import Columns, Ints, combine, kernel, lift, load
 @replaces(spot)
 @kernel
 def spot_in_memory(size: int, marks: Ints, level: int, j: int) -> Any:
-    """Return the cell of a node that is in memory: in the tail, in the head, or read by a search."""
+    """Return the cell of a node in memory: in the tail, in the head, or read by a search."""
     bits = marks[BITS]
     base = (ALL * level) << bits
     if j >= marks[TAILS + level]:
@@ -64,7 +64,7 @@ def put_time_in_tail(times: Ints, marks: Ints, position: int, time: int) -> None
 @replaces(ready)
 @kernel
 def ready_in_memory(window: MonoidTreeWindow, level: int, j: int) -> bool:
-    """Say whether a node is in memory; note it if not."""
+    """Return whether a node is in memory; record it if not."""
     marks = window.marks
     if j >= marks[TAILS + level] or marks[HEADS + level] <= j < marks[HEAD_ENDS + level]:
         return True
@@ -79,7 +79,7 @@ def ready_in_memory(window: MonoidTreeWindow, level: int, j: int) -> bool:
 
 @kernel
 def range_ready(window: MonoidTreeWindow, begin: int, end: int) -> bool:
-    """Say whether all nodes that `fold_rows` will ask for are in memory; note the first that is not."""
+    """Return whether all nodes that `fold_rows` will read are in memory; record the first that is not."""
     if not ready(window, 0, begin):
         return False
     at = begin + 1
@@ -104,7 +104,7 @@ def advance(window: MonoidTreeWindow) -> bool:
     if marks[TARGET] - marks[FRONT] > marks[TOP] + 1:
         return False
     while marks[FRONT] < marks[TARGET]:
-        if marks[FRONT] + 2 >= marks[LEAVE_LIMIT]:  # the policy will ask about one row more
+        if marks[FRONT] + 2 >= marks[LEAVE_LIMIT]:  # the policy will look at one more row
             return False
         pop(window)
     return True
@@ -173,7 +173,7 @@ def insert_some_enforced(window: MonoidTreeWindow, columns: Columns, times: Ints
         row += 1
         front = marks[FRONT]
         if not thorough() and front + 2 < marks[LEAVE_LIMIT] and front + 1 < marks[END]:
-            # Nearly always one row leaves, or none, and all that is needed is here.
+            # Nearly always one row leaves, or none, and all that is needed is in memory.
             whole = total(window)
             old = load(cells, spot(0, marks, 0, front))
             if not must_leave(whole, old):

@@ -1,10 +1,9 @@
-"""Manifests: what of a window is durable. Two take turns, so that one is whole whenever the other is being written.
+"""Manifests: the durable part of a window. Two alternate, so that one is complete while the other is written.
 
-After a manifest is durable its number is put under a key of its own. So one that was torn while it was being written,
-where the other holds, is told from one that was damaged later, where the other is out of date.
+After a manifest is durable its number is written under a separate key. That distinguishes one torn while being written,
+where the other is valid, from one damaged later, where the other is out of date.
 
-Whoever opens a window writes its name under the key `owner`, and every other write is made on condition that it is
-still there.
+Whoever opens a window writes its name under the key `owner`, and every other write is conditional on it.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from muntin.snapshots import Snapshot, is_whole
 
 
 class Manifests:
-    """The manifests of one window, and the key that says who may write them."""
+    """The manifests of one window, and the key of their owner."""
 
     def __init__(self, courier: Courier, names: Names) -> None:
         self._courier, self.names = courier, names
         self.sequence = 0
-        """How many have been written."""
+        """The number of manifests written."""
         self._token = secrets.token_hex(8).encode()
-        """Tells two processes apart that came to the same generation, one after the other."""
+        """Distinguishes two processes that reach the same generation, one after the other."""
         self._seen: list[bytes | None] = [None] * 4
-        """What the store held when the newest manifest was read."""
+        """The contents of the store when the newest manifest was read."""
 
     def newest(self, *, allow_pickle: bool) -> Snapshot | None:
-        """Return the last manifest that is whole; refuse to go back to one that is not the last."""
+        """Return the last complete manifest; reject one that is not the last."""
         self._seen = self._read()
         _, confirmed, *found = self._seen
         present = [(slot, data) for slot, data in enumerate(found) if data is not None]
@@ -41,8 +40,8 @@ class Manifests:
             if is_whole(data) and self._belongs(manifest := Snapshot.decode(data, allow_pickle=allow_pickle), slot)
         ]
         if not whole:
-            # One that is not whole was being written when its writer died. If there is no other, it was the first one,
-            # of an empty window.
+            # An incomplete one was being written when its writer died. If there is no other, it was the first one, of
+            # an empty window.
             if len(present) == 2 or confirmed is not None:
                 raise DamagedChunkError("both manifests of the window are damaged, and one is never written")
             return None
@@ -54,22 +53,22 @@ class Manifests:
         return newest
 
     def _belongs(self, manifest: Snapshot, slot: int) -> bool:
-        """Say whether a manifest is of this window, and where it was put."""
+        """Return whether a manifest belongs to this window and slot."""
         return self.names.prefix == Names(manifest.header["window"]).prefix and manifest.header["sequence"] % 2 == slot
 
     def claim(self) -> None:
-        """Announce a new generation, before any of its chunks is written: whoever held the window writes no more."""
+        """Announce a new generation, before any of its chunks is written: the previous owner can write no more."""
         courier, before = self._courier, self._seen[0]
         claimed = courier.insist(lambda: courier.store.put_if(self._owner_key, before, {self._owner_key: self._owner}))
         now = self._read()
-        # It may have been claimed by an attempt whose answer was lost.
+        # An attempt whose reply was lost may have claimed it.
         if (not claimed and now[0] != self._owner) or now[1:] != self._seen[1:]:
             raise LeaseError("another process has written to the window while it was being opened; open it again")
 
     def write(self, manifest: Snapshot) -> None:
-        """Write a manifest; all chunks that it speaks of have been put. `LeaseError` if the window is another's."""
+        """Write a manifest, after all chunks it refers to. `LeaseError` if another process owns the window."""
         courier = self._courier
-        courier.insist(courier.lease.renew)  # else it may have run out while this process was held up
+        courier.insist(courier.lease.renew)  # it may have expired while this process stalled
         key, data = self._key(self.sequence + 1), manifest.encode()
 
         def put(key: bytes, data: bytes) -> None:
@@ -86,7 +85,7 @@ class Manifests:
         self.sequence += 1
 
     def _read(self) -> list[bytes | None]:
-        """Return the owner, the number of the last manifest, and both manifests, as they are in the store."""
+        """Return the owner, the number of the last manifest, and both manifests, from the store."""
         courier, keys = self._courier, [self._owner_key, self._confirmed_key, self._key(0), self._key(1)]
         return courier.insist(lambda: courier.store.get_many(keys))
 
@@ -117,17 +116,18 @@ def _text(number: int) -> bytes:
 
 
 def _number(text: bytes | None) -> int | None:
-    """Return the number of such a text; None where it is damaged, or there is none."""
+    """Return the number in such a text; None if it is damaged or missing."""
     digits = (text or b"").partition(b" ")[0]
     return int(digits) if digits.isdigit() and _text(int(digits)) == text else None
 
 
 def _is_last(newest: Snapshot, confirmed: bytes | None, *, alone: bool, both_whole: bool) -> bool:
-    """Say whether no manifest after this one was ever durable."""
+    """Return whether no manifest after this one was ever durable."""
     sequence, number = int(newest.header["sequence"]), _number(confirmed)
     if number is not None:
         return sequence >= number
-    # The number is made durable before the next manifest is begun. So a crash tears it only while both manifests are
-    # whole, or there is only the first; and it is missing beside a second one only in windows that never had numbers.
+    # The number is durable before the next manifest is begun. So a crash tears it only while both manifests are
+    # complete, or there is only the first; and it is missing beside a second one only in windows that never had
+    # numbers.
     writes_numbers = "chunk_format" in newest.header
     return both_whole or (sequence == 1 and alone) or (confirmed is None and (sequence == 1 or not writes_numbers))

@@ -1,4 +1,4 @@
-"""Traffic: chunks on their way to the store and from it, by their names."""
+"""Traffic: chunks on their way to and from the store, by name."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from muntin.errors import StoreError
 
 
 class Traffic:
-    """What is to be written, and what is being read ahead. `send` lets both begin."""
+    """Chunks to write and to read ahead. `send` starts both."""
 
     format: ChunkFormat
-    """How chunks become bytes; another one when the types of the columns have changed."""
+    """The serialisation of chunks; replaced when the column types change."""
 
     def __init__(self, courier: Courier, names: Names) -> None:
         self._courier, self._names = courier, names
         self._full: dict[bytes, Callable[[], bytes]] = {}
-        """Chunks to be given to the courier."""
+        """Chunks for the courier."""
         self._wanted: list[Name] = []
-        """Chunks to be read ahead."""
+        """Chunks to read ahead."""
         self._ahead: dict[Name, Future[dict[Name, Chunk]]] = {}
-        """Chunks that are being read; one future for all that were asked for at once."""
+        """Chunks being read; one future for all requested at once."""
 
     def write(self, name: Name, chunk: Chunk) -> None:
-        """Have a chunk written."""
+        """Schedule a chunk to be written."""
         encode = self.format.encode
         self._full[self._names.key(name)] = lambda: encode(name, *chunk)
 
     def read_ahead(self, names: Iterable[Name]) -> None:
-        """Have chunks read that will be fetched."""
+        """Schedule chunks to be read ahead."""
         self._wanted += [name for name in names if name not in self._ahead]
 
     def send(self) -> None:
-        """Let the courier begin. Once for all levels, and last: it works while a kernel runs."""
+        """Start the courier. Once for all levels, and last: it works while a kernel runs."""
         if self._full:
             self._courier.put_all(self._full)
             self._full = {}
@@ -51,7 +51,7 @@ class Traffic:
             self._ahead.update(dict.fromkeys(names, future))
 
     def has_come(self, name: Name) -> bool:
-        """Say whether a chunk has been read ahead."""
+        """Return whether a chunk has been read ahead."""
         waiting = self._ahead.get(name)
         return waiting is not None and waiting.done() and not waiting.exception()
 
@@ -63,17 +63,17 @@ class Traffic:
             try:
                 return waiting.result()[name]
             except StoreError:
-                pass  # it may be there by now
+                pass  # it may be available by now
         key = self._names.key(name)
         if key in self._full:
             return self.format.decode(name, self._full[key]())
         return self.format.decode(name, self._courier.get_all([key])[0])
 
     def forget(self, level: int, number: int) -> None:
-        """Forget what was read ahead of a level before this chunk."""
+        """Drop chunks of a level that were read ahead, before this one."""
         for name in [name for name in self._ahead if name.level == level and name.number < number]:
             del self._ahead[name]
 
     def __len__(self) -> int:
-        """Return how many chunks are held or awaited because they were read ahead."""
+        """Return the number of chunks read ahead, finished or not."""
         return len(self._ahead)

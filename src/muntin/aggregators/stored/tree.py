@@ -1,4 +1,4 @@
-"""The aggregator whose body is in a store: the kernels run on what is in memory, and here they are helped on."""
+"""The aggregator whose body is in a store: runs the kernels on what is in memory, and loads what they stop for."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from muntin.types import NULL, Array, ColumnType, column_type
 
 LARGEST_CHUNK = 1 << 24
 CHUNK_BYTES = 1 << 16
-"""The states of a chunk where nobody says how many pairs it has: what a chunk costs in Python is then less than its
-bytes cost. With an eighth of it a slide took 2.4 times the processor time in LMDB, 2.6 times in Redis."""
+"""The default bytes of a chunk's states: a chunk's cost in Python is then less than that of its bytes. With an eighth
+of it a slide took 2.4 times the CPU time in LMDB, 2.6 times in Redis."""
 LONGEST_ID = 400
 """LMDB has keys of up to 511 bytes."""
 
@@ -148,7 +148,7 @@ class StoredMonoidTree(MonoidTree):
         if self._finalizer.alive:
             if flush:
                 self.flush()
-                self._courier.finish()  # what may be deleted now
+                self._courier.finish()  # pending deletions
             self._finalizer()
 
     def __enter__(self) -> Self:
@@ -165,7 +165,7 @@ class StoredMonoidTree(MonoidTree):
             "the body of this window is in a store: flush() saves it, MonoidTree.open reads it"
         )
 
-    # ------------------------------------------------------------ what a manifest says
+    # ------------------------------------------------------------ manifests
 
     def _write_manifest(self) -> None:
         disposal = self._exchange.disposal
@@ -196,12 +196,12 @@ class StoredMonoidTree(MonoidTree):
         return Snapshot(facts, schema, self._binding.fingerprint, arrays)
 
     def _take_over(self, found: Snapshot) -> None:
-        """Become what a manifest says."""
+        """Restore the window of a manifest."""
         self._require_same(found)
         *columns, (_, time) = found.schema
         self._types = self._agreed_types({n: NULL if kind == pa.null() else column_type(kind) for n, kind in columns})
         self._time_type = None if time is None else column_type(time)
-        self._chunk_format = found.header.get("chunk_format", OLDEST)  # the first manifests did not say
+        self._chunk_format = found.header.get("chunk_format", OLDEST)  # missing in the first manifests
         self._rebind()
         self._allocate()
         self._take_over_facts(found.header)
@@ -215,9 +215,9 @@ class StoredMonoidTree(MonoidTree):
         window.times[self._ends.tail_cells(0)] = found.arrays["times"]
 
     def _require_same(self, found: Snapshot) -> None:
-        """Refuse to open a window with anything else than it was made with."""
+        """Reject options that differ from those the window was created with."""
         own = self._policy_facts()
-        held = found.header.get("policy", own)  # the first manifests did not say
+        held = found.header.get("policy", own)  # missing in the first manifests
         if held != own:
             before = "without a policy" if held is None else f"with the policy {held['name']}"
             now = "none" if own is None else f"{own['name']}, as it is defined now,"
@@ -240,7 +240,7 @@ class StoredMonoidTree(MonoidTree):
         return None if policy is None else {"name": policy.name, "fingerprint": policy.fingerprint}
 
     def _agreed_types(self, held: dict[str, ColumnType]) -> dict[str, ColumnType]:
-        """Return the types of the columns; those declared now must be those of the values that there are."""
+        """Return the column types; those declared now must match the existing values."""
         for name in self._declared:
             if held[name] not in (NULL, self._types[name]):
                 raise StoreError(
@@ -268,7 +268,7 @@ class StoredMonoidTree(MonoidTree):
     def _allocate(self) -> None:
         if not hasattr(self, "_ends"):
             pairs = self._chunk_pairs or _suitable_pairs(self._binding)
-            self._ends = Ends(pairs.bit_length())  # two nodes a pair
+            self._ends = Ends(pairs.bit_length())  # two nodes per pair
             self._exchange = Exchange(self._ends, self._courier, self._names)
         self._window = self._ends.allocate(self._binding)
 
@@ -286,7 +286,7 @@ class StoredMonoidTree(MonoidTree):
         if self._time_type == time_type and self._types == types:
             return
         if self._policy is not None:
-            self._policy.rule(time_type)  # refuses a duration that these times cannot be compared with
+            self._policy.rule(time_type)  # rejects a duration incomparable with these times
         self._time_type, self._types = time_type, types
         old, before = self._binding, self._window
         self._rebind()
@@ -330,7 +330,7 @@ class StoredMonoidTree(MonoidTree):
             raise
 
     def _finish_enforcing(self) -> None:
-        """Do what the policy had begun when Python had to help, perhaps in an earlier call that failed."""
+        """Complete an enforcement of the policy that stopped for Python, perhaps in an earlier failed call."""
         marks = self._marks
         while marks[PENDING]:
             leaps = marks[MISS_LEVEL] < 0 and marks[TARGET] - marks[FRONT] > marks[TOP] + 1
@@ -366,14 +366,14 @@ class StoredMonoidTree(MonoidTree):
                 error.add_note(f"the first {marks[FRONT] - before} of these {count} rows have left the window")
             raise
 
-    # ------------------------------------------------------------ what kernels stop for
+    # ------------------------------------------------------------ helping kernels
 
     def _help(self) -> None:
-        """Bring into memory what a kernel stopped for."""
+        """Load what a kernel stopped for."""
         marks = self._marks
         missing, node = int(marks[MISS_LEVEL]), int(marks[MISS_NODE])
         if missing >= 0:
-            marks[MISS_LEVEL] = -1  # first: if it cannot be read, it may have left the window when help is wanted again
+            marks[MISS_LEVEL] = -1  # first: if the read fails, it may have left the window by the next time
             self._exchange.load(missing, node)
         elif marks[TARGET] - marks[FRONT] > marks[TOP] + 1:
             self._leap(int(marks[TARGET]))
@@ -381,7 +381,7 @@ class StoredMonoidTree(MonoidTree):
             self._exchange.provide()
 
     def _leap(self, position: int) -> None:
-        """Remove all rows before a position at once. Chunks that are needed are read before anything changes."""
+        """Remove all rows before a position at once. Reads all needed chunks before anything changes."""
         self._exchange.reach(position)
         self._module.move_front(self._window, position)
         self._ends.set_limits()
@@ -398,7 +398,7 @@ class StoredMonoidTree(MonoidTree):
         return int(self._window.times[self._cell(0, position)])
 
     def _cell(self, level: int, j: int) -> int:
-        """Return the cell of a node, and read its chunk first if need be."""
+        """Return the cell of a node, reading its chunk first if needed."""
         cell = self._ends.cell(level, j)
         while cell is None:
             self._exchange.load(level, j)
@@ -408,7 +408,7 @@ class StoredMonoidTree(MonoidTree):
     # ------------------------------------------------------------ checks
 
     def _check(self, states: States, require: Any) -> None:
-        """Read the whole body, and check it as if it were in memory."""
+        """Read the whole body, and check it like one in memory."""
         for level in range(int(self._marks[TOP]) + 1):
             tail, _, _ = self._ends.level(level)
             require(tail % self._ends.size == 0, f"the tail of level {level} begins inside a chunk")
@@ -437,7 +437,7 @@ def _require_store(store: Any) -> None:
 
 
 def _checked_pairs(pairs: Any) -> int | None:
-    """Return the size of chunks; None where nobody has said it."""
+    """Return the size of chunks; None if not given."""
     whole = isinstance(pairs, int) and not isinstance(pairs, bool)
     if pairs is not None and (not whole or not 4 <= pairs < LARGEST_CHUNK or pairs & (pairs - 1)):
         raise InvalidArgumentError(f"chunk_pairs is a power of two, 4 or more; got {pairs!r}")
@@ -445,13 +445,13 @@ def _checked_pairs(pairs: Any) -> int | None:
 
 
 def _suitable_pairs(binding: Binding) -> int:
-    """Return how many pairs of states make a chunk: 4096 small ones, 512 large ones or objects."""
+    """Return the pairs of states per chunk: 4096 small ones, 512 large ones or objects."""
     nodes = CHUNK_BYTES // max(8, binding.dtype.itemsize) if binding.fixed else 0
     return max(512, 1 << max(0, (nodes // 2).bit_length() - 1))
 
 
 def _checked_id(window_id: Any) -> str:
-    """Return the name of a window; refuse one that stores cannot make keys of."""
+    """Return the name of a window; reject one that stores cannot use in keys."""
     if not isinstance(window_id, str) or not 0 < len(window_id.encode()) <= LONGEST_ID:
         raise InvalidArgumentError(f"window_id is a text of 1 to {LONGEST_ID} bytes; got {window_id!r}")
     return window_id

@@ -1,1 +1,1 @@
-"""The tuple buffer: rows are kept as they are, and windows found among them. Exact for every kind of window."""
+"""The tuple buffer: keeps raw rows, and finds windows among them. Exact for every kind of window."""

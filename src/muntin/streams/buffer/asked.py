@@ -1,4 +1,4 @@
-"""Frames at points, from a buffer of rows: the rows near the points are gathered, and the frames found among them."""
+"""Frames at points, from a buffer of rows: gathers the rows near the points, and finds the frames among them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from muntin.windows.found import Points, SortedRows
 from muntin.windows.held_rows import HeldRows
 
 Bounds = tuple[Array, Array]
-"""For each frame its first row, and the row after its last."""
+"""The first row of each frame, and the row after its last."""
 _FEW_ROWS = 1 << 14
-"""Up to this many rows one call answers all windows: to make a call takes longer than to copy or fold them."""
+"""Up to this many rows one call answers all windows: a call takes longer than copying or folding them."""
 
 
 def rows_near(
     held: HeldRows, points: AskedPoints, parts: Sequence[BufferedDefinition], time_type: ColumnType
 ) -> SortedRows:
-    """Return the rows that frames at the points may hold, of the keys that are asked of. O(log n) a key, and the rows.
+    """Return the rows that frames at the points may hold. O(log n) per key, plus the rows.
 
-    They go from the first frame of a key to its last.
+    They reach from the first frame of a key to its last.
     """
     reaches = [part.lookback for part in parts]
     rows = max(each.rows for each in reaches)
     if rows and any(len(part.refused) for part in parts):
-        rows = len(held)  # any of them may be refused, and not count
+        rows = len(held)  # any of them may be rejected, and not count
     back, ahead = max(each.time for each in reaches), max(each.ahead for each in reaches)
     if len(points.keys) == 1:
         time = int(points.times[0])
@@ -46,7 +46,7 @@ def rows_near(
 def answered(
     parts: Sequence[BufferedDefinition], rows: Sequence[SortedRows], points: Points
 ) -> Iterator[FramesAtPoints]:
-    """Yield what the frames of each definition hold at points, among its rows."""
+    """Yield the answers of each definition's frames at points, among its rows."""
     count = sum(len(each.times) for each in rows)
     shared = parts[0].binding.compiled and all(mine is rows[0] for mine in rows)
     if shared and len(points.times) == 1 and count <= _FEW_ROWS:
@@ -64,9 +64,9 @@ def answered(
 
 
 def _answered_at_one(parts: Sequence[BufferedDefinition], rows: SortedRows, time: Array) -> FramesAtPoints | None:
-    """Return what frames hold at a single point, all found together; None where one of them counts rows.
+    """Return the answers of all frames at a single point, found together; None if one of them counts rows.
 
-    A service asks for one key at a time: what is not called then is what makes it quick.
+    A service asks for one key at a time: skipping calls is what makes it fast.
     """
     spans = [part.kind.definition.span_at(int(time[0])) for part in parts]
     bounds = [min(max(each, BEFORE_TIME), END_OF_TIME) for span in spans if span is not None for each in span]
@@ -80,19 +80,19 @@ def _answered_at_one(parts: Sequence[BufferedDefinition], rows: SortedRows, time
 
 
 def _groups(ends: Sequence[Array | None]) -> list[list[int]]:
-    """Return which definitions are answered by one call: those whose frames have ends, and those without."""
+    """Return the groups of definitions to answer by one call: those whose frames have ends, and those without."""
     groups = [i for i, each in enumerate(ends) if each is not None], [i for i, each in enumerate(ends) if each is None]
     return [group for group in groups if group]
 
 
 def _folded(part: BufferedDefinition, rows: Sequence[SortedRows], found: Sequence[Bounds]) -> Mapping[str, Raw]:
-    """Return what frames hold of the same rows, which are not copied."""
+    """Return the answers of frames over the same rows, without copying them."""
     first, last = (np.concatenate([each[i] for each in found]) for i in (0, 1))
     return part.fold(rows[0].columns, rows[0].times, first, last)
 
 
 def _copied(part: BufferedDefinition, rows: Sequence[SortedRows], found: Sequence[Bounds]) -> Mapping[str, Raw]:
-    """Return what frames hold, of a copy of the rows for each definition, so that their bounds ascend."""
+    """Return the answers of frames over a copy of the rows for each definition, so that bounds ascend."""
     spans = [_span(*each) for each in found]
     sizes = [span.stop - span.start for span in spans]
     shifts = np.cumsum([0, *sizes[:-1]]) - [span.start for span in spans]
@@ -104,5 +104,5 @@ def _copied(part: BufferedDefinition, rows: Sequence[SortedRows], found: Sequenc
 
 
 def _span(first: Array, last: Array) -> slice:
-    """Return the rows of all frames, whose bounds ascend."""
+    """Return the range of rows of all frames, whose bounds ascend."""
     return slice(int(first[0]), int(last[-1])) if len(first) else slice(0, 0)

@@ -1,4 +1,4 @@
-"""One definition over a buffer of rows: what it has refused, which windows it has emitted, which rows it needs."""
+"""One definition over a buffer of rows: the rows it rejected, the windows it emitted, the rows it needs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from muntin.windows.shapes import Lookback
 
 
 def under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays whose names begin with a prefix, without it."""
+    """Return the arrays under a prefix, with the prefix removed from their names."""
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
 class BufferedDefinition:
-    """One definition over a buffer of rows: which rows it has refused, and which windows it has emitted."""
+    """One definition over a buffer of rows: the rows it rejected, and the windows it emitted."""
 
     def __init__(self, window_id: int, kind: BufferedWindows, plan: Plan) -> None:
         self.window_id = window_id
@@ -47,7 +47,7 @@ class BufferedDefinition:
         self._pending = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def begin(self, rows: HeldRows, watermark: int) -> None:
-        """Begin with rows that came before: they are taken, and windows that are final by now are not looked at."""
+        """Start with earlier rows: take them, and skip windows that are already final."""
         self.kind.takes(rows.take(np.argsort(rows.numbers)), rows.take(slice(0, 0)), BEFORE_TIME)
         self.kind.note(rows)
         windows = self.kind.windows(rows, rows.present, Moment(BEFORE_TIME, BEFORE_TIME, BEFORE_TIME, 0))
@@ -56,29 +56,29 @@ class BufferedDefinition:
     # ------------------------------------------------------------ rows
 
     def refuse(self, numbers: Array) -> None:
-        """Leave rows out, by their numbers."""
+        """Reject rows, by their numbers."""
         if len(numbers):
             self.refused = np.union1d(self.refused, numbers)
 
     def forget(self, rows: HeldRows, first: Array) -> None:
-        """Refuse the rows that are not needed, if they must be out of sight: others may keep them."""
+        """Reject the rows that are no longer needed, if they must be hidden: other definitions may keep them."""
         if self.kind.forgets and len(rows):
             lengths = np.diff(rows.ends, prepend=0)
             self.refuse(rows.numbers[np.arange(len(rows)) < np.repeat(first, lengths)])
 
     def takes_part(self, rows: HeldRows) -> Array:
-        """Return which rows are the definition's."""
+        """Return a mask of the rows that the definition has not rejected."""
         return ~np.isin(rows.numbers, self.refused) if len(self.refused) else np.ones(len(rows), np.bool_)
 
     def view(self, rows: HeldRows) -> HeldRows:
-        """Return the rows of the definition: themselves, where it has refused none."""
+        """Return the rows of the definition: `rows` itself if it rejected none."""
         mine = self.takes_part(rows) if len(self.refused) else None
         return rows if mine is None or mine.all() else rows.take(np.flatnonzero(mine))
 
     # ------------------------------------------------------------ windows
 
     def emit(self, rows: HeldRows, active: Array, moment: Moment, early: bool) -> tuple[list[Answers], Array]:
-        """Return what has changed among the windows of some keys, and the first row that each key still needs."""
+        """Return the changed windows of the active keys, and the first row that each key still needs."""
         windows = self.kind.windows(rows, active, moment)
         alive = np.flatnonzero(~windows.final)
         complete = np.ones(len(alive), np.bool_) if windows.full is None or self.plan.partial else windows.full[alive]
@@ -99,7 +99,7 @@ class BufferedDefinition:
         return answers, self.kind.needed(rows, windows, final, moment.watermark)
 
     def close_keys(self, rows: HeldRows, keys: Array, moment: Moment) -> list[Answers]:
-        """Return what is left of the windows of some keys, and forget all that is known of these."""
+        """Return the remaining windows of some keys, and forget the keys."""
         mine = self._is_active(keys)
         self.emitted, others = self.emitted.take(mine), self.emitted.take(~mine)
         answers, _ = self.emit(rows, keys, moment, early=False)
@@ -108,7 +108,7 @@ class BufferedDefinition:
         return answers
 
     def _described(self, windows: Windows, rows: HeldRows, which: Array, is_due: Array) -> EmittedWindows:
-        """Return windows as the ledger has them; the hashes of their rows' numbers add up to their content."""
+        """Return windows as the ledger holds them; their content is the sum of the hashes of their rows' numbers."""
         found = windows.found
         content = self._content(rows) if found.members is None else self._content(rows)[found.members]
         total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(content, dtype=np.uint64)))
@@ -118,8 +118,8 @@ class BufferedDefinition:
         at = {}
         if self.kind.definition.tells_at and found.at is not None:
             at = {"at": found.at[which]}
-            # A frame by rows may hold the same ones for another row. Its time is no row's number: by a sum of hashes
-            # of both row 9 at the time 10 would be row 10 at the time 9.
+            # A frame by rows may hold the same rows for another row. Its time must not be hashed like a row number: in
+            # a sum of both hashes, row 9 at time 10 would equal row 10 at time 9.
             held = mix(held) ^ at["at"].astype(np.uint64)
         return EmittedWindows.of(
             (windows.key[which], *(name[which] for name in windows.name)),
@@ -139,14 +139,14 @@ class BufferedDefinition:
         return content
 
     def _revise(self, now: EmittedWindows, active: Array, may_emit: Array) -> Changes:
-        """Compare the windows of the active keys with the ledger, and bring that up to date."""
+        """Compare the windows of the active keys with the ledger, and update it."""
         is_active = self._is_active(active)
         ledger, others = self.emitted.take(is_active), self.emitted.take(~is_active)
         places = ledger.places_of(now)
         known = np.flatnonzero(places >= 0)
         mine = places[known]
         early = ledger.facts["early"][mine]
-        # A window that was emitted early and is not due yet stays; one that was due and no longer is, is gone.
+        # A window that was emitted early and is not due yet stays; one that was due and is no longer is retracted.
         stays = np.zeros(len(ledger), np.bool_)
         stays[mine] = may_emit[known] | early
         changes = ledger.changes(now, may_emit, stays, places)
@@ -158,16 +158,16 @@ class BufferedDefinition:
         return np.isin(self.emitted.keys, active) if len(self.emitted) else np.zeros(0, np.bool_)
 
     def _forget(self, watermark: int) -> None:
-        """Drop windows that are final from the ledger; retracted ones when a window of that name cannot come back."""
+        """Drop final windows from the ledger; retracted ones once a window of that name cannot come back."""
         self.emitted = self.emitted.keep(~self.kind.final(self._final_from(), watermark))
 
     def _final_from(self) -> Array:
-        """Return when emitted windows are final, but for the lateness: when due, or when they would have been."""
+        """Return when emitted windows become final, without the lateness: when they are due, or would have been."""
         due, end = self.emitted.facts["due"], self.emitted.facts["end"]
         return np.where(self.emitted.retracted, np.minimum(due, end), due)
 
     def wakes(self, rows: HeldRows, active: Array, first: Array, watermark: int) -> Array:
-        """Return for each key that is active when it is to be looked at again."""
+        """Return when each active key must be examined again."""
         wake = self.kind.wakes_without_rows(active, watermark)
         key, due = self._pending
         becomes_final = np.minimum(due, END_OF_TIME - self.kind.slack) + self.kind.slack
@@ -176,18 +176,18 @@ class BufferedDefinition:
         final = np.minimum(self._final_from()[mine], END_OF_TIME - self.kind.slack) + self.kind.slack
         np.minimum.at(wake, np.searchsorted(active, self.emitted.keys[mine]), final)
         np.minimum.at(wake, np.searchsorted(active, rows.present), self.kind.wakes(rows, first, watermark))
-        return np.minimum(wake, END_OF_TIME - 1)  # at the latest when the stream is closed
+        return np.minimum(wake, END_OF_TIME - 1)  # at the latest when the stream closes
 
     # ------------------------------------------------------------ points
 
     @cached_property
     def lookback(self) -> Lookback:
-        """How far from its row a frame reaches."""
+        """How far a frame reaches from its row."""
         reach: Lookback = self.kind.definition.lookback
         return reach
 
     def asked_rows(self, rows: SortedRows) -> SortedRows:
-        """Return of some rows those of the definition: themselves, where it has refused none. O(rows)."""
+        """Return the rows without those that the definition rejected: `rows` itself if none. O(rows)."""
         if not len(self.refused):
             return rows
         arrival = np.asarray(rows.arrival)
@@ -197,7 +197,7 @@ class BufferedDefinition:
         return replace(rows, times=rows.times[mine], ends=total[rows.ends], arrival=arrival[mine], columns=columns)
 
     def complete_from(self, held: HeldRows, key: int, least: int, *, all_known: bool) -> int | None:
-        """Return from which time on frames of a key can be answered, not before `least`; None if from none. O(n)."""
+        """Return the earliest time, from `least` on, at which frames of a key can be answered; None if never. O(n)."""
         mine = self.view(held.take(held.of_key(key)))
         times = np.unique(np.concatenate(([least], mine.times, mine.times + 1)))
         points = Points(times, np.array([len(times)]))
@@ -230,11 +230,11 @@ class BufferedDefinition:
 
     @cached_property
     def asks_for_ends(self) -> bool:
-        """Whether an aggregate depends on where its window ends."""
+        """Whether an aggregate depends on the end of its window."""
         return any(result.ending is not None for result in self.binding.results)
 
     def fold(self, columns: Mapping[str, Column], times: Array, first: Array, last: Array) -> Mapping[str, Raw]:
-        """Return the aggregates of the rows [first, last), in any order. A combine for each row of a window."""
+        """Return the aggregates of the rows [first, last), in any order. One combine per row of a window."""
         return folded_windows(self.binding, columns, times, first, last)
 
     def _retracted(self, gone: EmittedWindows) -> Answers:
@@ -259,7 +259,7 @@ class BufferedDefinition:
     # ------------------------------------------------------------ state
 
     def held_keys(self) -> Array:
-        """Return the keys of which anything is kept."""
+        """Return the keys with any state."""
         return np.union1d(self.emitted.keys, self.kind.held_keys())
 
     @property
@@ -280,6 +280,6 @@ class BufferedDefinition:
         self.kind.load(under("kind.", state))
 
     def check(self, rows: HeldRows) -> None:
-        """Raise `InvariantError` where the state contradicts the rows."""
+        """Raise `InvariantError` if the state contradicts the rows."""
         if not np.isin(self.refused, rows.numbers).all():
             raise InvariantError(f"window {self.window_id} has refused a row that nobody has")

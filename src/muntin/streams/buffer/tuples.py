@@ -1,7 +1,7 @@
-"""The tuple buffer: rows are kept as they are, and windows are found among them. Exact for every kind of window.
+"""The tuple buffer: keeps raw rows, and finds windows among them. Exact for every kind of window.
 
-The simplest strategy, for whatever has no better one, and what the others are measured against. One buffer serves all
-definitions; each remembers which of its rows it refused.
+The simplest strategy, for whatever has no better one, and the baseline for the others. One buffer serves all
+definitions; each remembers the rows it rejected.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from muntin.windows.held_rows import HeldRows
 class Tuples(Strategy):
     """A buffer of rows, sorted by key and time.
 
-    A push takes O(n) to copy the n rows that are kept, and for each definition a pass over those of the keys that it
-    touches. Rows are let go when no window that may still change needs them.
+    A push takes O(n) to copy the n rows held, and one pass per definition over the rows of the keys it touches. Rows
+    are evicted when no window that may still change needs them.
     """
 
     keeps = ROWS
@@ -43,19 +43,19 @@ class Tuples(Strategy):
         self._rows = HeldRows.none(plan.types)
         self._parts = [self._part(i, each, plan) for i, each in plan.windows.items()]
         self._watermark = BEFORE_TIME
-        self._fresh = 0  # the number of the first row since windows were last looked at
+        self._fresh = 0  # the number of the first row since windows were last examined
         self._arrived = 0
         self._complete_from = BEFORE_TIME  # every row from this time on is held
-        self._kept_from = BEFORE_TIME  # no row from this time on was let go
+        self._kept_from = BEFORE_TIME  # no row from this time on was evicted
         self._forgotten_at = BEFORE_TIME  # the watermark at which keys were last forgotten
-        self._wake = np.zeros(0, np.int64)  # for each key the watermark at which something is to be done
+        self._wake = np.zeros(0, np.int64)  # the watermark at which each key must be examined
 
     def _part(self, window_id: int, definition: Window, plan: Plan) -> BufferedDefinition:
         """Return what answers one definition."""
         return BufferedDefinition(window_id, definition.buffered(plan.terms), plan)
 
     @classmethod
-    def can(cls, plan: Plan) -> str | None:  # noqa: ARG003  # as others are asked
+    def can(cls, plan: Plan) -> str | None:  # noqa: ARG003  # the interface of strategies
         """Return None: rows answer every window."""
         return None
 
@@ -67,7 +67,7 @@ class Tuples(Strategy):
     def take(self, batch: Batch, watermark: int) -> Array:
         """Take rows, judged by the watermark before them; return which of them some window took.
 
-        A row that only windows of other rows hold is late: it has no answer of its own.
+        A row held only by the windows of other rows is late: it has no answer of its own.
         """
         self._watermark = watermark
         self._fresh = min(self._fresh, batch.arrived) if self._fresh < self._arrived else batch.arrived
@@ -116,7 +116,7 @@ class Tuples(Strategy):
         return answers
 
     def ask(self, points: AskedPoints, complete_from: Mapping[int, int | None]) -> Iterator[FramesAtPoints]:
-        """Yield what frames hold at points. O(log n) a key, and the rows from its first frame to its last."""
+        """Yield the answers of frames at points. O(log n) per key, plus the rows from its first frame to its last."""
         parts = [part for part in self._parts if part.window_id in complete_from]
         near = rows_near(self._rows, points, parts, self.plan.time_type)
         rows = [part.asked_rows(near) for part in parts]
@@ -127,7 +127,7 @@ class Tuples(Strategy):
     def _require_held(
         self, part: BufferedDefinition, rows: SortedRows, points: AskedPoints, complete_from: int | None
     ) -> None:
-        """Refuse points whose frames may hold rows that were let go."""
+        """Reject points whose frames may hold evicted rows."""
         least = self._first_answered(part, max(self._kept_from, complete_from or BEFORE_TIME))
         whole = complete_from is None
         complete = part.kind.complete_at(rows, points.by_key, points.asked_keys, all_known=whole)
@@ -137,12 +137,12 @@ class Tuples(Strategy):
             raise points.refusal(bad, part.window_id, since)
 
     def _first_answered(self, part: BufferedDefinition, kept_from: int) -> int:
-        """Return the least time of which a point can be answered, as far as times tell."""
+        """Return the earliest time at which a point can be answered, judged by times alone."""
         least = part.kind.first_answered(kept_from)
         return max(least, self._forgotten_at) if part.lookback.rows else least
 
     def _let_go(self, rows: HeldRows, needed: Array) -> None:
-        """Keep of the rows of some keys those from the first that is needed on."""
+        """Evict the rows of some keys before the first needed one."""
         begins = np.concatenate(([0], rows.ends[:-1])).astype(np.int64) if len(rows.ends) else rows.ends
         if not (needed > begins).any():
             return
@@ -166,7 +166,7 @@ class Tuples(Strategy):
         self._wake[keys] = when
 
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
-        """Answer one more definition, from the rows that are kept. O(n log n) for n rows."""
+        """Answer one more definition, from the rows held. O(n log n) for n rows."""
         part = self._part(window_id, definition, plan)
         part.begin(self._rows, self._watermark)
         self._parts = [*self._parts, part]
@@ -175,7 +175,7 @@ class Tuples(Strategy):
         return self._complete_from
 
     def remove(self, window_id: int, plan: Plan) -> None:
-        """Answer a definition no more; what only it needed is let go with the next push."""
+        """Stop answering a definition; the next push evicts what only it needed."""
         self._parts = [part for part in self._parts if part.window_id != window_id]
         self.plan = plan
         self._wake_at(np.flatnonzero(self._wake < _NEVER), BEFORE_TIME)
@@ -191,16 +191,16 @@ class Tuples(Strategy):
         return restore
 
     def held_keys(self) -> Array:
-        """Return the numbers of the keys of which anything is kept, ascending."""
+        """Return the numbers of the keys with any state, ascending."""
         held = [self._rows.keys, *(part.held_keys() for part in self._parts)]
         return np.unique(np.concatenate(held)).astype(np.int64)
 
     def kept_for_ever(self) -> Array:
-        """Return the keys of which anything is kept: which of it would go by itself is not known."""
+        """Return all keys with any state: what would be evicted anyway is not known."""
         return self.held_keys()
 
     def forget(self, keys: Array, horizon: int) -> list[Answers]:
-        """Forget keys, which begin again when rows of theirs come; return what is left of their windows. O(n)."""
+        """Forget keys, which start over with their next row; return their remaining windows. O(n)."""
         chosen = np.intersect1d(keys, self.held_keys())
         gone = np.isin(self._rows.keys, chosen)
         rows = self._rows.take(np.flatnonzero(gone))
@@ -231,24 +231,24 @@ class Tuples(Strategy):
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
         self._rows = self._rows.load(under("rows.", state))
         self._watermark, self._fresh, self._arrived, self._complete_from, *later = map(int, state["marks"])
-        # Older states do not say what was let go: all that may have been.
+        # Older states do not record what was evicted: assume all that may have been.
         self._kept_from, self._forgotten_at, *_ = later or (self._complete_from, self._watermark)
         self._wake = state["wake"].copy()
         for i, part in enumerate(self._parts):
             part.load(under(f"{i}.", state))
 
     def metrics(self) -> dict[str, int]:
-        """Return how many rows are kept, and the bytes of state."""
+        """Return the number of rows held, and the bytes of state."""
         size = self._rows.nbytes + self._wake.nbytes + sum(part.nbytes for part in self._parts)
         return {"kept": len(self._rows), "bytes": size}
 
     def check(self) -> None:
-        """Raise `InvariantError` where the state contradicts itself."""
+        """Raise `InvariantError` if the state is inconsistent."""
         rows = self._rows
         order = np.lexsort((rows.numbers, rows.times, rows.keys))
         if not np.array_equal(order, np.arange(len(rows))):
             raise InvariantError("the tuple buffer is not sorted by key, time and arrival")
-        # Rows of different keys may share a number, where these were brought together from several streams.
+        # Rows of different keys may share a number if they were regrouped from several streams.
         twice = (np.diff(rows.keys) == 0) & (np.diff(rows.times) == 0) & (np.diff(rows.numbers) == 0)
         if twice.any():
             raise InvariantError("a row is in the tuple buffer twice")
@@ -262,11 +262,11 @@ class Tuples(Strategy):
 
 
 _NEVER = END_OF_TIME
-"""A key that sleeps for ever: nothing happens to it unless a row comes, or the stream is closed."""
+"""A key that sleeps forever: nothing happens to it until a row comes, or the stream closes."""
 
 
 def _lower_to(needed: Array, rows: HeldRows, view: HeldRows, first: Array) -> None:
-    """Lower the first row needed of each key to that of a definition, which sees some of the rows."""
+    """Lower each key's first needed row to that of a definition, which sees only some of the rows."""
     if view is rows:
         np.minimum(needed, first, out=needed)
         return

@@ -1,1 +1,1 @@
-"""Windows by rows: slices in row numbers, between which rows move when one comes out of order."""
+"""Windows by rows: slices in row numbers; a row out of order moves rows between them."""

@@ -1,4 +1,4 @@
-"""The rows and slices of windows by rows, with the states of aggregations that are run together."""
+"""The rows and slices of windows by rows, with the states of fused aggregations."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ _INNER = (*SCRIPT, *MEMORY, *SLOTS, position, *ROWS, *NUMBERS, *JUDGE, *SLICES, 
 ENTRIES = ("lift_newest", "lift_rows", "fold_rows", "answer_few", "answer_slices", "answer_rows")
 _NOTHING = np.zeros(0, np.int64)
 _KEPT = ("low", "high", "first", "last")
-"""What is kept of a slice."""
+"""The saved columns of a slice."""
 _TABLES = ("shifts", "fresh", "odd", "least")
-"""The tables of keys whose definitions number apart."""
+"""The tables of keys whose definitions number rows separately."""
 
 
 @cache
 def slicing(compiled: bool) -> Any:
-    """Return the kernels that see no state: compiled once, whatever the aggregations."""
+    """Return the kernels that see no state, compiled once for all aggregations."""
     within = [each for each in _INNER if each not in SLICING]
     return SameTypes(kernel_cache.load(standalone(*SLICING, within=within, counted=False), compiled=compiled))
 
 
 def leaving(binding: Binding) -> str:
-    """Say how a row leaves a slice of these aggregations.
+    """Return how a row leaves a slice of these aggregations.
 
     >>> from muntin import agg
     >>> from muntin.aggregations.binding import bind
@@ -91,7 +91,7 @@ class RowShapes:
 
     @cached_property
     def most_slices(self) -> int:
-        """How many slices the longest window can have: each definition begins and ends windows in it."""
+        """The most slices of the longest window: each definition begins and ends windows in it."""
         return int((2 * (int(self.lengths.max(initial=0)) // self.everys + 1)).sum())
 
     @property
@@ -101,7 +101,7 @@ class RowShapes:
 
 
 class CountSet:
-    """The rows and slices of all keys, with the states of aggregations that are run together."""
+    """The rows and slices of all keys, with the states of fused aggregations."""
 
     def __init__(self, binding: Binding, shapes: RowShapes, plan: Plan) -> None:
         self.binding = binding
@@ -130,13 +130,13 @@ class CountSet:
 
     @property
     def marks(self) -> Array:
-        """What is counted of slices and of their memory: see `blocks`."""
+        """The counters of slices and their memory: see `blocks`."""
         marks: Array = self.blocks.marks
         return marks
 
     @property
     def _peak_type(self) -> np.dtype[Any]:
-        """One record for each slice, which moves with it: how large its floats have been, where that is watched."""
+        """A record per slice, which moves with it: the largest sizes of its floats, if those are watched."""
         watched = self.binding.float_fields if self.leaving == "invert" else 0
         return np.dtype([("size", np.float64, (max(1, watched),))])
 
@@ -147,7 +147,7 @@ class CountSet:
 
     @property
     def kernels(self) -> tuple[Any, ...]:
-        """What is compiled for these aggregations."""
+        """The modules compiled for these aggregations."""
         return (*REMOVAL[self.leaving], *FOLDING, *TREE, *ANSWER)
 
     @property
@@ -179,7 +179,7 @@ class CountSet:
         self.holes = np.concatenate((self.holes, more))
 
     def know_keys(self, count: int) -> None:
-        """Be ready for keys up to a number."""
+        """Make room for `count` keys."""
         known = len(self.numbers.apart)
         if count > known:
             capacity = max(count, 2 * known)
@@ -200,13 +200,13 @@ class CountSet:
 
     @property
     def _numbers(self) -> tuple[Any, ...]:
-        """What is kept of each key, the definitions, and by how much their numbers differ."""
+        """The data of each key, the definitions, and the differences of their numbers."""
         return self.keyed, self.shapes.arrays, self.numbers
 
     # ------------------------------------------------------------ rows
 
     def judge(self, keys: Array, times: Array, order: Array, limit: int) -> Array:
-        """Return which rows are taken of those that come after the lateness allowed, in the order of key and time."""
+        """Return which of the rows behind the allowed lateness, ordered by key and time, are taken."""
         taken = np.zeros(len(times), np.bool_)
         self.cursor[ROW] = 0
         batch = Arriving(keys, times, order)
@@ -215,7 +215,7 @@ class CountSet:
         return taken
 
     def take(self, keys: Array, times: Array, order: Array, columns: Mapping[str, Column], limit: int) -> None:
-        """Put rows, in the order of key and time, between those there are. Those up to the limit were judged."""
+        """Merge rows, ordered by key and time, into those held. Rows up to `limit` are already judged."""
         inputs = self.binding.inputs(columns, len(times))
         spots = np.empty(len(order), np.int64)
         batch = Arriving(keys, times, order)
@@ -255,7 +255,7 @@ class CountSet:
         """Return windows of some keys, by their rows, and which of them were due before.
 
         `start` is a window's first row and `rows` the one after its last; `end` is always 0, since the first row alone
-        tells windows of a definition apart.
+        identifies a window of a definition.
         """
         asked = Asked(everything, partial)
         fixed = (*self._rows, *self._slices, *self._numbers, chosen, watermark, asked)
@@ -269,7 +269,7 @@ class CountSet:
         return Found(keys, definitions, start, np.zeros(count, np.int64), first, last, end), again != 0
 
     def moved(self, keys: Array, definitions: Array) -> Array:
-        """Return for definitions of keys the first row since windows were last looked at, in their own numbers."""
+        """Return the first row since windows were last examined, for pairs of key and definition, in its numbers."""
         which = self.numbers.apart[keys]
         moved: Array = self.keyed.moved[keys]
         own = which >= 0
@@ -298,7 +298,7 @@ class CountSet:
         return start, end
 
     def _odd_rows(self, found: Found, at: int) -> Array:
-        """Return the slots of the rows of a window that has holes."""
+        """Return the slots of the rows of a window with holes."""
         key, definition = int(found.keys[at]), int(found.definitions[at])
         keys, definitions, rows = self.holes[: self.cursor[HOLES]].T
         holes = np.sort(rows[(keys == key) & (definitions == definition)])
@@ -311,7 +311,7 @@ class CountSet:
         return slots
 
     def finalize(self, chosen: Array, watermark: int) -> None:
-        """Note that windows were looked at, and let go what none needs any more."""
+        """Record that windows were examined, and evict what none needs any more."""
         limit = watermark if watermark in (BEFORE_TIME, END_OF_TIME) else watermark - self.plan.lateness
         closed = watermark == END_OF_TIME
         self.cursor[HOLES] = 0
@@ -319,13 +319,13 @@ class CountSet:
         self.slicing.finalize(*fixed, chosen, watermark, limit, self.plan.ordered, closed)
 
     def forget(self, keys: Array) -> None:
-        """Number the rows of keys, of which nothing is left, from 0 again."""
+        """Number the rows of keys without any state from 0 again."""
         for name, values in zip(Keyed._fields, self.keyed, strict=True):
             values[keys] = NOWHERE if name == "moved" else 0
         self.numbers.apart[keys] = -1
 
     def begins(self, keys: Array, definitions: Array) -> Array:
-        """Return for definitions of keys the first row of the first window that is not final, in their numbers."""
+        """Return the first row of the first non-final window, for pairs of key and definition, in its numbers."""
         which = self.numbers.apart[keys]
         shift = np.where(which >= 0, self.numbers.shifts[which, definitions], 0) if len(self.numbers.shifts) else 0
         every = self.shapes.everys[definitions]
@@ -336,11 +336,11 @@ class CountSet:
     # ------------------------------------------------------------ state
 
     def known(self) -> Array:
-        """Return the keys of which a row was ever taken: their rows are numbered for ever."""
+        """Return the keys that ever had a row: their rows are numbered forever."""
         return np.flatnonzero(self.keyed.gone + self.row_blocks.size > 0)
 
     def save(self) -> dict[str, Array]:
-        """Return rows and slices, one key after the other."""
+        """Return rows and slices, key by key."""
         keys = self.known()
         rows, slices = _slots(self.row_blocks, keys), _slots(self.blocks, keys)
         used = int(self.cursor[APART])
@@ -353,7 +353,7 @@ class CountSet:
         return arrays | tables | {"cursor": self.cursor.copy()}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over what `save` returned."""
+        """Replace the state by one that `save` returned."""
         self._clear()
         keys = arrays["keys"]
         self.know_keys(int(keys.max(initial=-1)) + 1)
@@ -376,7 +376,7 @@ class CountSet:
 
     @property
     def kept(self) -> int:
-        """How many rows are kept."""
+        """The number of rows held."""
         return int(self.row_blocks.size.sum())
 
     @property
@@ -390,7 +390,7 @@ class CountSet:
     # ------------------------------------------------------------ invariants
 
     def check(self) -> None:
-        """Raise `InvariantError` where rows and slices contradict each other."""
+        """Raise `InvariantError` if rows and slices contradict each other."""
         states = States(self.binding)
         sizes = self.blocks.size[self.known()]
         _require(
@@ -423,7 +423,7 @@ class CountSet:
         for row in mine[1:]:
             folded = states.combine(folded, states.load(self.row_states, row))
         held = states.load(self.states, slot)
-        if self.leaving == "beaten":  # the number of rows that are not null may be too high, but never for none
+        if self.leaving == "beaten":  # the count of non-null rows may be too high, but is 0 only if there are none
             masks = len(held) - len(self.binding.states)
             folded, held = (
                 (*state[: len(state) - masks], *(n > 0 for n in state[len(state) - masks :]))
@@ -442,7 +442,7 @@ def _room_for_windows(count: int) -> Windows:
 
 
 def _slots(blocks: Blocks, keys: Array) -> Array:
-    """Return the slots of keys, one key after the other."""
+    """Return the slots of keys, key by key."""
     size = blocks.size[keys]
     within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
     slots: Array = np.repeat(blocks.base[keys] + blocks.head[keys], size) + within
@@ -450,7 +450,7 @@ def _slots(blocks: Blocks, keys: Array) -> Array:
 
 
 def _copied(states: Array, slots: Array) -> Array:
-    """Return states of slots; where these are side by side as one copy, which is much faster.
+    """Return the states of slots; contiguous ones as one copy, which is much faster.
 
     >>> _copied(np.arange(9), np.array([3, 7, 0, 6])), _copied(np.arange(9), np.array([3, 4, 5, 6]))
     (array([3, 7, 0, 6]), array([3, 4, 5, 6]))

@@ -1,4 +1,4 @@
-"""Windows by rows: all definitions of a query share slices in row numbers, and rows move from slice to slice."""
+"""Windows by rows: all definitions of a query share slices in row numbers, and rows move between slices."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from muntin.types import Array
 from muntin.windows.shapes import SINGLE_ROWS
 
 _CHANGED = -1
-"""What the ledger has as the content of a window whose rows have changed since it was emitted."""
+"""The ledger's content of a window whose rows have changed since it was emitted."""
 
 
 class Counted(Replayed):
     """Slices for tumbling and sliding windows by rows.
 
-    Rows up to the watermark are in slices, so that disorder within the watermark moves nothing. A push takes one merge
-    of its rows into those there are, and one combine a row when the watermark has reached it; a row behind the
-    watermark takes one exchange for each slice after it: a combine and an invert, or no more than a look for a maximum
-    that stays. A window takes O(log n) combines of its n slices.
+    Only rows up to the watermark are in slices, so disorder ahead of the watermark moves nothing. A push merges its
+    rows into those held, and takes one combine per row when the watermark reaches it; a row behind the watermark takes
+    one exchange per slice after it: a combine and an invert, or just a comparison if a maximum stays. A window takes
+    O(log n) combines of its n slices.
     """
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.shapes = RowShapes.of(plan.windows)
         self.sets = [CountSet(binding, self.shapes, plan) for binding in _groups(plan)]
-        self.emitted = EmittedWindows.none(names=4)  # of windows that are emitted once, it knows nothing
+        self.emitted = EmittedWindows.none(names=4)  # holds no windows that are emitted only once
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:
@@ -66,7 +66,7 @@ class Counted(Replayed):
         yield Chosen(tuple(self.plan.aggregates), "flat_fat", why)
 
     def _take(self, batch: Batch, watermark: int) -> Array:
-        """Put the rows between those there are. O(n log n) for n rows, and a move of each row after the oldest."""
+        """Merge the rows into those held. O(n log n) for n rows, plus a move of each row after the oldest."""
         taken = np.ones(len(batch.times), np.bool_)
         if not len(batch.times):
             return taken
@@ -87,7 +87,7 @@ class Counted(Replayed):
         return taken
 
     def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
-        """Answer the windows whose last row the watermark has reached. O(log n) combines a window."""
+        """Answer the windows whose last row the watermark has reached. O(log n) combines per window."""
         answers = self._emit_of(self.sets[0].known(), watermark, early)
         self._forget(watermark)
         return answers
@@ -110,7 +110,7 @@ class Counted(Replayed):
         return any(each.binding.may_fail for each in self.sets)
 
     def _numbered(self, found: Found, again: Array) -> tuple[Found, Array]:
-        """Return windows with their revisions; those that are emitted again go into the ledger."""
+        """Return windows with their revisions; re-emitted ones go into the ledger."""
         revision = again.astype(np.int64)
         if again.any():
             windows = replace(_as_emitted(found.pick(again)), revision=revision[again])
@@ -120,18 +120,18 @@ class Counted(Replayed):
         return found, revision
 
     def _changed(self, found: Found) -> tuple[Found, Array]:
-        """Return the windows that have changed since they were emitted, with their revisions; note them."""
+        """Return the windows that have changed since they were emitted, with their revisions; update the ledger."""
         emitted = self.emitted
         if len(emitted):
             moved = self.sets[0].moved(*emitted.names[:2])
             emitted = replace(emitted, content=np.where(moved < emitted.content, _CHANGED, emitted.content))
-        # Windows by rows never vanish: some are only not looked at now.
+        # Windows by rows never vanish: some are just not examined now.
         changes = emitted.changes(_as_emitted(found), stays=np.ones(len(emitted), np.bool_))
         self.emitted = emitted.with_changes(changes)
         return found.pick(changes.windows), changes.emitted.revision
 
     def _forget(self, watermark: int) -> None:
-        """Drop windows that are final from the ledger."""
+        """Drop final windows from the ledger."""
         if len(self.emitted):
             keys, definitions, start, _ = self.emitted.names
             begins = self.sets[0].begins(keys, definitions)
@@ -154,7 +154,7 @@ class Counted(Replayed):
         )
 
     def held_keys(self) -> Array:
-        """Return the keys that have had rows: these are numbered for ever."""
+        """Return the keys that have had rows: these are numbered forever."""
         return self.sets[0].known()
 
     def kept_for_ever(self) -> Array:
@@ -162,7 +162,7 @@ class Counted(Replayed):
         return self.held_keys()
 
     def forget(self, keys: Array, horizon: int) -> list[Answers]:
-        """Forget keys, which number their rows from 0 when they come again; return what is left of their windows."""
+        """Forget keys, whose next rows are numbered from 0; return their remaining windows."""
         chosen = np.intersect1d(keys, self.held_keys())
         answers = self._close_keys(chosen)
         self._journal.note(1, lambda: self._close_keys(chosen))
@@ -181,7 +181,7 @@ class Counted(Replayed):
         return arrays | {f"emitted.{name}": array for name, array in self.emitted.save().items()}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Take over what `save` returned. O(n)."""
+        """Replace the state by one that `save` returned. O(n)."""
         for i, each in enumerate(self.sets):
             each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
         self.emitted = self.emitted.load(
@@ -189,7 +189,7 @@ class Counted(Replayed):
         )
 
     def metrics(self) -> dict[str, int]:
-        """Return the numbers of slices, rows kept and rows that moved from slice to slice, and the bytes they take."""
+        """Return the numbers of slices, rows held and rows moved between slices, and the bytes they take."""
         lead = self.sets[0]
         return {
             "slices": int(lead.marks[SLICES]),
@@ -201,7 +201,7 @@ class Counted(Replayed):
         }
 
     def check(self) -> None:
-        """Raise `InvariantError` where rows and slices contradict each other. O(n)."""
+        """Raise `InvariantError` if rows and slices contradict each other. O(n)."""
         for each in self.sets:
             each.check()
 
@@ -211,17 +211,17 @@ def _as_emitted(found: Found) -> EmittedWindows:
 
 
 def _by_key_and_time(keys: Array, times: Array) -> Array:
-    """Return the rows in the order of their keys and times, those of equal times as they came."""
+    """Return the order of rows by key and time, ties by arrival."""
     if (keys[0] == keys).all():
         return ints(range(len(times))) if (times[1:] >= times[:-1]).all() else np.argsort(times, kind="stable")
     return np.lexsort((times, keys))
 
 
 def _groups(plan: Plan) -> list[Binding]:
-    """Return the aggregations as they run together: those by `invert`, and each selective one alone, to see its choice.
+    """Return the aggregations as fused: those with `invert` together, each selective one alone, to see its choice.
 
-    Where one of them must be folded again from its rows whenever one moves, the others are folded along with it: they
-    would need rows of their own otherwise.
+    If one of them must be refolded whenever a row moves, the others are refolded with it: otherwise they would need
+    rows of their own.
     """
     groups = []
     for group in run_together(plan.aggregates, plan.bind):
@@ -231,6 +231,6 @@ def _groups(plan: Plan) -> list[Binding]:
 
 
 def _way_out(name: str, alone: Binding) -> Hashable:
-    """Return how rows leave a slice, by which aggregations are grouped; a selective one shares it with no other."""
+    """Return how rows leave a slice, the key for grouping aggregations; a selective one is grouped with no other."""
     way = leaving(alone)
     return (way, name) if way == "beaten" else way

@@ -1,4 +1,4 @@
-"""The windows by rows that are to be looked at, and what no window needs any more."""
+"""Finds the windows by rows that are due or have changed, and evicts what no window needs any more."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from muntin.streams.slices.slicer import position
 from muntin.streams.tree import query_slices
 
 FEW = 16
-"""Up to how many slices of a window are combined one by one."""
+"""Windows of up to this many slices combine them one by one."""
 
 
 class Windows(NamedTuple):
-    """Windows by their rows [start, end), and the slots [first, last) of their slices; -1 where a window has holes."""
+    """Windows by their rows [start, end), and the slots [first, last) of their slices; -1 if a window has holes."""
 
     keys: Ints
     definitions: Ints
@@ -29,7 +29,7 @@ class Windows(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Which windows are looked for besides those that are due or have changed."""
+    """Which windows to find besides those that are due or have changed."""
 
     everything: bool
     """All that may still change."""
@@ -41,9 +41,9 @@ class Asked(NamedTuple):
 def write_window(
     found: Windows, count: int, key: int, d: int, start: int, end: int, revised: int, low: Ints, span: Ints, shift: int
 ) -> None:
-    """Write a window, if there is room for it: one that there is no room for is only counted.
+    """Write a window if there is room; otherwise it is only counted.
 
-    `span` are the first and the last slot of the key's slices. With a negative shift the window has holes.
+    `span` is the first and the last slot of the key's slices. A negative `shift` marks a window with holes.
     """
     begin, stop = span
     if count < len(found.keys):
@@ -70,7 +70,7 @@ def windows_of_key(
     found: Windows,
     count: int,
 ) -> int:
-    """Find the windows of a key that end by a row: those that did not before, and those whose rows have changed."""
+    """Find the windows of a key that end by row `until`: new ones, and those whose rows have changed."""
     emitted = keyed.emitted[key]
     which = numbers.apart[key]
     begin = blocks.base[key] + blocks.head[key]
@@ -113,7 +113,7 @@ def find_windows(
     asked: Asked,
     found: Windows,
 ) -> int:
-    """Find the windows of some keys that are due or have changed, and those that are asked for; return how many."""
+    """Find the windows of some keys that are due, have changed or are asked for; return their number."""
     count = 0
     for i in range(len(chosen)):
         key = chosen[i]
@@ -127,7 +127,7 @@ def find_windows(
 
 @kernel
 def first_needed(keyed: Keyed, shapes: RowWindows, numbers: Numbers, key: int) -> int:
-    """Return the first row of a window of a key that is not final."""
+    """Return the first row of the key's windows that are not final."""
     needed = NOWHERE
     for d in range(len(shapes.lengths)):
         length, every = shapes.lengths[d], shapes.everys[d]
@@ -138,7 +138,7 @@ def first_needed(keyed: Keyed, shapes: RowWindows, numbers: Numbers, key: int) -
 
 @kernel
 def forget_changes(keyed: Keyed, numbers: Numbers, key: int) -> None:
-    """Forget what has come for a key since windows were last looked at."""
+    """Clear what has come for a key since windows were last examined."""
     if keyed.moved[key] < NOWHERE:
         keyed.moved[key] = NOWHERE
         which = numbers.apart[key]
@@ -150,7 +150,7 @@ def forget_changes(keyed: Keyed, numbers: Numbers, key: int) -> None:
 
 @kernel
 def drop_rows(times: Ints, blocks: Blocks, keyed: Keyed, key: int, needed: int) -> None:
-    """Let the rows of a key before one go."""
+    """Evict the rows of a key before row `needed`."""
     count = needed - keyed.gone[key]
     if count > 0:
         blocks.head[key] += count
@@ -175,9 +175,9 @@ def finalize(
     ordered: bool,
     closed: bool,
 ) -> None:
-    """Note that all windows were looked at; let rows and slices go that no window needs which may still change.
+    """Record that all windows were examined; evict rows and slices that no window that may still change needs.
 
-    The row before the first that is needed stays: it tells which rows are too late. None does that come in order.
+    The row before the first needed one stays, to tell which rows are too late; not if rows come in order.
     """
     for i in range(len(chosen)):
         key = chosen[i]
@@ -203,7 +203,7 @@ FIND = (write_window, windows_of_key, find_windows, first_needed, forget_changes
 
 @kernel
 def answer_few(states: Slots, firsts: Ints, lasts: Ints, outputs: Outputs) -> None:
-    """Answer windows of a few slices each, one by one. Windows with holes are left out."""
+    """Answer windows of a few slices each, one by one. Skips windows with holes."""
     for i in range(len(firsts)):
         if firsts[i] >= 0:
             state = hold(load(states, firsts[i]))
@@ -216,9 +216,9 @@ def answer_few(states: Slots, firsts: Ints, lasts: Ints, outputs: Outputs) -> No
 def answer_slices(
     states: Slots, tree: Slots, blocks: Blocks, keys: Ints, firsts: Ints, lasts: Ints, outputs: Outputs
 ) -> None:
-    """Answer windows from their slices, few one by one, more by the tree of their key.
+    """Answer windows from their slices: a few one by one, more by the tree of their key.
 
-    Windows with holes are left out.
+    Skips windows with holes.
     """
     for i in range(len(keys)):
         if firsts[i] < 0:
@@ -242,4 +242,4 @@ def answer_rows(states: Slots, slots: Ints, outputs: Outputs, at: int) -> None:
 
 
 ANSWER = (answer_few, answer_slices, answer_rows)
-"""What is made for each set of aggregations."""
+"""The kernels compiled per set of aggregations."""

@@ -1,4 +1,4 @@
-"""The states of rows and of slices in row numbers: what is made for each set of aggregations."""
+"""The states of rows and of slices in row numbers: the kernels compiled per set of aggregations."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from muntin.streams.script import (
 
 
 class New(NamedTuple):
-    """The row numbers of new rows of a key, and which of them came where: seen from a slice."""
+    """The row numbers of new rows of a key, and their place relative to a slice."""
 
     spots: Ints
     begin: int
     """The first new row of the key."""
     before: int
-    """The first that came into the slice, or after it."""
+    """The first that falls into the slice, or after it."""
     after: int
-    """The first that came after the slice."""
+    """The first that falls after the slice."""
     stop: int
 
 
 @kernel
 def refold(rows: Slots, first: int, last: int, states: Slots, peaks: Any, slot: int) -> None:
-    """Make the state of a slice from its rows."""
+    """Refold the state of a slice from its rows."""
     state = hold(load(rows, first))
     for row in range(first + 1, last):
         state = combine(state, load(rows, row))
@@ -54,7 +54,7 @@ def refold(rows: Slots, first: int, last: int, states: Slots, peaks: Any, slot: 
 
 @kernel
 def after_new(spots: Ints, spot: int, stop: int, at: int) -> int:
-    """Return the first row number from here on that no new row has: `spot` is the first new one from here on."""
+    """Return the first row number from `at` on that no new row has; `spot` is the first new row from there on."""
     while spot < stop and spots[spot] == at:
         spot += 1
         at += 1
@@ -65,10 +65,10 @@ def after_new(spots: Ints, spot: int, stop: int, at: int) -> int:
 def exchange(
     rows: Slots, shift: int, new: New, low: int, high: int, leaving: int, states: Slots, peaks: Any, slot: int
 ) -> bool:
-    """Take out of a slice the rows that have left it and put in those that came; say whether that could be done.
+    """Remove from a slice the rows that have left it and combine those that came; return whether that was possible.
 
-    The slice lies between the numbers low and high. Of the new rows, those before it have each moved a row into it from
-    the slice before. Rows of equal time stay in their order.
+    The slice lies between the numbers `low` and `high`. Each new row before it has moved a row into it from the
+    previous slice. Rows of equal time stay in order.
     """
     spots = new.spots
     at = high
@@ -99,9 +99,9 @@ def exchange(
 
 @kernel
 def lift_newest(script: Script, batch: Arriving, columns: Columns, rows: Slots) -> None:
-    """Carry out what `merge_rows` wrote where no slice has changed: lift and move rows; leave the script empty.
+    """Execute a script of `merge_rows` in which no slice changes: lift and move rows; leave the script empty.
 
-    By itself, since rows that change slices are rare, and what carries that out takes three times as long to compile.
+    Separate, since rows that change slices are rare, and the kernel for those takes three times as long to compile.
     """
     steps = script.steps
     for at in range(script.length[0]):
@@ -127,7 +127,7 @@ def lift_rows(
     spots: Ints,
     cursor: Ints,
 ) -> None:
-    """Carry out what `merge_rows` wrote: lift and move rows, exchange rows of slices; leave the script empty."""
+    """Execute a script of `merge_rows`: lift and move rows, exchange rows of slices; leave the script empty."""
     steps = script.steps
     times, order = batch.times, batch.order
     for at in range(script.length[0]):
@@ -154,7 +154,7 @@ def lift_rows(
 
 @kernel
 def fold_rows(script: Script, rows: Slots, states: Slots, peaks: Any) -> None:
-    """Carry out what `extend` wrote: fold rows into slices, and move slices; leave the script empty."""
+    """Execute a script of `extend`: fold rows into slices, and move slices; leave the script empty."""
     steps = script.steps
     for at in range(script.length[0]):
         action = steps[at, ACTION]

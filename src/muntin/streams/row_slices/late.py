@@ -1,14 +1,14 @@
-"""Rows that come after the lateness allowed: each definition judges for itself, and they may come to number apart.
+"""Rows behind the allowed lateness: each definition judges them, and their row numbers may diverge.
 
-A row is refused by a definition where only final windows of its would hold it. All its windows that may still change
-then begin after the row. So if another definition takes the row, the two number the rows from there on differently by
-one, and by no more than that: `shifts` says by how many rows a definition's numbers are behind, for the keys where
-this ever happened (`apart`, the others have -1). `fresh` are those since windows were last looked at, and `least` is
-the first row that a definition took since.
+A definition rejects a row if only its final windows would hold it. All its windows that may still change then begin
+after the row. So if another definition takes the row, their numbers differ by one from there on, and by no more:
+`shifts` counts by how many rows a definition's numbers are behind, for keys where this ever happened (`apart`; the
+others have -1). `fresh` counts those since windows were last examined, and `least` is the first row that a definition
+took since.
 
-Rows taken in one push can make windows final that were never looked at, before its next row comes. Refused by their
-definition, that row is a hole in them. `odd` says before which row such windows begin, and `holes` (key, definition,
-row) what to leave out of them; once they have been looked at, neither is needed any more.
+Within one push, a row can make windows final that were never examined, before the next row comes. If their definition
+rejects that next row, it is a hole in them. `odd` is the row before which such windows begin, and `holes` (key,
+definition, row) lists what to leave out of them; once they have been examined, neither is needed any more.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from muntin.streams.blocks import Blocks
 from muntin.streams.row_slices.rows import Arriving, Keyed, rows_until
 
 ROW, APART, SHIFTS, FOLDS, SPLITS, HOLES, ACCEPTED = range(7)
-"""What is where in the cursor: the row at hand, keys whose definitions number apart, rows that left a slice, slices
-that were folded again and those that were cut again, holes, and rows of the key at hand that were taken before memory
-ran out."""
+"""Indices into the cursor: the current row, keys whose definitions number separately, rows that left a slice, slices
+refolded and slices recut, holes, and rows of the current key taken before memory ran out."""
 OF_KEY, OF_DEFINITION, OF_ROW = range(3)
 """The columns of a hole."""
 
@@ -37,7 +36,7 @@ class RowWindows(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """By how much the numbers of definitions differ, for the keys where they do: a line for each, as `apart` says."""
+    """The differences of the definitions' numbers, for keys that have any: a line each, indexed by `apart`."""
 
     apart: Ints
     shifts: Ints
@@ -48,21 +47,21 @@ class Numbers(NamedTuple):
 
 @kernel
 def shift_of(numbers: Numbers, key: int, d: int) -> int:
-    """Return by how many rows a definition's numbers are behind."""
+    """Return by how many rows a definition's numbers are behind now."""
     which = numbers.apart[key]
     return int(numbers.shifts[which, d]) if which >= 0 else 0
 
 
 @kernel
 def shift_then(numbers: Numbers, key: int, d: int) -> int:
-    """Return by how many rows a definition's numbers were behind when windows were last looked at."""
+    """Return by how many rows a definition's numbers were behind when windows were last examined."""
     which = numbers.apart[key]
     return int(numbers.shifts[which, d] - numbers.fresh[which, d]) if which >= 0 else 0
 
 
 @kernel
 def final_rows(keyed: Keyed, numbers: Numbers, key: int, d: int) -> int:
-    """Return up to which row windows were final when they were last looked at, in a definition's numbers."""
+    """Return up to which row windows were final when last examined, in a definition's numbers."""
     return int(keyed.final[key]) - shift_then(numbers, key, d)
 
 
@@ -74,7 +73,7 @@ def first_ending_after(row: int, length: int, every: int) -> int:
 
 @kernel
 def note_row(keyed: Keyed, numbers: Numbers, key: int, at: int) -> None:
-    """Note where a row came that every definition takes."""
+    """Record the place of a row that every definition takes."""
     keyed.moved[key] = min(keyed.moved[key], at)
     which = numbers.apart[key]
     if which >= 0:
@@ -84,7 +83,7 @@ def note_row(keyed: Keyed, numbers: Numbers, key: int, at: int) -> None:
 
 @kernel
 def count_takers(shapes: RowWindows, numbers: Numbers, key: int, at: int, old: int, newest: bool) -> int:
-    """Return how many definitions take a row at this place, where the windows of the first `old` rows are final."""
+    """Return how many definitions take a row at place `at`, if the windows of the first `old` rows are final."""
     takers = 0
     for d in range(len(shapes.lengths)):
         length, every = shapes.lengths[d], shapes.everys[d]
@@ -97,7 +96,7 @@ def count_takers(shapes: RowWindows, numbers: Numbers, key: int, at: int, old: i
 
 @kernel
 def note_hole(holes: Ints, cursor: Ints, key: int, d: int, row: int) -> None:
-    """Note a row that is in the midst of a definition's windows, and not of them."""
+    """Record a row that lies within a definition's windows but is not part of them."""
     at = cursor[HOLES]
     holes[at, OF_KEY] = key
     holes[at, OF_DEFINITION] = d
@@ -109,7 +108,7 @@ def note_hole(holes: Ints, cursor: Ints, key: int, d: int, row: int) -> None:
 def part_ways(
     keyed: Keyed, shapes: RowWindows, numbers: Numbers, key: int, at: int, old: int, holes: Ints, cursor: Ints
 ) -> None:
-    """Note a row that some definitions take and the others refuse."""
+    """Record a row that some definitions take and others reject."""
     which = numbers.apart[key]
     for d in range(len(shapes.lengths)):
         length, every = shapes.lengths[d], shapes.everys[d]
@@ -130,7 +129,7 @@ def part_ways(
 
 @kernel
 def number_apart(keyed: Keyed, numbers: Numbers, key: int, cursor: Ints) -> None:
-    """Give a key numbers for each definition, as long as there is room for one key more."""
+    """Give a key separate numbers per definition, if there is room for one more key."""
     which = cursor[APART]
     cursor[APART] += 1
     numbers.shifts[which, :] = 0
@@ -153,7 +152,7 @@ def judge(
     limit: int,
     taken: Ints,
 ) -> bool:
-    """Note which late rows, in the order of key and time, are taken; say whether there was memory for that."""
+    """Mark which late rows, ordered by key and time, are taken; return whether there was memory for that."""
     order = batch.order
     count = numbers.shifts.shape[1]
     at = cursor[ROW]

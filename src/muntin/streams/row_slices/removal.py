@@ -1,4 +1,4 @@
-"""A row leaves a slice: by `invert`, or for nothing where another row was chosen; else the slice is folded again."""
+"""Removal of a row from a slice: by `invert`, or for free if another row was selected; else by refolding."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from muntin.kernels.vocabulary import (
 @replaceable
 @inlined
 def watch(peaks: Any, slot: int, state: State) -> None:
-    """Note how large the floats of a slice have been, where that matters. Here it does not."""
+    """Record the largest sizes of a slice's floats, where that matters. Here it does not."""
 
 
 @replaceable
 @kernel
 def try_remove(states: Slots, peaks: Any, slot: int, rows: Slots, row: int) -> bool:  # noqa: ARG001
-    """Take the slice's newest row out of it; say whether that could be done. Only for states that commute.
+    """Remove the newest row of a slice; return whether that was possible. Only for commutative states.
 
-    Here it cannot.
+    Here it is not.
     """
     return False
 
@@ -40,9 +40,9 @@ def try_remove(states: Slots, peaks: Any, slot: int, rows: Slots, row: int) -> b
 @replaces(try_remove)
 @kernel
 def try_remove_unchosen(states: Slots, peaks: Any, slot: int, rows: Slots, row: int) -> bool:  # noqa: ARG001
-    """Remove a row of a selective aggregation: nothing is to be done, but where it may be the one that was chosen.
+    """Remove a row of a selective aggregation: free, unless it may be the selected one.
 
-    How many rows were not null may be too high afterwards, but never where there is none.
+    The count of non-null rows may be too high afterwards, but never if there is none.
     """
     leaving = load(rows, row)
     return not (counts(leaving) and prefers_newer(load(states, slot), leaving))
@@ -51,14 +51,14 @@ def try_remove_unchosen(states: Slots, peaks: Any, slot: int, rows: Slots, row: 
 @replaces(watch)
 @inlined
 def watch_floats(peaks: Any, slot: int, state: State) -> None:
-    """Note how large the floats of a slice have been."""
+    """Record the largest sizes of a slice's floats."""
     raise_peaks(peaks[slot]["size"], state)
 
 
 @replaces(try_remove)
 @kernel
 def try_invert(states: Slots, peaks: Any, slot: int, rows: Slots, row: int) -> bool:
-    """Remove a row by `invert`; not where floats could show lost digits."""
+    """Remove a row by `invert`, unless floats could have lost digits."""
     state = invert(load(states, slot), load(rows, row))
     raise_peaks(peaks[slot]["size"], state)
     store(states, slot, state)
@@ -70,4 +70,4 @@ REMOVAL = {
     "beaten": (watch, try_remove_unchosen),
     "refold": (watch, try_remove),
 }
-"""The kernels by which a row leaves a slice."""
+"""The kernels that remove a row from a slice."""

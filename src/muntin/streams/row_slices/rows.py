@@ -1,10 +1,10 @@
-"""The rows of keys that may still move, or are needed: each key's side by side, by time and among equals by arrival.
+"""The rows that may still move or are needed: contiguous per key, by time, ties by arrival.
 
     block of a key     base .......... base + head ........ head + size ........ base + room
     a slot             free            row `gone` ......... the newest one       free
 
-A row is its time and its state, as `lift` made it. New rows are merged from the back, so that only rows after the
-oldest of them move.
+A row is its time and its lifted state. New rows are merged from the back, so that only rows after the oldest new one
+move.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from muntin.streams.blocks import STEP, Blocks, allot, give_back, room_of
 from muntin.streams.script import MOVE, OPEN, Script, add_step
 
 NOWHERE = 2**62
-"""The number of a row that never comes."""
+"""The number of a row that never arrives."""
 
 
 class Arriving(NamedTuple):
-    """Rows that come, and their order by key, time and arrival."""
+    """Arriving rows, and their order by key, time and arrival."""
 
     keys: Ints
     times: Ints
@@ -28,27 +28,27 @@ class Arriving(NamedTuple):
 
 
 class Keyed(NamedTuple):
-    """What is kept of each key."""
+    """The data of each key."""
 
     gone: Ints
-    """How many rows were let go."""
+    """The number of evicted rows."""
     made: Ints
-    """Up to which row there are slices."""
+    """The row up to which there are slices."""
     edge: Ints
-    """Where the last slice ends once it is full."""
+    """The end of the last slice once it is full."""
     emitted: Ints
-    """Up to which row windows were due when they were last looked at."""
+    """The row up to which windows were due when last examined."""
     final: Ints
-    """Up to which row windows were final when they were last looked at."""
+    """The row up to which windows were final when last examined."""
     moved: Ints
-    """The first row that came since."""
+    """The first new row since then."""
     torn: Ints
-    """1 where definitions disagreed about one of the rows that came."""
+    """1 if definitions disagreed about one of the new rows."""
 
 
 @kernel
 def move_rows(times: Ints, script: Script, to: int, at: int, count: int) -> None:
-    """Move rows, and their states, to other slots, which may overlap with theirs."""
+    """Move rows, and their states, to other slots; the two ranges may overlap."""
     if count > 0:
         add_step(script, MOVE, to, at, count)
     for i in range(count):
@@ -58,7 +58,7 @@ def move_rows(times: Ints, script: Script, to: int, at: int, count: int) -> None
 
 @kernel
 def room_for(times: Ints, blocks: Blocks, script: Script, key: int, more: int) -> bool:
-    """Make room for more rows at the end of a key's block; say whether there was memory for them."""
+    """Make room for `more` rows at the end of a key's block; return whether there was memory for them."""
     count = blocks.size[key]
     begin = blocks.base[key]
     head = blocks.head[key]
@@ -95,9 +95,9 @@ def merge_key(
     last: int,
     spots: Ints,
 ) -> None:
-    """Put the new rows [first, last) of a key between those there are; write the number that each one gets.
+    """Merge the new rows [first, last) of a key into those held; write the number of each to `spots`.
 
-    From the back on, new rows and those there are take turns: each turn is a step.
+    From the back, new rows and old ones alternate: each run is a step.
     """
     begin = blocks.base[key] + blocks.head[key]
     old = begin + blocks.size[key]
@@ -123,7 +123,7 @@ def merge_key(
 
 @kernel
 def rows_until(times: Ints, blocks: Blocks, gone: Ints, key: int, time: int) -> int:
-    """Return how many rows of a key there have been up to this time, itself included."""
+    """Return the number of rows of a key up to and including this time."""
     begin = blocks.base[key] + blocks.head[key]
     end = begin + blocks.size[key]
     least = begin

@@ -1,10 +1,10 @@
-"""Slices in row numbers: they lie between rows with which a window begins or ends, and are made of rows in order.
+"""Slices in row numbers: they lie between rows at which a window begins or ends, and hold rows in order.
 
-A slice keeps the numbers it lies between, the times of its first and last row, and its state. The rows of a slice
-change only where one comes before the last that is in any: the rows after it then move on by one, and each slice takes
-one from the slice before it and gives one to the slice after it.
+A slice keeps its bounds in row numbers, the times of its first and last row, and its state. Its rows change only if a
+row arrives before the last one in any slice: the rows after it then move by one, and each slice takes one from the
+slice before it and gives one to the slice after it.
 
-No kernel here sees a state: they write scripts, which those in `folding` carry out.
+No kernel here sees a state: they write scripts, which those in `folding` execute.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from muntin.streams.script import (
 )
 from muntin.streams.slices.slicer import position
 
-# ---------------------------------------------------------------- rows that come in order
+# ---------------------------------------------------------------- rows in order
 
 
 @kernel
 def mark_progression(cuts: Ints, low: int, high: int, step: int, phase: int) -> None:
-    """Mark the numbers of a progression from low to high."""
+    """Mark the numbers of a progression between `low` and `high`."""
     at = low + (phase - low) % step
     while at <= high:
         cuts[index(at - low)] = True
@@ -49,7 +49,7 @@ def mark_progression(cuts: Ints, low: int, high: int, step: int, phase: int) -> 
 
 @kernel
 def mark_edges(shapes: RowWindows, numbers: Numbers, key: int, low: int, high: int, cuts: Ints) -> None:
-    """Mark the edges of a key from low to high."""
+    """Mark the edges of a key between `low` and `high`."""
     which = numbers.apart[key]
     if which < 0:
         for p in range(len(shapes.steps)):
@@ -92,7 +92,7 @@ def make_slices(
     key: int,
     until: int,
 ) -> int:
-    """Put the rows of a key before a number into slices; return why it stopped. `cuts` is all False."""
+    """Put the rows of a key before row `until` into slices; return why it stopped. `cuts` is all False."""
     at = keyed.made[key]
     coming = origin = keyed.edge[key]
     if until > coming:
@@ -146,7 +146,7 @@ def extend(
     cursor: Ints,
     watermark: int,
 ) -> int:
-    """Put all rows up to the watermark into slices, of the keys from the cursor's on; return why it stopped."""
+    """Put all rows up to the watermark into slices, starting at the cursor's key; return why it stopped."""
     i = cursor[ROW]
     while i < len(chosen):
         key = chosen[i]
@@ -160,7 +160,7 @@ def extend(
     return DONE
 
 
-# ---------------------------------------------------------------- rows that come out of order
+# ---------------------------------------------------------------- rows out of order
 
 
 @kernel
@@ -176,7 +176,7 @@ def add_exchange(
     stop: int,
     leaving: int,
 ) -> None:
-    """Append the exchange of rows of a slice."""
+    """Append an EXCHANGE of the rows of a slice."""
     at = script.length[0]
     add_step(script, EXCHANGE, slot, low + shift, high + shift)
     script.steps[at, SHIFT] = shift
@@ -202,10 +202,10 @@ def shift_rows(
     commutes: bool,
     cursor: Ints,
 ) -> None:
-    """Pass rows on from slice to slice, after new rows of a key came to be at these spots.
+    """Pass rows on from slice to slice, after new rows of a key were inserted at `spots`.
 
-    A slice exchanges as many rows as came before its end, or is folded again where that is less work. The last one may
-    grow up to its edge.
+    A slice exchanges as many rows as came before its end, or is refolded if that is less work. The last slice may grow
+    up to its edge.
     """
     low, high = slices.low, slices.high
     shift = row_blocks.base[key] + row_blocks.head[key] - keyed.gone[key]
@@ -240,7 +240,7 @@ def shift_rows(
 
 @kernel
 def cut_again(slices: Slices, blocks: Blocks, keyed: Keyed, key: int, row: int, cursor: Ints) -> None:
-    """Let the slices of a key go from that of a row on: the edges after it are no longer the same ones."""
+    """Drop the slices of a key from that of `row` on: the edges after it have changed."""
     begin = blocks.base[key] + blocks.head[key]
     if row < keyed.made[key]:
         slot = position(slices.low, begin, begin + blocks.size[key], row) - 1
@@ -269,7 +269,7 @@ def merge_rows(
     commutes: bool,
     spots: Ints,
 ) -> int:
-    """Take rows, in the order of key and time; return why it stopped. Those up to `limit` were judged."""
+    """Take rows, ordered by key and time; return why it stopped. Rows up to `limit` are already judged."""
     order = batch.order
     begin = cursor[ROW]
     while begin < len(order):
@@ -277,7 +277,7 @@ def merge_rows(
         stop = begin + 1
         while stop < len(order) and batch.keys[index(order[index(stop)])] == key:
             stop += 1
-        # New rows and those there are take turns at most as often as there are new ones; a slice takes one step.
+        # New rows and old ones alternate at most as often as there are new ones; a slice takes one step.
         steps = 2 * (stop - begin) + 2 + blocks.size[key]
         if script.length[0] + steps > len(script.steps):
             cursor[ROW] = begin

@@ -1,1 +1,1 @@
-"""Windows by time and sessions: one set of slices for all of them, as general stream slicing has it."""
+"""Windows by time and sessions: one set of slices for all of them, as in general stream slicing."""

@@ -1,7 +1,7 @@
-"""The window manager: which windows end in a span of time, and which slices each of them is made of.
+"""The window manager: which windows end in a span of time, and which slices make up each.
 
 Windows without slices are skipped, however long the silence. A kernel writes as many windows as there is room for, and
-counts the others too, so that it can be called again with enough.
+counts all, so that it can be called again with enough room.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from muntin.streams.slices.slicer import AHEAD, LEAST, position, position_from_e
 from muntin.windows.shapes import KNOWN, SLIDING
 
 BY_TIME, SESSIONS = range(2)
-"""After which time windows are looked for: those by time, and sessions."""
+"""Indices into `after`: windows by time, and sessions."""
 
 
 class TimeShapes(NamedTuple):
@@ -29,9 +29,9 @@ class TimeShapes(NamedTuple):
     floors: Ints
     starts: Ints
     ends: Ints
-    """The windows of users' own definitions that are known."""
+    """The known windows of user-defined definitions."""
     bounds: Ints
-    """Where those of each definition begin and end."""
+    """The start and end of each definition's windows among these."""
 
 
 class Windows(NamedTuple):
@@ -47,7 +47,7 @@ class Windows(NamedTuple):
 
 @inlined
 def next_end(time: int, length: int, every: int, offset: int) -> int:
-    """Return the first end of a window after a time."""
+    """Return the first end of a window after `time`."""
     return time + every - (time - offset - length) % every
 
 
@@ -55,7 +55,7 @@ def next_end(time: int, length: int, every: int, offset: int) -> int:
 def write_window(
     found: Windows, count: int, key: int, definition: int, start: int, end: int, begin: int, stop: int
 ) -> None:
-    """Write down a window, where there is room to write."""
+    """Write a window, if there is room."""
     if count < len(found.keys):
         found.keys[count] = key
         found.definitions[count] = definition
@@ -78,7 +78,7 @@ def due_own(
     found: Windows,
     count: int,
 ) -> int:
-    """Find the windows of a user's own definition that end in (after, until], among those that are known."""
+    """Find the known windows of a user-defined definition that end in (after, until]."""
     starts, ends = shapes.starts, shapes.ends
     last = shapes.bounds[shapes.lengths[d] + 1]
     at = position(ends, shapes.bounds[shapes.lengths[d]], last, max(after, low[begin]))
@@ -98,7 +98,7 @@ def due_own(
 
 @inlined
 def position_from_begin(times: Ints, begin: int, end: int, time: int) -> int:
-    """Return the same as `position`. The first two slots are looked at first: most windows begin with one of them."""
+    """Return the same as `position`. Tries the first two slots first: most windows begin with one of them."""
     if begin == end or times[index(begin)] > time:
         return begin
     if begin + 1 == end or times[index(begin + 1)] > time:
@@ -108,7 +108,7 @@ def position_from_begin(times: Ints, begin: int, end: int, time: int) -> int:
 
 @inlined
 def position_before_newest(times: Ints, begin: int, end: int, time: int) -> int:
-    """Return the same as `position`. The last two slots are looked at first: most windows end with one of them."""
+    """Return the same as `position`. Tries the last two slots first: most windows end with one of them."""
     if begin == end or times[index(end - 1)] <= time:
         return end
     if begin + 1 == end or times[index(end - 2)] <= time:
@@ -118,7 +118,7 @@ def position_before_newest(times: Ints, begin: int, end: int, time: int) -> int:
 
 @inlined
 def fetch_ends(low: Ints, blocks: Blocks, key: int) -> None:
-    """Have the oldest and the newest slice of a key fetched."""
+    """Prefetch the oldest and the newest slice of a key."""
     begin = blocks.base[index(key)] + blocks.head[index(key)]
     prefetch(low, begin)
     prefetch(low, begin + blocks.size[index(key)] - 1)
@@ -126,9 +126,9 @@ def fetch_ends(low: Ints, blocks: Blocks, key: int) -> None:
 
 @inlined
 def first_ends(shapes: TimeShapes, after: int, soonest: Ints) -> None:
-    """Write for each periodic definition the first end of a window after a time: the same for nearly all keys.
+    """Write each periodic definition's first window end after a time: the same for nearly all keys.
 
-    Where no watermark has come yet, it is the least time: then the oldest slice of a key tells.
+    Without a watermark yet it is the least time; then the oldest slice of a key decides.
     """
     for d in range(len(shapes.kinds)):
         soonest[d] = LEAST
@@ -137,7 +137,7 @@ def first_ends(shapes: TimeShapes, after: int, soonest: Ints) -> None:
             soonest[d] = next_end(least, shapes.lengths[d], shapes.everys[d], shapes.offsets[d])
 
 
-@inlined  # handing these arrays over takes longer than finding the windows of a key
+@inlined  # passing these arrays takes longer than finding the windows of a key
 def due_by_time(
     low: Ints,
     key: int,
@@ -166,7 +166,7 @@ def due_by_time(
         first = begin
         while end <= until:
             start = end - length if kind == SLIDING else end - 1 - (end - 1 - offset) % length
-            if start < since:  # a definition that came later: the slices before were not cut for it
+            if start < since:  # a definition added later: earlier slices were not cut for it
                 if kind == SLIDING:
                     end = next_end(since + length - 1, length, every, offset)
                 else:
@@ -187,7 +187,7 @@ def due_by_time(
 
 @inlined
 def session_end(slices: Slices, at: int, stop: int, gap: int, bit: int) -> int:
-    """Return the slot after the session that the slice at hand, which belongs to one, is in."""
+    """Return the slot after the session of the slice at `at`, which belongs to one."""
     youngest = slices.last[at]
     end = at + 1
     while end < stop:
@@ -203,7 +203,7 @@ def session_end(slices: Slices, at: int, stop: int, gap: int, bit: int) -> int:
 
 @inlined
 def session_begin(slices: Slices, at: int, begin: int, gap: int, bit: int) -> int:
-    """Return the first slot of the session that the slice at hand is in."""
+    """Return the first slot of the session of the slice at `at`."""
     oldest = slices.first[at]
     probe = at
     while probe > begin:
@@ -218,7 +218,7 @@ def session_begin(slices: Slices, at: int, begin: int, gap: int, bit: int) -> in
 
 @inlined
 def next_member(slices: Slices, at: int, stop: int, bit: int) -> int:
-    """Return the first slot from here on whose slice a session definition takes."""
+    """Return the first slot from `at` on whose slice a session definition takes."""
     while at < stop and slices.skip[at] & bit != 0:
         at += 1
     return at
@@ -242,7 +242,7 @@ def due_sessions(
     for d in range(len(gaps)):
         gap = gaps[d]
         bit = 1 << d
-        # Those whose last row is early enough have ended before; a session that began earlier is walked back to.
+        # Sessions whose last row is early enough have ended before; walk back to the start of the first other one.
         at = begin
         if after >= last[begin]:
             at = position(last, begin, stop, after - gap)
@@ -274,7 +274,7 @@ def due_windows(
 ) -> int:
     """Find all windows of some keys that end in (after, until]: `after` for windows by time, and for sessions.
 
-    `soonest` is room for a number of each definition by time.
+    `soonest` has room for a number per definition by time.
     """
     first_ends(shapes, after[BY_TIME], soonest)
     count = 0

@@ -1,7 +1,7 @@
-"""Slices by time rather than by key, for those who write state again and again, and want to write only what is new.
+"""Slices by time rather than by key, for callers that write state repeatedly and want to write only what is new.
 
-New rows fall into new slices. By key these lie among older ones everywhere, and everything moves; by time they lie
-behind all that is there, and what is let go lies before it.
+New rows fall into new slices. By key these lie scattered among older ones, and everything moves; by time they come
+after all existing slices, and evicted ones before them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from muntin.types import Array
 
 _LENGTHS = "generations"
-"""How many slices there are between each two edges, where a set is saved by time."""
+"""The number of slices between each two edges, in a set saved by time."""
 _SET = ("keys", "sizes", "low", "high", "states", "merges")
 _OF_SLICES = ("first", "last", "count", "skip", "tag", "states")
 
 
 def by_time(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return arrays in which every set of slices that `SliceSet.save` returned is in the order of time. O(slices).
+    """Return the arrays with every set of slices saved by `SliceSet.save` in time order. O(slices).
 
     >>> saved = {"keys": [4, 7], "sizes": [2, 1], "low": [0, 5, 5], "high": [5, 9, 9], "states": [1, 2, 3]}
     >>> found = by_time({name: np.array(each) for name, each in saved.items()} | {"merges": np.zeros(1)})
@@ -45,7 +45,7 @@ def by_time(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def by_key(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return arrays as they were before `by_time`; those that never were by time are left as they are. O(slices)."""
+    """Return arrays as they were before `by_time`; leaves those that were never by time unchanged. O(slices)."""
     out = dict(arrays)
     for prefix in _prefixes(arrays, (_LENGTHS,)):
         lengths, keys = out.pop(f"{prefix}{_LENGTHS}"), out.pop(f"{prefix}key")
@@ -58,7 +58,7 @@ def by_key(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _prefixes(arrays: Mapping[str, Array], names: tuple[str, ...]) -> Iterator[str]:
-    """Yield what stands before each set of arrays of these names, several of which are kept side by side."""
+    """Yield the prefix of each set of arrays with these names; there may be several sets."""
     for each in arrays:
         prefix = each.removesuffix(names[0])
         if prefix != each and all(prefix + name in arrays for name in names):
@@ -80,9 +80,9 @@ def _taken(array: Array, order: Array) -> Array:
 
 
 def _ascending(values: Array) -> Array:
-    """Return the order of integers; those that are equal stay as they are. O(n) where few are different."""
+    """Return the stable order of integers. O(n) if few are distinct."""
     distinct = np.sort(pc.unique(pa.array(values)).to_numpy())
     if len(distinct) > 1 << 16:
         return np.argsort(values, kind="stable")
-    ranks = np.searchsorted(distinct, values).astype(np.uint16)  # of 16 bits NumPy sorts in linear time
+    ranks = np.searchsorted(distinct, values).astype(np.uint16)  # NumPy sorts 16 bits in linear time
     return np.argsort(ranks, kind="stable")

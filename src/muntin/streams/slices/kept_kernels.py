@@ -1,11 +1,11 @@
-"""Rows that are kept are chained by slice: each names the one that came to its slice before it.
+"""Kept rows, chained by slice: each links to the row that came to its slice before it.
 
     of a row     older              the row before it in the same slice; -1: there is none
     of a tag     newest, oldest     the ends of its chain
                  latest, count      the greatest time in it; how many rows
                  mixed              whether they did not come in order, so that the state of the slice is not theirs
 
-Two slices that become one are two chains tied together, so that a chain need not be in order once slices were joined.
+Merging two slices concatenates their chains, so a chain need not be in order after a merge.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from muntin.kernels.vocabulary import (
 
 @kernel
 def chain_rows(tags: Ints, times: Ints, begin: int, chains: Any) -> None:
-    """Chain new rows, numbered from `begin` on, to those of their tags."""
+    """Append new rows, numbered from `begin` on, to the chains of their tags."""
     older, newest, oldest, latest, count, mixed = chains
     for i in range(len(tags)):
         tag = tags[i]
@@ -50,7 +50,7 @@ def chain_rows(tags: Ints, times: Ints, begin: int, chains: Any) -> None:
 
 @kernel
 def join_chains(into: Ints, from_: Ints, mixes: int, chains: Any) -> None:
-    """Give the rows of tags to others, pair by pair; `mixes` is 1 where those that came meanwhile may be between."""
+    """Move the rows of tags to others, pair by pair; `mixes` is 1 if rows that came meanwhile may lie between."""
     older, newest, oldest, latest, count, mixed = chains
     for i in range(len(into)):
         to = into[i]
@@ -66,7 +66,7 @@ def join_chains(into: Ints, from_: Ints, mixes: int, chains: Any) -> None:
 
 @kernel
 def gather_rows(tags: Ints, chains: Any, rows: Ints) -> None:
-    """Write the rows of tags, those of a tag together, newest first."""
+    """Write the rows of tags, tag by tag, newest first."""
     older, newest, _, _, count, _ = chains
     at = 0
     for i in range(len(tags)):
@@ -82,7 +82,7 @@ CHAINS = (chain_rows, join_chains, gather_rows)
 
 @kernel
 def fold_of_rows(columns: Columns, times: Ints, order: Ints, begin: int, end: int) -> State:
-    """Return the state of the rows order[begin:end], of which there is at least one."""
+    """Return the state of the rows order[begin:end], at least one."""
     state = hold(lift(columns, times, order[begin]))
     for i in range(begin + 1, end):
         state = combine(state, lift(columns, times, order[i]))
@@ -112,7 +112,7 @@ FOLDS = (fold_of_rows, fold_slices, answer_from_rows)
 
 @kernel
 def fold_of_rows_by_halves(columns: Columns, times: Ints, order: Ints, begin: int, end: int) -> State:
-    """Return the same by halves: states that grow with their rows are then copied O(log n) times, not n."""
+    """Return the same by halving: states that grow with their rows are copied O(log n) times, not n."""
     if end - begin == 1:
         return hold(lift(columns, times, order[begin]))
     middle = (begin + end) >> 1
@@ -122,7 +122,7 @@ def fold_of_rows_by_halves(columns: Columns, times: Ints, order: Ints, begin: in
 
 @kernel
 def fold_of_states(states: Slots, tags: Ints, begin: int, end: int) -> State:
-    """Return the state of the slices tags[begin:end], by halves."""
+    """Return the state of the slices tags[begin:end], by halving."""
     if end - begin == 1:
         return load(states, tags[begin])
     middle = (begin + end) >> 1
@@ -140,7 +140,7 @@ def fold_tags(columns: Columns, times: Ints, order: Ints, ends: Ints, states: Sl
 
 @kernel
 def answer_from_tags(states: Slots, tags: Ints, first: Ints, last: Ints, outputs: Outputs) -> None:
-    """Answer windows from the states of their slices: the i-th has those of tags[first[i]:last[i]]."""
+    """Answer windows from the states of their slices: the i-th has tags[first[i]:last[i]]."""
     for i in range(len(first)):
         emit(outputs, i, fold_of_states(states, tags, first[i], last[i]))
 

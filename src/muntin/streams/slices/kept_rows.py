@@ -1,7 +1,7 @@
-"""The rows that slices keep, where a state cannot take a row in its midst and must be folded again.
+"""The rows that slices keep, for states that cannot take a row in the middle and must be refolded.
 
-Rows are written one after the other as they come, whatever their slice, and chained by slice. When the arrays are full,
-what is gone is left out, or they are made twice as long.
+Rows are appended as they come, whatever their slice, and chained by slice. When the arrays are full, they are compacted
+or doubled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _generated() -> Generated:
 
 
 class KeptRows:
-    """Rows under tags, with what `lift` reads of them. O(1) a row, amortised, to keep it, move it and let it go.
+    """Rows by tag, with the inputs of `lift`. O(1) per row, amortised, to keep, move and evict it.
 
     >>> kept = KeptRows()
     >>> kept.add(np.array([0, 1, 0]), np.array([5, 3, 4]), (np.array([7, 8, 9]),))
@@ -46,7 +46,7 @@ class KeptRows:
         self.count, self.mixed = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def __len__(self) -> int:
-        """Return how many rows are kept."""
+        """Return the number of rows kept."""
         return int(self.count.sum())
 
     @property
@@ -58,7 +58,7 @@ class KeptRows:
         return self.older, self.newest, self.oldest, self.latest, self.count, self.mixed
 
     def add(self, tags: Array, times: Array, inputs: tuple[Array, ...]) -> None:
-        """Keep rows, each under its tag, as they come."""
+        """Keep rows, each under its tag, in order of arrival."""
         if not len(tags):
             return
         self._know(int(tags.max()) + 1)
@@ -71,11 +71,11 @@ class KeptRows:
         self._kernels.chain_rows(tags, times, begin, self._chains)
 
     def join(self, into: Array, from_: Array, *, mixes: bool) -> None:
-        """Give the rows of tags to others; with `mixes` the states of these are no longer to be trusted."""
+        """Move the rows of tags to others; `mixes` marks the states of those as invalid."""
         self._kernels.join_chains(into, from_, int(mixes), self._chains)
 
     def free(self, tags: Array) -> None:
-        """Let the rows of tags go."""
+        """Evict the rows of tags."""
         self.count[tags] = 0
         self.mixed[tags] = 0
 
@@ -101,7 +101,7 @@ class KeptRows:
                 setattr(self, name, np.concatenate((getattr(self, name), np.zeros(more, np.int64))))
 
     def _room_for(self, rows: int) -> int:
-        """Make room for more rows; return the place of the first."""
+        """Make room for `rows` more; return the place of the first."""
         if self.used + rows > len(self.times):
             live = np.flatnonzero(self.count)
             is_alive = np.zeros(self.used, np.bool_)
@@ -128,7 +128,7 @@ class KeptRows:
         return arrays | {f"input.{i}": each[rows] for i, each in enumerate(self.inputs)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Take over what `save` returned. O(n)."""
+        """Replace the state by one that `save` returned. O(n)."""
         self.__init__()  # type: ignore[misc]
         inputs = tuple(state[f"input.{i}"] for i in range(len(state) - 3))
         self.add(state["tags"], state["times"], inputs)
@@ -137,12 +137,12 @@ class KeptRows:
 
     @property
     def bytes(self) -> int:
-        """The memory in use; what objects refer to is not counted."""
+        """The memory in use, without what objects refer to."""
         row = sum(each.itemsize for each in (self.times, self.older, *self.inputs))
         return self.used * row + 5 * 8 * len(self.count)
 
     def check(self) -> None:
-        """Raise `InvariantError` where chains contradict each other."""
+        """Raise `InvariantError` if chains contradict each other."""
         live = np.flatnonzero(self.count)
         rows = self._gathered(live)
         if len(np.unique(rows)) != len(rows):

@@ -1,10 +1,10 @@
-"""Slices of aggregations that do not commute: the rows of each are kept, so that it can be folded again in order.
+"""Slices of aggregations that do not commute: each keeps its rows, so that it can be refolded in order.
 
-A row that comes in order is combined with its slice's state, as ever. One that comes before a row that its slice has
-makes the state worthless, until someone asks for it: then the slice is folded from its rows.
+A row in order is combined with its slice's state, as usual. A row before the last of its slice invalidates the state;
+the slice is refolded from its rows when it is next read.
 
-Rows that a session refused are slices by themselves, and may lie within the time of another slice, which holds rows
-from before and after. No order of slices is then that of the rows; windows with such slices are folded from the rows.
+Rows that a session rejected have slices of their own, which may lie within the time of another slice. Then no order of
+slices is that of the rows; windows with such slices are folded from the rows.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class KeptSet(TaggedSet):
         self._write_entangled(found, outputs, self._folds.answer_from_rows)
 
     def _write_entangled(self, found: Found, outputs: tuple[Array, ...], answer: Any) -> None:
-        """Write the answers of those windows again that only their rows can answer."""
+        """Rewrite the answers of windows that only their rows can answer."""
         entangled = self._entangled(found)
         if len(entangled):
             order, ends = self.rows.ordered(*self._tags_of(found.pick(entangled)))
             for valid in outputs[1::2]:
                 if len(valid):
-                    valid[entangled] = True  # `emit` only ever says what is null
+                    valid[entangled] = True  # `emit` only ever marks nulls
             answer(self.rows.inputs, self.rows.times, order, ends, outputs, entangled)
 
     def _refold(self, found: Found) -> None:
-        """Fold the slices of windows whose rows did not come in order."""
+        """Refold the slices of windows whose rows did not come in order."""
         if not self.rows.mixed.any():
             return
         slots, keys, _ = self._stretches(found)
@@ -75,31 +75,31 @@ class KeptSet(TaggedSet):
         np.minimum.at(self.blocks.stale, keys, slots - self.blocks.base[keys])
 
     def _fold(self, module: Any, slots: Array, states: Array, places: Array) -> None:
-        """Write the states of slices, as their rows make them."""
+        """Write the states of slices, folded from their rows."""
         if len(slots):
             order, ends = self.rows.ordered(self.slices.tag[slots], np.arange(1, len(slots) + 1))
             module.fold_slices(self.rows.inputs, self.rows.times, order, ends, states, places)
 
     def _entangled(self, found: Found) -> Array:
-        """Return the windows in which a slice begins before the last row of one before it."""
+        """Return the windows in which a slice begins before the last row of an earlier one."""
         if not self.has_gaps or not len(found.keys):
             return np.zeros(0, np.int64)
         slots, keys, shift = self._stretches(found)
         within = (self.slices.first[slots[1:]] < self.slices.last[slots[:-1]]) & (keys[1:] == keys[:-1])
-        before = np.concatenate(([0], np.cumsum(within)))  # how many such slices there are up to each
+        before = np.concatenate(([0], np.cumsum(within)))  # the number of such slices up to each
         return np.flatnonzero(before[found.last + shift - 1] > before[found.first + shift])
 
     @property
     def kept(self) -> int:
-        """How many rows are kept."""
+        """The number of rows kept."""
         return len(self.rows)
 
     def save(self) -> dict[str, Array]:
-        """Return the slices, and their rows."""
+        """Return the slices and their rows."""
         return super().save() | {f"rows.{name}": array for name, array in self.rows.save().items()}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over what `save` returned."""
+        """Replace the state by one that `save` returned."""
         self.rows.load({n.removeprefix("rows."): array for n, array in arrays.items() if n.startswith("rows.")})
         self._load_slices(arrays)
 
@@ -112,7 +112,7 @@ class KeptSet(TaggedSet):
         return super().bytes + self.rows.bytes
 
     def check(self) -> None:
-        """Raise `InvariantError` where slices contradict each other, or a state its rows."""
+        """Raise `InvariantError` if slices contradict each other, or a state its rows."""
         super().check()
         self.rows.check()
         _, _, slots = self.slots()

@@ -1,8 +1,8 @@
-"""Windows whose edges Python tells, as arrays for the kernels, which cannot ask where the next edge is.
+"""Windows whose edges Python computes, as arrays for the kernels, which cannot call Python for the next edge.
 
-Only what is near rows is known: the intervals between edges that rows are in, and the windows that hold these. A row
-beyond extends it edge by edge, or, if it is far, starts at its own time: a slice may begin where no edge is, as
-long as no edge lies within it. What is known of an interval never changes, since slices were cut by it.
+Only the surroundings of rows are known: the intervals between edges that hold rows, and their windows. A row beyond
+extends them edge by edge, or, if it is far away, starts at its own time: a slice may begin where no edge is, as long as
+no edge lies within it. A known interval never changes, since slices were cut by it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from muntin.types import Array
 from muntin.windows.shapes import EdgeSource
 
 _STEPS = 64
-"""The edges that are walked at most from one interval with rows to the next."""
+"""The most edges to walk from one interval with rows to the next."""
 _FEW = 64
 """Fewer intervals, or windows, are not worth forgetting."""
 
 
 class DefinitionEdges:
-    """What is known of one definition.
+    """The known intervals and windows of one definition.
 
     >>> from muntin import window
     >>> class Fives(window.ContextFree):
@@ -48,12 +48,12 @@ class DefinitionEdges:
         self._walked: list[tuple[int, int, int]] = []
         """Spans (after, until, top): all windows that end in one are known, and the last of them begins at top."""
         self._coming = (END_OF_TIME, BEFORE_TIME, BEFORE_TIME)
-        """The first window that ends after a time: that time, and its start and end."""
+        """The first window that ends after a time: that time, and the window's start and end."""
 
     def cover(self, times: Array) -> bool:
-        """Know the intervals that times are in, and their windows; say whether some were new.
+        """Find the intervals that hold `times`, and their windows; return whether some were new.
 
-        O(log n) a time, and a few calls of the definition for each new interval.
+        O(log n) per time, and a few calls of the definition per new interval.
         """
         new = np.unique(times[~self._covered(times)]).tolist()
         if not new:
@@ -79,7 +79,7 @@ class DefinitionEdges:
         return (place >= 0) & (times < self.highs[place])
 
     def _interval(self, time: int, before: int | None) -> tuple[int, int]:
-        """Return an interval around a time without an edge within; `before` is where one ends that comes earlier."""
+        """Return an interval around a time with no edge inside; `before` is the end of the previous one."""
         if before is not None:
             low = before
             for _ in range(_STEPS):
@@ -94,7 +94,7 @@ class DefinitionEdges:
         return END_OF_TIME if edge is None else min(edge, END_OF_TIME)
 
     def _know_windows(self, lows: Sequence[int], highs: Sequence[int]) -> None:
-        """Know the windows that hold a time in these intervals."""
+        """Find the windows that hold a time in these intervals."""
         found: list[tuple[int, int]] = []
         for low, high in zip(lows, highs, strict=True):
             found += self._windows_of(low, high)
@@ -105,7 +105,7 @@ class DefinitionEdges:
             self.ends, self.starts = np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
 
     def _windows_of(self, low: int, high: int) -> list[tuple[int, int]]:
-        """Return windows that are not known, until all are that end after `low` and begin before `high`."""
+        """Return the unknown ones among the windows that end after `low` and begin before `high`."""
         found: list[tuple[int, int]] = []
         at, top = low, BEFORE_TIME
         while top < high and at < END_OF_TIME:
@@ -126,7 +126,7 @@ class DefinitionEdges:
         return found
 
     def holds(self, times: Array) -> Array:
-        """Return which times, all covered, are in a window. O(log n) a time."""
+        """Return which times, all covered, are in a window. O(log n) per time."""
         place = np.searchsorted(self.ends, times, "right")
         known = place < len(self.ends)
         known[known] = self.starts[place[known]] <= times[known]
@@ -147,7 +147,7 @@ class DefinitionEdges:
         return max(BEFORE_TIME, min(start, END_OF_TIME))
 
     def forget(self, oldest: int, final_until: int) -> bool:
-        """Forget intervals before the first slice, and final windows, if they are many; say whether."""
+        """Forget intervals before the first slice, and final windows, if there are many; return whether it did."""
         gone = int(np.searchsorted(self.highs, min(oldest, final_until), "right"))
         over = int(np.searchsorted(self.ends, final_until, "right"))
         if max(gone, over) < _FEW or 2 * max(gone, over) < max(len(self.highs), len(self.ends)):
@@ -158,20 +158,20 @@ class DefinitionEdges:
         return True
 
     def load(self, lows: Array, highs: Array) -> None:
-        """Know these intervals, and their windows, and nothing else."""
+        """Replace everything by these intervals and their windows."""
         self.__init__(self.definition)  # type: ignore[misc]
         self.lows, self.highs = lows, highs
         self._know_windows(lows.tolist(), highs.tolist())
 
 
 class KnownEdges:
-    """What is known of all such definitions of a plan, side by side."""
+    """The known edges of all such definitions of a plan."""
 
     def __init__(self, definitions: Sequence[EdgeSource]) -> None:
         self.each = tuple(DefinitionEdges(definition) for definition in definitions)
 
     def of(self, definition: EdgeSource) -> DefinitionEdges | None:
-        """Return what is known of a definition, if it is one of these."""
+        """Return the known edges of a definition, if it is one of these."""
         return next((each for each in self.each if each.definition is definition), None)
 
     def _changed(self) -> None:
@@ -179,19 +179,19 @@ class KnownEdges:
         self.__dict__.pop("windows", None)
 
     def cover(self, times: Array) -> None:
-        """Know all that kernels need for rows of these times."""
+        """Find all that kernels need for rows of these times."""
         new = [each.cover(times) for each in self.each]
         if any(new):
             self._changed()
 
     def forget(self, oldest: int, final_until: int) -> None:
-        """Forget what is neither needed by slices, the first of which is at `oldest`, nor by windows."""
+        """Forget what neither slices, the first at `oldest`, nor windows need."""
         gone = [each.forget(oldest, final_until) for each in self.each]
         if any(gone):
             self._changed()
 
     def holds(self, times: Array) -> Array:
-        """Return which times are in a window of some definition."""
+        """Return which times are in a window of any definition."""
         held = np.zeros(len(times), np.bool_)
         for each in self.each:
             held |= each.holds(times)
@@ -199,21 +199,21 @@ class KnownEdges:
 
     @cached_property
     def intervals(self) -> tuple[Array, Array, Array]:
-        """The intervals of all definitions, and where those of each end, as kernels take them."""
+        """The intervals of all definitions, and the ends of each definition's, as kernels take them."""
         return _side_by_side([(each.lows, each.highs) for each in self.each])
 
     @cached_property
     def windows(self) -> tuple[Array, Array, Array]:
-        """The windows of all definitions, and where those of each end, as kernels take them."""
+        """The windows of all definitions, and the ends of each definition's, as kernels take them."""
         return _side_by_side([(each.starts, each.ends) for each in self.each])
 
     def save(self) -> dict[str, Array]:
-        """Return what slices were cut by; the windows follow from it."""
+        """Return the intervals that slices were cut by; the windows follow from them."""
         lows = {f"{i}.lows": each.lows for i, each in enumerate(self.each)}
         return lows | {f"{i}.highs": each.highs for i, each in enumerate(self.each)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Take over what `save` returned."""
+        """Replace the state by one that `save` returned."""
         for i, each in enumerate(self.each):
             each.load(state[f"{i}.lows"], state[f"{i}.highs"])
         self._changed()

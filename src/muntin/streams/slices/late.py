@@ -1,4 +1,4 @@
-"""Rows behind the watermark: each window definition judges for itself, and a row goes where some of them take it."""
+"""Rows behind the watermark: each definition judges them, and a row is taken if any of them takes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muntin.windows.shapes import CUMULATIVE, SLIDING
 
 
 class Deadline(NamedTuple):
-    """Until when windows may change."""
+    """The times until which windows may change."""
 
     lateness: int
     watermark: int
@@ -21,7 +21,7 @@ class Deadline(NamedTuple):
 
 @kernel
 def taken_by_time(time: int, shapes: TimeShapes, deadline: Deadline) -> bool:
-    """Say whether some window by time that holds this time may still change."""
+    """Return whether any window by time that holds `time` may still change."""
     for d in range(len(shapes.kinds)):
         length = shapes.lengths[d]
         if shapes.kinds[d] == SLIDING:
@@ -41,13 +41,13 @@ def taken_by_time(time: int, shapes: TimeShapes, deadline: Deadline) -> bool:
 
 @inlined
 def is_final(end: int, deadline: Deadline) -> bool:
-    """Say whether a session that ends here never changes: a row may come at its very end, so one tick later."""
+    """Return whether a session that ends at `end` is final: a row may come at its very end, so one tick later."""
     return end + max(deadline.lateness, 1) <= deadline.watermark
 
 
 @kernel
 def taken_by_sessions(slices: Slices, begin: int, stop: int, time: int, gap: int, bit: int, deadline: Deadline) -> bool:
-    """Say whether the session that a row would be in may still change, and no final one would have to."""
+    """Return whether the session of a row may still change, without changing a final one."""
     first, last, skip = slices.first, slices.last, slices.skip
     end = time + gap
     after = position(first, begin, stop, time)
@@ -71,7 +71,7 @@ def taken_by_sessions(slices: Slices, begin: int, stop: int, time: int, gap: int
 
 @kernel
 def refusing_sessions(slices: Slices, blocks: Blocks, key: int, time: int, gaps: Ints, deadline: Deadline) -> int:
-    """Return a bit for each session definition that a row is too late for."""
+    """Return a bit mask of the session definitions that a row is too late for."""
     begin = blocks.base[key] + blocks.head[key]
     stop = begin + blocks.size[key]
     refusing = 0
@@ -95,7 +95,7 @@ def take_late_rows(
     deadline: Deadline,
     taken: Ints,
 ) -> int:
-    """Put the rows into slices that some window takes, and note which; return why it stopped."""
+    """Put rows that some window takes into slices, and mark them; return why it stopped."""
     row = cursor[ROW]
     stop = len(rows.times)
     while row < stop and not is_full(script):

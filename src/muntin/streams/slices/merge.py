@@ -1,6 +1,6 @@
-"""Final aggregation: the slices of each window become one answer, lazily or by a tree that is kept up.
+"""Final aggregation: merges the slices of each window into one answer, lazily or by a maintained tree.
 
-Lazily every slice of a window is combined. With a tree a window takes O(log n) combines.
+Lazy merging combines every slice of a window. With a tree a window takes O(log n) combines.
 """
 
 from __future__ import annotations

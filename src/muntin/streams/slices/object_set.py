@@ -1,7 +1,7 @@
-"""Slices of aggregations that do not commute, and whose states are Python objects: they are folded when asked for.
+"""Slices of aggregations that do not commute and have Python objects as states: folded on demand.
 
-Such states tend to grow with their rows, as lists do. Combining each row as it comes would copy the slice for every
-row; so rows are only kept, by compiled kernels, and a slice is folded by halves when a window is due, and remembered.
+Such states tend to grow with their rows, as lists do. Combining each row on arrival would copy the slice for every row;
+so rows are only kept, by compiled kernels, and a slice is folded by halving when a window is due, and cached.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from muntin.types import Array
 
 
 class ObjectSet(KeptSet):
-    """Slices with their rows; the state of a slice itself only counts them."""
+    """Slices with their rows; the state of a slice only counts them."""
 
     only_counts: ClassVar[bool] = True
 
     def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, merger: str) -> None:
         self.objects = binding
         self.made = np.zeros(0, np.bool_)
-        """Whether the state of a tag is that of its rows."""
+        """Whether the state of a tag is up to date."""
         self.folded = binding.slots(0)
         rows = bind({"rows": count()}, {}, nullable=False, gaps=False)
         super().__init__(rows, shapes, watched=watched, merger=merger)
@@ -65,7 +65,7 @@ class ObjectSet(KeptSet):
     def _unmake(self, tags: Array) -> None:
         gone = tags[self.made[tags]]
         self.made[gone] = False
-        self.folded[gone] = self.objects.slots(1)[0]  # lets go of what it held
+        self.folded[gone] = self.objects.slots(1)[0]  # releases the object
 
     def answer(self, found: Found) -> dict[str, Any]:
         """Return the raw results of windows by name."""
@@ -86,13 +86,13 @@ class ObjectSet(KeptSet):
             self.made[tags] = True
 
     def _load_slices(self, arrays: Mapping[str, Array]) -> None:
-        """Take over slices; their states are folded again from the rows."""
+        """Load slices; their states are refolded from the rows."""
         super()._load_slices(arrays)
         tags = len(self.rows.count)
         self.made, self.folded = np.zeros(tags, np.bool_), self.objects.slots(tags)
 
     def check(self) -> None:
-        """Raise `InvariantError` where slices contradict each other, or a state its rows."""
+        """Raise `InvariantError` if slices contradict each other, or a state its rows."""
         super().check()
         made = np.flatnonzero(self.made)
         states, folded = States(self.objects), self.folded.copy()

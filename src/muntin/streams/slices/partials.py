@@ -1,7 +1,7 @@
-"""Slices that were made elsewhere, of other rows, become part of these: how a cluster cuts rows where they are.
+"""Merges slices built elsewhere from other rows: this is how a cluster slices rows where they are.
 
-Only of windows by time: their edges are the same everywhere, so that two slices are of the same interval or of
-different ones, and a slice behind the watermark is late as a whole or not at all.
+Only for windows by time: their edges are the same everywhere, so two slices have the same interval or disjoint ones,
+and a slice behind the watermark is late as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from muntin.types import Array
 
 @dataclass(frozen=True)
 class Partials:
-    """Slices of some rows, those of a key in the order of time: column by column."""
+    """Slices of some rows as columns; those of a key in time order."""
 
     keys: Array
     low: Array
     high: Array
     count: Array
-    """How many rows each has."""
+    """The number of rows of each."""
     states: Sequence[Array]
-    """The states of each group of aggregations that are run together."""
+    """The states of each group of fused aggregations."""
 
     def take(self, which: Array) -> Partials:
-        """Return some of them."""
+        """Return some of the slices."""
         states = [each[which] for each in self.states]
         return Partials(self.keys[which], self.low[which], self.high[which], self.count[which], states)
 
 
 class Incoming(NamedTuple):
-    """Slices that come in, but for their states."""
+    """Incoming slices without their states."""
 
     keys: Ints
     lows: Ints
@@ -61,7 +61,7 @@ class Incoming(NamedTuple):
 
 @kernel
 def take_slices(incoming: Incoming, slices: Slices, blocks: Blocks, script: Script, cursor: Ints) -> int:
-    """Find where slices go among those there are, from the cursor's on; return why it stopped."""
+    """Find the places of incoming slices among those held, starting at the cursor; return why it stopped."""
     low = slices.low
     at = cursor[ROW]
     while at < len(incoming.keys) and not is_full(script):
@@ -92,7 +92,7 @@ def take_slices(incoming: Incoming, slices: Slices, blocks: Blocks, script: Scri
 
 @kernel
 def fold_slices(script: Script, incoming: Slots, states: Slots) -> None:
-    """Carry a script out that `take_slices` wrote; leave it empty."""
+    """Execute a script of `take_slices`; leave it empty."""
     steps = script.steps
     for at in range(script.length[0]):
         action = steps[at, ACTION]
@@ -108,4 +108,4 @@ def fold_slices(script: Script, incoming: Slots, states: Slots) -> None:
 
 
 PARTIALS = (move_states, change_states, fold_slices)
-"""What is made for each set of aggregations."""
+"""The kernels compiled per set of aggregations."""

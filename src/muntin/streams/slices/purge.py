@@ -1,4 +1,4 @@
-"""What no window needs any more: slices are let go, or become one where only a session still asks for them."""
+"""Eviction: slices that no window needs are dropped, and merged if only a session still needs them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from muntin.streams.slices.slicer import AHEAD, ROW, position
 
 @kernel
 def final_slices(slices: Slices, begin: int, stop: int, most: int, gap: int, bit: int, deadline: Deadline) -> int:
-    """Return how many of the oldest slices, `most` of them or fewer, are in final sessions that no row can reach.
+    """Return how many of the oldest slices, at most `most`, are in final sessions that no row can reach.
 
-    A row that comes for a session must not touch a final one. So the last one before a session that stays, stays too;
-    where none does, until a row that could reach it would itself be too late.
+    A row of a session must not touch a final one. So the last final session before one that stays, stays too; if none
+    stays, it stays until a row that could reach it would itself be too late.
     """
     last, skip = slices.last, slices.skip
     end = position(last, begin, stop, deadline.watermark - 2 * gap - max(deadline.lateness, 1))
     member = next_member(slices, end, stop, bit)
     if member == stop:
-        for slot in range(begin, stop):  # forgotten here, even if others still need them
+        for slot in range(begin, stop):  # dropped for this definition, even if others still need them
             skip[slot] |= bit
         return most
     if most == 0:
@@ -36,7 +36,7 @@ def final_slices(slices: Slices, begin: int, stop: int, most: int, gap: int, bit
 
 @kernel
 def absorb_oldest(slices: Slices, blocks: Blocks, script: Script, key: int, at: int) -> None:
-    """Make the at-th slice of a key part of the one after it. Those before it move up."""
+    """Merge the at-th slice of a key into the next one. Those before it move up."""
     begin = blocks.base[key] + blocks.head[key]
     slot = begin + at
     if len(slices.tag) > 0:
@@ -55,7 +55,7 @@ def absorb_oldest(slices: Slices, blocks: Blocks, script: Script, key: int, at: 
 
 @kernel
 def join_sessions(slices: Slices, blocks: Blocks, script: Script, key: int, count: int, gap: int) -> bool:
-    """Join slices of one session among the first `count`, which no window by time needs; False: the script is full."""
+    """Merge slices of one session among the first `count`, needed by no window by time; False if the script is full."""
     at = 0
     while at + 1 < count:
         if is_full(script):
@@ -82,9 +82,9 @@ def purge(
     gaps: Ints,
     deadline: Deadline,
 ) -> int:
-    """Let slices of the keys from the cursor on go that lie before `needed`, for windows by time, or in final sessions.
+    """Evict slices before `needed`, for windows by time, or in final sessions, of the keys from the cursor on.
 
-    Return why it stopped. A key whose slices were not all joined is looked at again.
+    Return why it stopped. A key whose slices were not all merged is examined again.
     """
     i = cursor[ROW]
     while i < len(chosen):

@@ -1,4 +1,4 @@
-"""Slices of holistic aggregations: under the name of each its sorted values are kept."""
+"""Slices of holistic aggregations: each keeps its sorted values under its tag."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from muntin.types import Array
 
 
 class RunSet(TaggedSet):
-    """Slices whose values are kept in sorted runs; the state of a slice itself only counts its rows."""
+    """Slices whose values are kept in sorted runs; the state of a slice only counts its rows."""
 
     only_counts: ClassVar[bool] = True
 
@@ -51,7 +51,7 @@ class RunSet(TaggedSet):
         return super().save() | {f"runs.{name}": array for name, array in self.runs.save().items()}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over what `save` returned."""
+        """Replace the state by one that `save` returned."""
         super().load(arrays)
         self.runs.load({n.removeprefix("runs."): array for n, array in arrays.items() if n.startswith("runs.")})
 
@@ -61,6 +61,6 @@ class RunSet(TaggedSet):
         return super().bytes + self.runs.bytes
 
     def check(self) -> None:
-        """Raise `InvariantError` where slices or their values contradict each other."""
+        """Raise `InvariantError` if slices or their values contradict each other."""
         super().check()
         self.runs.check()

@@ -1,4 +1,4 @@
-"""The shapes of all windows by time of a plan as arrays, for the kernels."""
+"""The shapes of a plan's windows by time as arrays, for the kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from muntin.windows.limits import may_be_many
 from muntin.windows.shapes import KNOWN, SLIDING, Gap, KnownEdges, Periodic
 
 _OVERFLOWS = BEFORE_TIME // 2
-"""From here back, less the length of a window may be no time that int64 can hold."""
+"""Before this time, subtracting the length of a window may overflow int64."""
 _FEW = 16
 
 
@@ -28,23 +28,23 @@ class Shapes:
     ids: Array
     kinds: Array
     lengths: Array
-    """How long windows are; where edges are known, the place of the definition in `own`."""
+    """The lengths of windows; for known edges, the place of the definition in `own`."""
     everys: Array
     offsets: Array
     sinces: Array
-    """The least time at which a window may begin: slices before were not cut for a definition that came later."""
+    """The earliest start of a window: earlier slices were not cut for a definition added later."""
     floors: Array
-    """The time after which a window must end: what ended before a definition came is not its business."""
+    """The time after which a window must end: windows that ended before the definition was added are not emitted."""
     gaps: Array
     gap: int
-    """The smallest gap of a session, which no slice may span; -1 where there is none. It stays when that one goes."""
+    """The smallest session gap, which no slice may span; -1 if there is none. It stays when that session is removed."""
     steps: Array
     phases: Array
     own: known_edges.KnownEdges
 
     @classmethod
     def of(cls, windows: Mapping[int, Window]) -> Shapes:
-        """Read the shapes of resolved definitions, all of which have one."""
+        """Return the shapes of resolved definitions, all of which have one."""
         shapes = {i: each.time_shape for i, each in windows.items()}
         periodic = {i: each for i, each in shapes.items() if isinstance(each, Periodic)}
         known = {i: each for i, each in shapes.items() if isinstance(each, KnownEdges)}
@@ -72,11 +72,11 @@ class Shapes:
 
     @property
     def takes_every_row(self) -> bool:
-        """Whether some definition has a window for every time: a user's own may have none."""
+        """Whether some definition has a window for every time: a user-defined one may have none."""
         return len(self.ids) > len(self.own.each)
 
     def changed_to(self, windows: Mapping[int, Window], since: int, floor: int) -> Shapes:
-        """Return the shapes of other definitions: those that stay as they are, a new one from some times on."""
+        """Return the shapes of other definitions: those that stay unchanged, a new one from `since` and `floor` on."""
         new = Shapes.of(windows)
         known = {int(i): (int(a), int(b)) for i, a, b in zip(self.ids, self.sinces, self.floors, strict=False)}
         bounds = [known.get(int(i), (since, floor)) for i in new.ids[: len(new.kinds)]]
@@ -86,33 +86,33 @@ class Shapes:
         return replace(new, sinces=ints(a for a, _ in bounds), floors=ints(b for _, b in bounds), gap=gap, own=own)
 
     def cuts_for(self, other: Shapes) -> bool:
-        """Say whether all edges of other definitions are edges of these already."""
+        """Return whether all edges of other definitions are already edges of these."""
         step, phase = self.steps[:, None], self.phases[:, None]
         return bool(((other.steps % step == 0) & (other.phases % step == phase)).any(axis=0).all())
 
     def most_slices(self) -> int:
-        """Return how many slices the longest window by time can have, as far as edges tell."""
+        """Return the most slices of the longest window by time, judged by edges."""
         return int((self.lengths.max(initial=0) / self.steps).sum())
 
     @property
     def slides_alone(self) -> bool:
-        """Whether there is one definition, of sliding windows: each window begins and ends after the one before."""
+        """Whether there is one definition, of sliding windows: each begins and ends after the previous one."""
         return len(self.ids) == 1 and self.kinds.tolist() == [SLIDING]
 
     @cached_property
     def _rate(self) -> float:
-        """How many windows by time end in a unit of time, of all definitions whose edges are periodic."""
+        """The number of windows that end per unit of time, of all periodic definitions."""
         return float((1.0 / self.everys[self.kinds != KNOWN]).sum())
 
     def may_open_many(self, span: int, keys: int) -> bool:
-        """Say whether more windows of so many keys may end within a span than a call may find. O(1)."""
+        """Return whether more windows of `keys` keys may end within `span` than a call may find. O(1)."""
         return may_be_many(span * self._rate * keys)
 
     def count_due(self, lows: Array, is_first: Array, after: int, until: int) -> dict[int, float]:
         """Return how many windows of each periodic definition end in (after, until]. O(slices).
 
-        Slices begin at `lows`, those of a key together and in order; `is_first` tells the first of each key. Counted in
-        floats, so that nothing overflows.
+        Slices begin at `lows`, those of a key contiguous and in order; `is_first` marks the first of each key. Counts
+        in floats, so that nothing overflows.
         """
         counts = {}
         low = lows.astype(np.float64)
@@ -130,7 +130,7 @@ class Shapes:
         return counts
 
     def last_ends(self, times: Array) -> Array:
-        """Return for each time the end of the last window by time that holds it. There is at least one definition."""
+        """Return the end of the last window by time that holds each time. Needs at least one definition."""
         steps = np.where(self.kinds == SLIDING, self.everys, self.lengths)
         shapes = zip(steps, self.offsets, self.lengths, strict=True)
         ends = [times - (times - offset) % step + length for step, offset, length in shapes]
@@ -145,9 +145,9 @@ class Shapes:
 
     @cached_property
     def _rules(self) -> list[tuple[Any, Any, Any, Any]]:
-        """Periodic definitions: how long windows are, how often one ends, when one ends, whether they are cumulative.
+        """Periodic definitions: the length of windows, their period, one of their ends, whether cumulative.
 
-        Few are numbers, in less time than NumPy takes to begin; many are arrays, all together.
+        A few are plain numbers, faster than NumPy's overhead; many are arrays, all together.
         """
         columns = (self.kinds, self.lengths, self.everys, self.offsets)
         kinds, lengths, everys, offsets = (each[self.kinds != KNOWN] for each in columns)
@@ -157,10 +157,10 @@ class Shapes:
         return list(zip(*(each.tolist() for each in rules), strict=True))
 
     def look_ahead(self, watermark: int, lateness: int) -> tuple[int, int]:
-        """Return the least time at which a window that is not final can begin, and when something changes next.
+        """Return the earliest start of a window that is not final, and the next watermark at which something changes.
 
-        Before that watermark no window by time ends or becomes final that had not at this one. It is the very next one
-        where rows make the edges, or Python tells them.
+        Before that watermark no further window by time ends or becomes final. It is the very next one if rows or Python
+        determine the edges.
         """
         if watermark == END_OF_TIME:
             return END_OF_TIME, END_OF_TIME
@@ -171,7 +171,7 @@ class Shapes:
         if len(self.gaps) or self.own.each or final_until < _OVERFLOWS:
             change = watermark + 1
         for length, every, an_end, cumulative in self._rules:
-            final = final_until + every - (final_until - an_end) % every  # the first end of a window after that
+            final = final_until + every - (final_until - an_end) % every  # the first window end after that
             due = watermark + every - (watermark - an_end) % every if lateness else final
             begin = final - length
             if cumulative is not False:
@@ -182,7 +182,7 @@ class Shapes:
 
 
 def _least(values: Any) -> int:
-    """Return the least of several numbers, or the only one."""
+    """Return the least of several numbers, or the single one."""
     return values if isinstance(values, int) else int(values.min())
 
 
@@ -192,7 +192,7 @@ def ints(values: Iterable[int]) -> Array:
 
 
 def fewest(pairs: Iterable[tuple[int, int]]) -> tuple[Array, Array]:
-    """Return the steps and phases of progressions, without those that are part of another."""
+    """Return the steps and phases of progressions, without those contained in another."""
     chosen = sorted(set(pairs))
     steps, phases = np.zeros(len(chosen), np.int64), np.zeros(len(chosen), np.int64)
     count = 0

@@ -1,4 +1,4 @@
-"""The aggregate store: the slices of all keys, and the states of aggregations that are run together."""
+"""The aggregate store: the slices of all keys, and the states of fused aggregations."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from muntin.types import Array
 _FEW_WINDOWS = 64
 _NO_TIMES = _NO_ROWS = np.zeros(0, np.int64)
 STACKED = "two_stacks"
-"""The merger whose folds are kept while rows come, where windows are of one definition."""
+"""The merger whose folds are maintained per key, if there is one sliding definition."""
 SLICING = (order_by_key, take_rows, take_late_rows, take_slices, due_windows, count_rows, purge)
 """The kernels that see no state."""
 _INNER = (*SCRIPT, *MEMORY, *SLOTS, *PLACING, *SLICER, *MEMBERS, *DUE, *LATE, *PURGE)
@@ -66,23 +66,23 @@ _INNER = (*SCRIPT, *MEMORY, *SLOTS, *PLACING, *SLICER, *MEMBERS, *DUE, *LATE, *P
 
 @cache
 def slicing(compiled: bool) -> Any:
-    """Return the kernels that see no state: compiled once, whatever the aggregations."""
+    """Return the kernels that see no state, compiled once for all aggregations."""
     inner = [each for each in _INNER if each not in SLICING]
     return SameTypes(kernel_cache.load(standalone(*SLICING, within=inner, counted=False), compiled=compiled))
 
 
 class SliceSet:
-    """The slices of all keys, with the states of aggregations that are run together."""
+    """The slices of all keys, with the states of fused aggregations."""
 
     tagged: ClassVar[bool] = False
-    """Whether slices have names, under which more is kept of them."""
+    """Whether slices have tags, under which more data is kept."""
     only_counts: ClassVar[bool] = False
-    """Whether the states only count rows, and answers come from elsewhere: there is nothing to merge."""
+    """Whether states only count rows and answers come from elsewhere: nothing is merged."""
 
     def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, merger: str) -> None:
         self.binding = binding
         self.shapes = shapes
-        self.watched = watched or shapes.gap >= 0  # sessions that went have left slices with gaps
+        self.watched = watched or shapes.gap >= 0  # removed sessions have left slices with gaps
         self.merger = "lazy" if self.only_counts else merger
         self.has_tree = self.merger == "flat_fat"
         self.has_stacks = self.merger == STACKED and shapes.slides_alone and binding.fixed
@@ -109,7 +109,7 @@ class SliceSet:
 
     @property
     def marks(self) -> Array:
-        """What is counted of slices and of memory: see `blocks`."""
+        """The counters of slices and of memory: see `blocks`."""
         marks: Array = self.blocks.marks
         return marks
 
@@ -120,12 +120,12 @@ class SliceSet:
 
     @cached_property
     def folding(self) -> Any:
-        """The kernels that fold rows into states, and merge states; one module, for what they call is compiled once."""
+        """The kernels that fold rows and merge states; one module, so that shared callees are compiled once."""
         entries = ("fold_rows", "fold_windows", "query_windows", "slide_windows")
         return SameTypes(self.binding.kernels((*FOLDING, *MERGE, *STACKS), *entries))
 
     def _make_room(self, slots: int) -> None:
-        """Make the arrays `slots` long, keeping what they hold."""
+        """Grow the arrays to `slots`, keeping their contents."""
         spaced = slots if self.spaced else 0
         held = self.slices
         self.slices = Slices(
@@ -142,9 +142,9 @@ class SliceSet:
         self.tree = more_states(self.binding, self.tree, slots if self.has_tree or self.has_stacks else 0)
 
     def _rearrange(self) -> None:
-        """Lay the blocks out in the order of their keys, and leave room for more. O(slices).
+        """Compact the blocks in key order, and leave room for more. O(slices).
 
-        Blocks that keys have outgrown are then no more: they were half of the memory, and each key's slices elsewhere.
+        This reclaims outgrown blocks, which were half of the memory and scattered the slices of keys.
         """
         keys, _, before = self.slots()
         slices, states = self.slices, self.states
@@ -161,7 +161,7 @@ class SliceSet:
 
     @property
     def _further(self) -> tuple[str, ...]:
-        """What is kept of a slice besides its edges and its state."""
+        """The arrays kept besides the edges and states of slices."""
         return (*(("count",) if self.watched else ()), *(("first", "last", "skip") if self.spaced else ()))
 
     def reshape(self, shapes: Shapes) -> None:
@@ -174,13 +174,13 @@ class SliceSet:
         self.cursor = ints([1, 0, 0])
 
     def forget_session(self, number: int) -> None:
-        """Drop the bit of a session definition that is no more: those after it move down."""
+        """Drop the bit of a removed session definition: those after it move down."""
         below = (1 << number) - 1
         skip = self.slices.skip
         skip[:] = (skip & below) | (skip >> 1 & ~below)
 
     def know_keys(self, count: int) -> None:
-        """Be ready for keys up to a number."""
+        """Make room for `count` keys."""
         if count > len(self.blocks.base):
             room = max(count, 2 * len(self.blocks.base))
             self.blocks = self.blocks.for_keys(room)
@@ -188,7 +188,7 @@ class SliceSet:
                 self.stacks, self.back = self.stacks.for_keys(room), more_states(self.binding, self.back, room)
 
     def order_by_key(self, keys: Array, top: int) -> Array:
-        """Return the rows in the order of their keys, which are below `top`."""
+        """Return the order of rows by key; keys are below `top`."""
         if top > 16 * len(keys):
             return np.argsort(keys, kind="stable")
         order = np.empty(len(keys), np.int64)
@@ -200,13 +200,13 @@ class SliceSet:
         self._place("take_rows", batch)
 
     def take_late(self, batch: Batch, lateness: int, watermark: int) -> Array:
-        """Put rows behind the watermark, which ascend in time, into slices; return which of them a window took."""
+        """Put rows behind the watermark, in time order, into slices; return which of them a window took."""
         taken = np.zeros(len(batch.times), np.bool_)
         self._place("take_late_rows", batch, self._shapes, self.shapes.gaps, Deadline(lateness, watermark), taken)
         return taken
 
     def _place(self, name: str, batch: Batch, *further: Any) -> None:
-        """Find the slices of rows, and fold the rows into their states."""
+        """Find the slices of rows, and fold the rows into them."""
         rows = Rows(batch.keys, batch.times, self.tags, self.fresh)
         inputs = self.binding.inputs(batch.columns, len(batch.times))
         edges = self._edges
@@ -217,7 +217,7 @@ class SliceSet:
         )
 
     def take_slices(self, partials: Partials, states: Array) -> None:
-        """Put slices that were made elsewhere, with these states, among those there are."""
+        """Merge slices built elsewhere, with these states, into those held."""
         incoming = Incoming(partials.keys, partials.low, partials.high, partials.count)
         fold = self.binding.kernels(PARTIALS, "fold_slices").fold_slices
         self._carry_out(
@@ -226,12 +226,12 @@ class SliceSet:
         )
 
     def _carry_out(self, write: Callable[[], int], run: Callable[[], None]) -> None:
-        """Write scripts and run them, until all is done; where slots ran out go on with more."""
+        """Write and execute scripts until done; if slots run out, continue with more."""
         self.cursor[ROW] = self.script.length[0] = 0
         stopped = -1
         while stopped != DONE:
             stopped = write()
-            if self.script.length[0] or is_waiting():  # whoever waits for kernels wants those of rarer scripts, too
+            if self.script.length[0] or is_waiting():  # a caller that waits for kernels wants the rarer ones too
                 run()
             if stopped == NO_ROOM:
                 self._rearrange()
@@ -249,11 +249,11 @@ class SliceSet:
         due_windows = self.slicing.due_windows
         count = due_windows(*fixed, self._room)
         if count > len(self._room.keys):
-            self._make_room_to_find(count + count // 4)  # as many as now, and some more, will be found the next time
+            self._make_room_to_find(count + count // 4)  # expect slightly more the next time
             due_windows(*fixed, self._room)
         keys, definitions, start, end, first, last = self._found[:, :count].copy()
         if 8 * count < len(self._room.keys) > _FEW_WINDOWS:
-            self._make_room_to_find(_FEW_WINDOWS)  # there were many once
+            self._make_room_to_find(_FEW_WINDOWS)  # shrink after a large call
         if not self.watched:
             return Found(keys, definitions, start, end, first, last, _NO_ROWS)
         found = Found(keys, definitions, start, end, first, last, np.zeros(count, np.int64))
@@ -262,7 +262,7 @@ class SliceSet:
 
     @property
     def _edges(self) -> Edges:
-        """The edges of windows by time. As for windows, only those that Python tells change."""
+        """The edges of windows by time. As for windows, only those that Python computes change."""
         between = self.shapes.own.intervals
         if between is not self._between:
             edges = Edges(self.shapes.steps, self.shapes.phases, self.coming, *between)
@@ -275,7 +275,7 @@ class SliceSet:
 
     @property
     def _shapes(self) -> TimeShapes:
-        """The windows by time. Only those that Python tells change; they are another tuple then."""
+        """The windows by time. Only those that Python computes change, in a new tuple."""
         told = self.shapes.own.windows
         if told is not self._told:
             self._told, self._timed = told, TimeShapes(*self.shapes.timed)
@@ -305,12 +305,12 @@ class SliceSet:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether sessions skip slices in their midst, so that no tree can answer for them."""
+        """Whether sessions skip slices in the middle, so that no tree can answer them."""
         return bool(len(self.shapes.gaps)) and bool(self.slices.skip[: self.marks[TOP]].any())
 
     def purge(self, chosen: Array, needed: int, watermark: int, lateness: int) -> None:
-        """Let slices go that no window needs any more."""
-        # What joins states is compiled already, to fold rows: a kernel of its own would be a fifth more to compile.
+        """Evict slices that no window needs any more."""
+        # `fold_rows` is already compiled and can merge states: a separate kernel would take a fifth more compile time.
         fold, nothing = self.folding.fold_rows, self.binding.no_inputs
         self._carry_out(
             lambda: self.slicing.purge(
@@ -334,12 +334,12 @@ class SliceSet:
 
     @property
     def oldest(self) -> int:
-        """The least time at which a slice begins; the end of time where there is none."""
+        """The start of the oldest slice; the end of time if there is none."""
         keys = self.held()
         return int(self.slices.low[self.blocks.base[keys] + self.blocks.head[keys]].min(initial=END_OF_TIME))
 
     def slots(self) -> tuple[Array, Array, Array]:
-        """Return the keys that have slices, how many each has, and all slots in order."""
+        """Return the keys that have slices, the number of each, and all slots in order."""
         keys = self.held()
         sizes = self.blocks.size[keys]
         begins = self.blocks.base[keys] + self.blocks.head[keys]
@@ -347,7 +347,7 @@ class SliceSet:
         return keys, sizes, np.repeat(begins, sizes) + within
 
     def save(self) -> dict[str, Array]:
-        """Return the slices, one key after the other."""
+        """Return the slices, key by key."""
         keys, sizes, slots = self.slots()
         arrays = {"keys": keys, "sizes": sizes, "low": self.slices.low[slots], "high": self.slices.high[slots]}
         arrays |= {name: getattr(self.slices, name)[slots] for name in self._further}
@@ -356,7 +356,7 @@ class SliceSet:
         return arrays | {"states": self.states[slots], "merges": self.marks[MERGES : MERGES + 1].copy()}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over slices that `save` returned."""
+        """Replace the slices by those that `save` returned."""
         self.clear()
         keys, sizes = arrays["keys"], arrays["sizes"]
         self.know_keys(int(keys.max()) + 1 if len(keys) else 0)
@@ -372,17 +372,17 @@ class SliceSet:
 
     @property
     def kept(self) -> int:
-        """How many rows are kept besides the states."""
+        """The number of rows kept besides the states."""
         return 0
 
     @property
     def slice_bytes(self) -> int:
-        """The bytes of one slice: its edges, what is known of its rows, its state, and its node of a tree or fold."""
+        """The bytes of one slice: its edges, row counts and times, its state, and its tree node or fold."""
         folds = 1 + (self.has_tree or self.has_stacks)
         return 8 * (2 + len(self._further) + self.tagged) + int(self.states.itemsize) * folds
 
     def room_for(self, slices: int) -> int:
-        """Return the slots of the block of a key that always has `slices` slices: up to a quarter of it is free."""
+        """Return the block size of a key that always has `slices` slices: up to a quarter of it is free."""
         lengths = rooms(self.marks)
         return int(lengths[min(int(np.searchsorted(3 * lengths, 4 * slices)), len(lengths) - 1)])
 
@@ -392,7 +392,7 @@ class SliceSet:
         return int(self.marks[USED]) * self.slice_bytes + 5 * 8 * len(self.blocks.base)
 
     def check(self) -> None:
-        """Raise `InvariantError` where slices contradict each other."""
+        """Raise `InvariantError` if slices contradict each other."""
         keys, sizes, slots = self.slots()
         starts = np.cumsum(sizes) - sizes
         inner = np.ones(len(slots), np.bool_)
@@ -411,7 +411,7 @@ class SliceSet:
         require(bool((self.blocks.base[keys] >= 0).all()), "a key with slices has no block")
 
     def _check_stacks(self, keys: Array) -> None:
-        """Fold again what is kept of each key's slices, as far as none has changed since."""
+        """Recompute the folds of each key's slices, as far as no slice has changed since."""
         states = States(self.binding)
         for key in keys.tolist():
             base, stale, head = (int(each[key]) for each in (self.blocks.base, self.blocks.stale, self.blocks.head))
@@ -446,16 +446,16 @@ def require(condition: bool, message: str) -> None:
 
 
 def move_states(states: Array, before: Array, other: Array, after: Array) -> None:
-    """Write states at some places of an array to other places of another one."""
+    """Copy states from `before` in one array to `after` in another."""
     if states.dtype.hasobject:
         other[after] = states[before]
-    else:  # as they are: NumPy copies records field by field
+    else:  # as bytes: NumPy copies records field by field
         record = np.dtype((np.void, states.dtype.itemsize))
         other.view(record)[after] = states.view(record)[before]
 
 
 def more_states(binding: Binding, states: Array, slots: int) -> Array:
-    """Return room for more states, with those there are."""
+    """Return an array of `slots` states that begins with the current ones."""
     result = binding.slots(slots)
     if binding.fixed:  # as bytes: NumPy copies records field by field
         result.view(np.uint8)[: states.nbytes] = states.view(np.uint8)

@@ -1,12 +1,11 @@
-"""The stream slicer: each row goes into the slice it belongs to, which is the newest one for nearly all.
+"""The stream slicer: puts each row into its slice, nearly always the newest one.
 
 Slices lie between edges, where some window by time begins or ends. Edges are the same for all keys, so the interval
-between two of them is found once and used until a row leaves it: that is the cached next edge. Where there are
-sessions, rows further apart than the smallest gap are in different slices too, so that a slice never has to be split:
-a row can only bring slices closer together.
+between two of them is found once and used until a row leaves it: the cached next edge. With sessions, rows further
+apart than the smallest gap are in different slices too, so a slice never has to be split: a row can only bring slices
+closer together.
 
-States are folded by `fold_rows`, the one kernel here that is made for each set of aggregations, after a script that the
-others write.
+`fold_rows`, the one kernel here compiled per set of aggregations, folds states by a script that the others write.
 """
 
 from __future__ import annotations
@@ -37,44 +36,44 @@ from muntin.streams.script import (
 )
 
 LOW, HIGH, ROW = range(3)
-"""What is where in the cursor: the interval between edges at hand, and the next row."""
+"""Indices into the cursor: the current interval between edges, and the next row."""
 NEWEST = 8
-"""How many of the newest slices of a key are compared with a row together."""
+"""How many of a key's newest slices are compared with a row at once."""
 AHEAD = 16
-"""How long before it is looked at what memory holds of a key, or a state, is fetched: as long as memory takes."""
+"""How many rows ahead a key's data or a state is prefetched, to cover the memory latency."""
 AT_ONCE = 64
-"""How many rows are compared together, where a run is long."""
+"""How many rows of a long run are compared at once."""
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 """The bounds of time."""
 
 
 class Rows(NamedTuple):
-    """Rows that go into slices, as they come."""
+    """Arriving rows."""
 
     keys: Ints
     times: Ints
     tags: Ints
-    """Where the tag of each row's slice is written; empty where slices have none."""
+    """Receives the tag of each row's slice; empty if slices have none."""
     fresh: Ints
     """Tags for new slices."""
 
 
 class Edges(NamedTuple):
-    """The edges of all windows by time: progressions, and the intervals between those that are known one by one."""
+    """The edges of all windows by time: progressions, and the known intervals of the others."""
 
     steps: Ints
     phases: Ints
     coming: Ints
-    """The last edge that was found, of each progression."""
+    """The last edge found in each progression."""
     lows: Ints
     highs: Ints
     bounds: Ints
-    """Where the intervals of each definition begin and end."""
+    """The start and end of each definition's intervals."""
 
 
 @inlined
 def position(times: Ints, begin: int, end: int, time: int) -> int:
-    """Return the first slot of [begin, end) whose time is after this one; times ascend."""
+    """Return the first slot of [begin, end) whose time is after `time`; times ascend."""
     while begin < end:
         middle = (begin + end) >> 1
         if times[index(middle)] > time:
@@ -86,7 +85,7 @@ def position(times: Ints, begin: int, end: int, time: int) -> int:
 
 @inlined
 def position_from_end(times: Ints, begin: int, end: int, time: int) -> int:
-    """Return the same as `position`. The last few slots are compared without a branch: late rows are seldom older."""
+    """Return the same as `position`. Compares the last few slots without a branch: late rows are seldom older."""
     near = end - NEWEST
     if near < begin or times[index(near)] > time:
         return position(times, begin, end, time)
@@ -98,7 +97,7 @@ def position_from_end(times: Ints, begin: int, end: int, time: int) -> int:
 
 @kernel
 def find_interval(time: int, edges: Edges, cursor: Ints) -> None:
-    """Find the edges around a time. Those of each progression are remembered: most are still the ones before."""
+    """Find the edges around a time. Those of each progression are cached: most have not changed."""
     low = LEAST
     high = MOST
     for p in range(len(edges.steps)):
@@ -109,7 +108,7 @@ def find_interval(time: int, edges: Edges, cursor: Ints) -> None:
             edges.coming[p] = edge
         high = min(high, edge)
         low = max(low, edge - step)
-    for d in range(len(edges.bounds) - 1):  # a user's own: the interval is known
+    for d in range(len(edges.bounds) - 1):  # user-defined: the interval is known
         at = position(edges.lows, edges.bounds[d], edges.bounds[d + 1], time) - 1
         high = min(high, edges.highs[at])
         low = max(low, edges.lows[at])
@@ -119,7 +118,7 @@ def find_interval(time: int, edges: Edges, cursor: Ints) -> None:
 
 @inlined
 def holds(slices: Slices, slot: int, time: int, gap: int, skip: int) -> bool:
-    """Say whether a slice takes a row of this time: between its edges, and with sessions close to its rows."""
+    """Return whether a slice takes a row of this time: between its edges, and with sessions near its rows."""
     if time < slices.low[index(slot)] or time >= slices.high[index(slot)]:
         return False
     if gap < 0:
@@ -130,7 +129,7 @@ def holds(slices: Slices, slot: int, time: int, gap: int, skip: int) -> bool:
 
 @inlined
 def add_row(rows: Rows, row: int, slices: Slices, blocks: Blocks, script: Script, action: int, slot: int) -> None:
-    """Put a row into a slice that is there, before its rows or after them."""
+    """Add a row to an existing slice, before or after its rows."""
     key = rows.keys[row]
     time = rows.times[row]
     blocks.stale[key] = min(blocks.stale[key], slot - blocks.base[key])
@@ -148,7 +147,7 @@ def add_row(rows: Rows, row: int, slices: Slices, blocks: Blocks, script: Script
 def open_slice(
     rows: Rows, row: int, slices: Slices, blocks: Blocks, script: Script, cursor: Ints, skip: int, at: int
 ) -> None:
-    """Make a row a slice by itself, between the edges at hand: the at-th of its key."""
+    """Open a slice with a single row, between the current edges, as the at-th of its key."""
     time = rows.times[row]
     slot = open_slot(slices, blocks, script, rows.keys[row], at)
     slices.low[slot] = cursor[LOW]
@@ -157,7 +156,7 @@ def open_slice(
         slices.count[slot] = 1
     if len(slices.skip) > 0:
         slices.first[slot] = time
-        # Rows that a session refused may lie between others: `last` must ascend all the same, to be searched.
+        # Rows that a session rejected may lie between others: `last` must still ascend, to be searchable.
         slices.last[slot] = max(time, slices.last[slot - 1]) if skip != 0 and at > 0 else time
         slices.skip[slot] = skip
     if len(rows.tags) > 0:
@@ -167,7 +166,7 @@ def open_slice(
     add_step(script, OPEN, slot, row, row + 1)
 
 
-@inlined  # handing these arrays over takes longer than placing a row
+@inlined  # passing these arrays takes longer than placing a row
 def place_row(
     rows: Rows,
     row: int,
@@ -179,14 +178,14 @@ def place_row(
     gap: int,
     skip: int,
 ) -> bool:
-    """Put a row that is not for the newest slice where it belongs; say whether there was memory for it."""
+    """Place a row that is not for the newest slice; return whether there was memory for it."""
     key = rows.keys[row]
     time = rows.times[row]
     if not has_room(slices, blocks, script, key):
         return False
     begin = blocks.base[key] + blocks.head[key]
     end = begin + blocks.size[key]
-    # The first slice that begins after the row: with sessions by its rows, since several may lie between two edges.
+    # The first slice that begins after the row; with sessions by its rows, since several may lie between two edges.
     begins = slices.first if gap >= 0 else slices.low
     after = end
     if begin < end and begins[index(end - 1)] > time:
@@ -206,7 +205,7 @@ def place_row(
 
 @inlined
 def all_within(rows: Rows, row: int, key: int, least: int, most: int) -> bool:
-    """Say whether the next few rows are all of this key, and of times in [least, most). No branch: it vectorises."""
+    """Return whether the next few rows all have this key and times in [least, most). Branch-free: it vectorises."""
     outside = 0
     for i in range(row, row + AT_ONCE):
         time = rows.times[index(i)]
@@ -216,7 +215,7 @@ def all_within(rows: Rows, row: int, key: int, least: int, most: int) -> bool:
 
 @inlined
 def run_end(rows: Rows, row: int, stop: int, least: int, most: int) -> int:
-    """Return the first row that is of another key than this one, or of a time outside [least, most)."""
+    """Return the first row with another key, or with a time outside [least, most)."""
     key = rows.keys[index(row)]
     few = min(stop, row + AT_ONCE)  # most runs are short, or very long
     row += 1
@@ -232,7 +231,7 @@ def run_end(rows: Rows, row: int, stop: int, least: int, most: int) -> int:
 
 @inlined
 def session_run_end(rows: Rows, row: int, stop: int, slices: Slices, slot: int, gap: int) -> int:
-    """Return the first row that the newest slice of this row's key does not take; widen the slice by those before."""
+    """Return the first row that the newest slice of this row's key does not take; extend the slice by those before."""
     key = rows.keys[index(row)]
     least = slices.first[index(slot)]
     most = slices.high[index(slot)]
@@ -249,7 +248,7 @@ def session_run_end(rows: Rows, row: int, stop: int, slices: Slices, slot: int, 
 
 @inlined
 def fetch_newest(slices: Slices, blocks: Blocks, key: int) -> None:
-    """Have the newest slice of a key fetched."""
+    """Prefetch the newest slice of a key."""
     slot = blocks.base[index(key)] + blocks.head[index(key)] + blocks.size[index(key)] - 1
     prefetch(slices.low, slot)
     prefetch(slices.high, slot)
@@ -257,18 +256,18 @@ def fetch_newest(slices: Slices, blocks: Blocks, key: int) -> None:
 
 @kernel
 def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges: Edges, cursor: Ints, gap: int) -> int:
-    """Put rows into slices, from the cursor's row on; return why it stopped."""
+    """Put rows into slices, starting at the cursor's row; return why it stopped."""
     row = cursor[ROW]
     stop = min(len(rows.times), row + ROWS_AT_ONCE)
-    step = script.length[0]  # in a register: one row's step need not wait for that of the row before
+    step = script.length[0]  # in a register: a row's step need not wait for that of the previous row
     most = len(script.steps) - MOST_STEPS
-    opened = -1  # the row after the one that opened a slice last: a run from there on goes into the same step
+    opened = -1  # the row after the last one that opened a slice: a run from there on joins that step
     while row < stop and step <= most:
         fetch_newest(slices, blocks, rows.keys[index(min(row + AHEAD, stop - 1))])
         key = rows.keys[index(row)]
         time = rows.times[index(row)]
         slot = blocks.base[index(key)] + blocks.head[index(key)] + blocks.size[index(key)] - 1
-        # A row before the newest slice's first one may also be close to the slice before: that is for `place_row`.
+        # A row before the newest slice's first one may also be near the previous slice: `place_row` decides.
         newest = blocks.size[index(key)] > 0 and holds(slices, slot, time, gap, 0)
         if newest and gap >= 0:
             newest = time >= slices.first[index(slot)]
@@ -282,7 +281,7 @@ def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges:
             if script.steps[index(step - 1), ACTION] == OPEN:
                 opened = row
             continue
-        # The newest slice takes it. So it does most of those after it: they are one step.
+        # The newest slice takes it, and most of the rows after it: they are one step.
         begin = row
         if gap < 0:
             row = run_end(rows, row, stop, slices.low[index(slot)], slices.high[index(slot)])
@@ -309,7 +308,7 @@ SLICER = (fetch_newest, all_within, run_end, session_run_end, take_rows)
 
 @kernel
 def fold_rows(script: Script, columns: Columns, times: Ints, states: Slots) -> None:
-    """Carry a script out: fold rows into states, and join and move states; leave the script empty."""
+    """Execute a script: fold rows into states, merge and move states; leave the script empty."""
     steps = script.steps
     length = script.length[0]
     for at in range(length):
@@ -335,4 +334,4 @@ def fold_rows(script: Script, columns: Columns, times: Ints, states: Slots) -> N
 
 
 FOLDING = (move_states, change_states, fold_rows)
-"""What is made for each set of aggregations."""
+"""The kernels compiled per set of aggregations."""

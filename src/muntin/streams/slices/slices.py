@@ -1,4 +1,4 @@
-"""General stream slicing: rows become slices, which all windows by time and all sessions of a query share."""
+"""General stream slicing: all windows by time and all sessions of a query share one set of slices."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from muntin.windows.limits import may_be_many, too_many
 from muntin.windows.shapes import Periodic
 
 MANY_SLICES = 64
-"""Windows of more slices than this are answered from a tree: with fewer, keeping it up costs more than it saves."""
+"""Windows of more slices than this are answered from a tree: with fewer, maintaining it costs more than it saves."""
 FEW_SLICES = 8
-"""Windows of fewer slices than this are merged from all of them: two stacks take three combines a slice, and room."""
+"""Windows of fewer slices than this are merged lazily: two stacks take three combines per slice, and memory."""
 _MANY_KEYS = 4096
-"""With more keys, rows are put into the order of their keys first: slices are then met in the order of memory."""
+"""With more keys, rows are sorted by key first, so that slices are visited in memory order."""
 
 
 class Slices(Replayed):
     """Slices for windows by time and sessions.
 
-    A push is one pass over its rows, whatever the number of windows; a window takes one combine for each of its slices,
-    or O(log n) with a tree.
+    A push is one pass over its rows, whatever the number of windows; a window takes one combine per slice, or O(log n)
+    with a tree.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -70,14 +70,14 @@ class Slices(Replayed):
             self.sets.append(kind(binding, self.shapes, watched=watched, merger=merger))
         if runs:
             self.sets.append(RunSet(runs, plan, self.shapes, watched=watched, merger=merger))
-        self.emitted = EmittedWindows.none(names=4)  # of windows that are emitted once, it knows nothing
+        self.emitted = EmittedWindows.none(names=4)  # holds no windows that are emitted only once
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
-        self._complete_from = BEFORE_TIME  # slices from here on are all there
+        self._complete_from = BEFORE_TIME  # all slices from here on are held
         self._quiet_until = BEFORE_TIME  # before this watermark nothing is due, and nothing becomes final
 
     def _merger(self, binding: Binding) -> str:
-        """Return what merges slices: as it was asked for, or a tree where windows have many."""
+        """Return the merger of slices: the forced one, or a tree if windows have many."""
         if self.plan.merge != "auto":
             reason = cannot_merge(self.plan.merge, binding)
             if reason:
@@ -122,19 +122,19 @@ class Slices(Replayed):
 
     @property
     def decisions(self) -> Decisions:
-        """What these slices must be able to do, and by which rules."""
+        """What these slices must support, and by which rules."""
         return decide(Facts.of_plan(self.plan))
 
     @property
     def _final_until(self) -> tuple[int, int]:
-        """The times after which windows that have ended may still change: of windows by time, and of sessions."""
+        """The times after which ended windows may still change: windows by time, and sessions."""
         if self.watermark == BEFORE_TIME:
             return BEFORE_TIME, BEFORE_TIME
         lateness = self.plan.lateness
         return self.watermark - lateness, self.watermark - max(lateness, 1)
 
     def _take(self, batch: Batch, watermark: int) -> Array:
-        """Put the rows into slices. O(1) combines a row."""
+        """Put the rows into slices. O(1) combines per row."""
         if not len(batch.times):
             return np.ones(0, np.bool_)
         if self.shapes.own.each:
@@ -174,12 +174,12 @@ class Slices(Replayed):
 
     @property
     def has_partials(self) -> bool:
-        """Whether slices can be made elsewhere and put together here: of windows by time, with states of fixed size."""
+        """Whether slices can be built elsewhere and merged here: only windows by time, with fixed-size states."""
         plain = all(type(each) is SliceSet and each.binding.fixed and not each.has_tree for each in self.sets)
         return plain and not len(self.shapes.gaps)
 
     def give_partials(self) -> Partials:
-        """Return all slices, and forget them. O(n)."""
+        """Return all slices, and clear them. O(n)."""
         lead, *others = [each.save() for each in self.sets]
         for each in self.sets:
             each.clear()
@@ -188,9 +188,9 @@ class Slices(Replayed):
         return Partials(keys, lead["low"], lead["high"], lead.get("count", np.zeros(len(keys), np.int64)), states)
 
     def take_partials(self, partials: Partials, watermark: int) -> Array:
-        """Take slices that were made elsewhere, judged by the watermark; return which of them some window took.
+        """Merge slices built elsewhere, judged by the watermark; return which of them some window took.
 
-        A slice that ends after the watermark is taken, as is every window that it is in. O(1) combines a slice.
+        A slice that ends after the watermark is taken by every window that holds it. O(1) combines per slice.
         """
         taken = np.ones(len(partials.keys), np.bool_)
         if not len(taken):
@@ -207,14 +207,14 @@ class Slices(Replayed):
         return taken
 
     def _remember(self, batch: Batch, watermark: int) -> None:
-        """Note the windows that were emitted and may change now, as they are before the rows that change them."""
+        """Record emitted windows that may change now, as they are before the rows that change them."""
         if self.sets[0].watched:
             limit = watermark if len(self.shapes.gaps) else watermark - 1
             chosen = np.unique(batch.keys[batch.times <= limit])
             self._before = chosen, self._find(chosen, self._final_until, watermark)
 
     def _emit(self, watermark: int, horizon: int, early: bool) -> list[Answers]:
-        """Answer the windows that end by the watermark. O(slices) combines a window, O(log n) with a tree."""
+        """Answer the windows that end by the watermark. O(slices) combines per window, O(log n) with a tree."""
         if watermark < self._quiet_until and self._before is None and not self.plan.early:
             self.watermark = watermark
             return []
@@ -228,7 +228,7 @@ class Slices(Replayed):
         return answers
 
     def _find(self, chosen: Array, after: tuple[int, int], until: int) -> Found:
-        """Return the windows of some keys that end in (after, until]; refuse more than a call may find."""
+        """Return the windows of some keys that end in (after, until]; reject more than a call may find."""
         lead = self.sets[0]
         if self.shapes.may_open_many(until - after[0], len(chosen)):
             _, sizes, slots = lead.slots()
@@ -240,22 +240,22 @@ class Slices(Replayed):
         return lead.find(chosen, after, until)
 
     def may_open_many(self, span: int, keys: int) -> bool:
-        """Say whether more windows may be due than a call may find when the watermark moves by a span. O(1)."""
+        """Return whether moving the watermark by `span` may make more windows due than a call may find. O(1)."""
         return self.shapes.may_open_many(span + self._slack, keys)
 
     @cached_property
     def _slack(self) -> int:
-        """How far from the watermark windows may end that are looked at."""
+        """How far from the watermark the examined windows may end."""
         ahead = int(self.shapes.lengths.max(initial=0)) if self.plan.early else 0
         return self.plan.lateness + ahead
 
     def _emit_due(self, chosen: Array, watermark: int) -> list[Answers]:
-        """Return the windows that have ended by this watermark and not by the last: each for the first time."""
+        """Return the windows that end between the last watermark and this one: their first emission."""
         due = self._find(chosen, (self.watermark, self.watermark), watermark)
         return self._answers(due, np.zeros(len(due.keys), np.int64))
 
     def _emit_revised(self) -> list[Answers]:
-        """Return what became of windows that had been emitted when rows behind the watermark came."""
+        """Return the revisions and retractions of emitted windows, after rows behind the watermark."""
         if self._before is None:
             return []
         chosen, before = self._before
@@ -265,14 +265,14 @@ class Slices(Replayed):
         return self._revise(after, changes.numbered_by(self.emitted))
 
     def _emit_early(self, chosen: Array, watermark: int, early: bool) -> list[Answers]:
-        """Return what has changed: with early results the ledger has every emitted window, until it is final."""
+        """Return what has changed: with early results the ledger holds every emitted window until it is final."""
         self._before = None
         found = self._find(chosen, self._final_until, END_OF_TIME)
         now = EmittedWindows.of(found.names, found.rows)
         return self._revise(found, self.emitted.changes(now, may_emit=early | (found.end <= watermark)))
 
     def _revise(self, found: Found, changes: Changes) -> list[Answers]:
-        """Emit changes among the windows that were found, and put them into the ledger."""
+        """Emit changes among the windows found, and record them in the ledger."""
         self.emitted = self.emitted.with_changes(changes)
         retracted = Found.without_slices(changes.retracted.names, changes.retracted.content)
         return [
@@ -281,7 +281,7 @@ class Slices(Replayed):
         ]
 
     def _let_go(self, chosen: Array) -> None:
-        """Forget what can never change again, and slices that no window needs."""
+        """Drop final windows from the ledger, and evict slices that no window needs."""
         if self.watermark == BEFORE_TIME:
             return
         closed = self.watermark == END_OF_TIME
@@ -300,7 +300,7 @@ class Slices(Replayed):
             self.shapes.own.forget(self.sets[0].oldest, END_OF_TIME if closed else self.watermark - self.plan.lateness)
 
     def _answers(self, found: Found, revision: Array, *, retracted: bool = False) -> list[Answers]:
-        """Return the answers of windows, as a list that is empty where there are none."""
+        """Return the answers of windows; an empty list if there are none."""
         count = len(found.keys)
         if not count:
             return []
@@ -323,7 +323,7 @@ class Slices(Replayed):
         return [emitted]
 
     def restore_point(self) -> RestorePoint:
-        """Return a callback that restores the current slices and definitions. Amortised O(1) a row: see journal.py."""
+        """Return a callback that restores the current slices and definitions. Amortised O(1) per row."""
         restore_slices = self._journal.restore_point(int(self.sets[0].marks[SLICES]))
         plan, shapes, journal = self.plan, self.shapes, self._journal
 
@@ -340,12 +340,12 @@ class Slices(Replayed):
         """Whether an aggregation can raise an error."""
         return any(each.may_fail for each in self.sets)
 
-    # ------------------------------------------------------------ definitions that come and go
+    # ------------------------------------------------------------ adding and removing definitions
 
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
-        """Answer one more definition by time, from the slices that are held. O(slices).
+        """Answer one more definition by time, from the slices held. O(slices).
 
-        Where its edges are those of others, all that is held is of use; else what comes after the current slices.
+        If others already have its edges, all slices held are of use; else only those after the current ones.
         """
         timed = len(self.shapes.kinds) > len(self.shapes.own.each)
         if not isinstance(definition.time_shape, Periodic) or not timed or plan.emit_empty:
@@ -358,7 +358,7 @@ class Slices(Replayed):
         return max(since, self._complete_from)
 
     def remove(self, window_id: int, plan: Plan) -> None:
-        """Answer a definition no more; slices that only it needed are let go with the next watermark. O(slices)."""
+        """Stop answering a definition; the next watermark evicts slices that only it needed. O(slices)."""
         session = int(np.flatnonzero(self.shapes.ids == window_id)[0]) - len(self.shapes.kinds)
         if session >= 0:
             for each in self.sets:
@@ -393,7 +393,7 @@ class Slices(Replayed):
         return arrays | bounds | {"marks": ints([self.watermark, self._complete_from])}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Take over slices that `save` returned. O(n)."""
+        """Replace the slices by those that `save` returned. O(n)."""
         gap = int(state["gap"][0])
         self.shapes = replace(self.shapes, sinces=state["sinces"], floors=state["floors"], gap=gap)
         for i, each in enumerate(self.sets):
@@ -418,7 +418,7 @@ class Slices(Replayed):
         }
 
     def check(self) -> None:
-        """Raise `InvariantError` where slices contradict each other. O(n)."""
+        """Raise `InvariantError` if slices contradict each other. O(n)."""
         lead = self.sets[0].slots()
         for each in self.sets:
             each.check()
@@ -427,20 +427,20 @@ class Slices(Replayed):
 
 
 def _between(after: int, until: int) -> str:
-    """Say where windows end."""
+    """Return the span in which windows end, in words."""
     since = "" if after == BEFORE_TIME else f" after {after}"
     return f"they end{since} by {until}" if until < END_OF_TIME else f"they end{since or ' at any time'}"
 
 
 def _put_back(array: Array, order: Array) -> Array:
-    """Return values of rows in some order in that of the rows."""
+    """Return values back in the order of the rows."""
     result = np.empty_like(array)
     result[order] = array
     return result
 
 
 def _groups(plan: Plan) -> tuple[dict[str, Aggregation], list[Binding]]:
-    """Return the aggregations whose values are kept as sorted runs, and the others as they run together."""
+    """Return the aggregations kept as sorted runs, and the others as fused."""
     runs = {name: each for name, each in plan.aggregates.items() if keeps_runs(each, plan.types)}
     others = {name: each for name, each in plan.aggregates.items() if name not in runs}
     groups = run_together(others, plan.bind, lambda _, alone: _keeps_rows(plan, alone.aggregations))

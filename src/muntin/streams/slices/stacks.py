@@ -1,19 +1,19 @@
-"""Two stacks over the slices of each key, for windows of one definition that slide: O(1) combines a window, amortised.
+"""Two stacks over the slices of each key, for one sliding definition: O(1) combines per window, amortised.
 
     slots of a key     since ............ turn ............ until
     kept               a fold for each    one fold of all
 
-Before the turn, the fold of a slot is that of its slice and all after it up to the turn; from the turn on there is one
-fold for each key. So a window is one fold of the first kind and the other one. When a window begins at the turn or
-behind it, the turn moves to the window's end, as two stacks flip.
+Before the turn, the fold of a slot covers its slice and all after it up to the turn; from the turn on there is one fold
+per key. So a window is one fold of the first kind combined with the other. When a window begins at or after the turn,
+the turn moves to the window's end: the two stacks flip.
 
-Slices may change, and windows before the last one may be asked for again. The mark `stale` of a block says which is the
-first slot that has changed, as it does for a tree: where that is before the turn, the turn moves to the end of the next
-window, and where it is behind the turn, the fold of all is made again. A window that ends before `until`, or begins
-before `since`, is folded from its slices.
+Slices may change, and windows before the last one may be requested again. The mark `stale` of a block is its first
+changed slot, as for a tree: if that is before the turn, the turn moves to the end of the next window; if it is after
+the turn, the fold of all is recomputed. A window that ends before `until`, or begins before `since`, is folded from its
+slices.
 
-A block that moves loses its folds. A slice is folded up to three times more for that, as a block moves only where a
-quarter of it is free, and moving the folds would touch as much memory.
+A block that moves loses its folds. That costs up to three more folds per slice, as a block moves only if a quarter of
+it is free; moving the folds would touch as much memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from muntin.streams.slices.slicer import AHEAD
 
 
 class Stacks(NamedTuple):
-    """For each key what its folds are of: slots of its block. All are 0 before the first."""
+    """The slots of its block that each key's folds cover. All are 0 before the first."""
 
     since: Ints
     turn: Ints
@@ -50,17 +50,17 @@ class Stacks(NamedTuple):
 
     @classmethod
     def empty(cls) -> Stacks:
-        """Return the stacks of no keys."""
+        """Return stacks for no keys."""
         return cls(*(np.zeros(0, np.int64) for _ in cls._fields))
 
     def for_keys(self, capacity: int) -> Stacks:
-        """Return the same for more keys, which have no folds yet."""
+        """Return the same for `capacity` keys; the new ones have no folds yet."""
         return Stacks(*(longer(each, capacity, 0) for each in self))
 
 
 @inlined
 def fold_from_end(states: Slots, folds: Slots, first: int, last: int) -> None:
-    """Fold each of the slots [first, last) with all that follow."""
+    """Fold each of the slots [first, last) with all that follow it."""
     state = hold(load(states, last - 1))
     store(folds, last - 1, state)
     for slot in range(last - 2, first - 1, -1):
@@ -70,7 +70,7 @@ def fold_from_end(states: Slots, folds: Slots, first: int, last: int) -> None:
 
 @inlined
 def fold_slots(states: Slots, first: int, last: int) -> State:
-    """Return the state of the slots [first, last), of which there is at least one."""
+    """Return the state of the slots [first, last), at least one."""
     state = hold(load(states, first))
     for slot in range(first + 1, last):
         state = combine(state, load(states, slot))
@@ -79,7 +79,7 @@ def fold_slots(states: Slots, first: int, last: int) -> State:
 
 @inlined
 def fold_on(states: Slots, back: Slots, key: int, begin: int, first: int, last: int) -> None:
-    """Fold the slots [first, last) into what there is of those from the turn, `begin`, on."""
+    """Fold the slots [first, last) into the fold from the turn, `begin`, on."""
     state = hold(load(states, begin) if first == begin else load(back, key))
     for slot in range(first + 1 if first == begin else first, last):
         state = combine(state, load(states, slot))
@@ -99,10 +99,10 @@ def slide_windows(
     lasts: Ints,
     outputs: Outputs,
 ) -> None:
-    """Answer windows of one definition, those of a key ascending. `folds` are by slots, and `back` by keys.
+    """Answer windows of one definition, ascending per key. `folds` is by slot, `back` by key.
 
-    It takes the arrays that it reads, and no other of blocks and windows: to read a hundred from Python takes as long
-    as to answer some windows, and to compile that as long as the rest.
+    Takes only the arrays that it reads, not all of blocks and windows: passing a hundred from Python takes as long as
+    answering some windows, and compiling that as long as the rest.
     """
     count = len(keys)
     for i in range(count):

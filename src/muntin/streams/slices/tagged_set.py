@@ -1,4 +1,4 @@
-"""Slices of which more is kept elsewhere: each has a name, and whatever is kept under it follows the slice."""
+"""Slices with data kept elsewhere: each has a tag, and the data under it follows the slice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muntin.types import Array
 
 
 class TaggedSet(SliceSet):
-    """Slices with tags: small numbers, reused once their slices are gone."""
+    """Slices with tags: small numbers, reused after their slices are evicted."""
 
     tagged: ClassVar[bool] = True
 
@@ -29,24 +29,24 @@ class TaggedSet(SliceSet):
 
     @abstractmethod
     def _add(self, tags: Array, batch: Batch) -> None:
-        """Keep something of rows, under the tags of their slices."""
+        """Keep data of rows, under the tags of their slices."""
 
     @abstractmethod
     def _join(self, into: Array, from_: Array, *, by_rows: bool) -> None:
-        """Move what is kept under some tags to others, pair by pair: rows brought their slices together, or time."""
+        """Move the data of some tags to others, pair by pair: their slices were merged, by rows or by time."""
 
     @abstractmethod
     def _free(self, tags: Array) -> None:
-        """Forget what is kept under tags."""
+        """Drop the data of tags."""
 
     def take(self, batch: Batch) -> None:
-        """Put rows into slices, and more of them where the slices' names are."""
+        """Put rows into slices, and keep their data under the slices' tags."""
         self._prepare(len(batch.times))
         super().take(batch)
         self._added(batch)
 
     def take_late(self, batch: Batch, lateness: int, watermark: int) -> Array:
-        """Put rows behind the watermark into slices, and more of them where the slices' names are."""
+        """Put rows behind the watermark into slices, and keep their data under the slices' tags."""
         self._prepare(len(batch.times))
         taken = super().take_late(batch, lateness, watermark)
         self.tags = self.tags[taken]
@@ -54,20 +54,20 @@ class TaggedSet(SliceSet):
         return taken
 
     def purge(self, chosen: Array, needed: int, watermark: int, lateness: int) -> None:
-        """Let slices go that no window needs any more, and what is kept of them."""
+        """Evict slices that no window needs any more, and their data."""
         self._note_joins(int(self.marks[SLICES]))
         super().purge(chosen, needed, watermark, lateness)
         self._follow(by_rows=False)
 
     def _prepare(self, rows: int) -> None:
-        """Be ready to name as many slices as there are rows, and to note as many joins."""
+        """Make room for as many tags and joins as there are rows."""
         self._note_joins(rows)
         self.tags = np.zeros(rows, np.int64)
         more = max(0, rows - len(self.unused))
         self.fresh = np.concatenate((ints(self.unused[:rows]), np.arange(self.named, self.named + more)))
 
     def _note_joins(self, most: int) -> None:
-        """Be ready to note as many joins."""
+        """Make room for `most` joins."""
         self.slices = self.slices._replace(joins=np.zeros(2 * most, np.int64))
 
     def _added(self, batch: Batch) -> None:
@@ -79,7 +79,7 @@ class TaggedSet(SliceSet):
         self._follow(by_rows=True)
 
     def _follow(self, *, by_rows: bool) -> None:
-        """Follow the slices that became one, and forget those that are gone."""
+        """Move the data of merged slices, and drop that of evicted ones."""
         into, from_ = self.slices.joins[: self.marks[JOINS]].reshape(-1, 2).T
         self.marks[JOINS] = 0
         if len(from_):
@@ -89,9 +89,9 @@ class TaggedSet(SliceSet):
             self.unused += from_.tolist()
 
     def _stretches(self, found: Found) -> tuple[Array, Array, Array]:
-        """Return the slots between the first and the last of all windows of each key, and the key of each.
+        """Return the slots between the first and the last of each key's windows, and the key of each.
 
-        Third is by how much each window's slots differ from their places among these.
+        Third is the offset of each window's slots from their places among these.
         """
         keys, window = np.unique(found.keys, return_inverse=True)
         begin, end = np.full(len(keys), len(self.slices.tag)), np.zeros(len(keys), np.int64)
@@ -103,15 +103,15 @@ class TaggedSet(SliceSet):
         return slots, np.repeat(keys, sizes), (starts - begin)[window]
 
     def _spans_of(self, found: Found) -> tuple[Array, Array, Array]:
-        """Return for each window its first tag, and the one after its last, among the tags of all windows' slices."""
+        """Return each window's first tag, and the one after its last, among the tags of all windows' slices."""
         if self.has_gaps:
-            tags, last = self._tags_of(found)  # sessions skip slices in their midst: each window has tags of its own
+            tags, last = self._tags_of(found)  # sessions skip slices in the middle: each window has its own tags
             return last - np.diff(last, prepend=0), last, tags
         slots, _, shift = self._stretches(found)
         return found.first + shift, found.last + shift, self.slices.tag[slots]
 
     def _tags_of(self, found: Found) -> tuple[Array, Array]:
-        """Return the tags of each window, without the slices that a session skips, and where those of each end."""
+        """Return the tags of each window, without slices that a session skips, and the end of each window's."""
         shift = len(self.shapes.kinds)
         bits = np.where(found.definitions >= shift, 1 << np.maximum(0, found.definitions - shift), 0)
         pieces = []
@@ -121,10 +121,10 @@ class TaggedSet(SliceSet):
         return np.concatenate([*pieces, ints([])]), np.cumsum(ints(len(piece) for piece in pieces))
 
     def save(self) -> dict[str, Array]:
-        """Return the slices, and their names."""
+        """Return the slices and their tags."""
         return super().save() | {"unused": ints(self.unused), "named": ints([self.named])}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over what `save` returned."""
+        """Replace the state by one that `save` returned."""
         super().load(arrays)
         self.unused, self.named = arrays["unused"].tolist(), int(arrays["named"][0])

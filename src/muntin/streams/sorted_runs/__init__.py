@@ -1,1 +1,1 @@
-"""Holistic aggregations: sorted, run-length encoded values of each slice, and answers selected across them."""
+"""Holistic aggregations: sorted, run-length encoded values per slice, and answers selected across them."""

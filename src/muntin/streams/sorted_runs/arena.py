@@ -1,13 +1,13 @@
-"""Sorted, run-length encoded runs of integers, one for each slot, all in the same few arrays.
+"""Sorted, run-length encoded runs of integers, one per slot, all in the same few arrays.
 
-A run is a stretch of the arena: its distinct keys ascending, and beside each how many rows have it or a smaller one. A
-head comes before the first, with the slot in place of a key and no rows, so that the rows before entry p are always
-`ends[p - 1]`, and whoever goes through the arena sees where a run begins and whose it is.
+A run is a stretch of the arena: its distinct keys ascending, each with the number of rows that have it or a smaller
+one. A head precedes it, with the slot in place of a key and no rows, so that the rows before entry p are always `ends[p
+- 1]`, and a scan of the arena sees where a run begins and whose it is.
 
-New rows wait in a log until someone reads their slot: the rows of one slice come over many pushes, and merging each
-push into the run would read the run as often. Rows that are read are grouped by slot, sorted, encoded and merged, each
-step one pass over all slots. A run never changes: it is written again behind the last one, and the arena is rewritten
-without the gaps when it is full, which is O(1) for each entry that was added.
+New rows wait in a log until their slot is read: the rows of one slice come over many pushes, and merging each push into
+the run would read the run as often. Rows to be read are grouped by slot, sorted, encoded and merged, each step one pass
+over all slots. A run never changes in place: it is rewritten after the last one, and the arena is compacted when it is
+full, O(1) per entry added.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _generated() -> Generated:
 
 
 class Arena:
-    """The runs of all slots over one column, and the log of the rows that wait to be merged into them.
+    """The runs of all slots over one column, and the log of rows waiting to be merged into them.
 
     >>> arena = Arena()
     >>> arena.add(np.array([0, 1, 0]), np.array([5, 7, 5]))
@@ -62,7 +62,7 @@ class Arena:
         return kernel_cache.load(_generated(), compiled=not plain)
 
     def add(self, slots: Array, keys: Array) -> None:
-        """Add rows to slots. O(1) a row now, O(log n) comparisons or fewer when they are first read."""
+        """Add rows to slots. O(1) per row now, at most O(log n) comparisons when first read."""
         if not len(slots):
             return
         self.cover(slots)
@@ -72,12 +72,12 @@ class Arena:
             self._log_slots = _grown(self._log_slots, room)
             self._log_keys = _grown(self._log_keys, room)
         self._kernels.log_rows(slots, keys, self._log_slots, self._log_keys, self._pending, self._counters)
-        # Values repeat, and the log has each: it may not outgrow the runs.
+        # The log holds repeated values, which runs do not: it may not outgrow the runs.
         if self._counters[LOGGED] > max(_SMALLEST_LOG, int(self._counters[LIVE])):
             self._merge_pending(np.flatnonzero(self._pending))
 
     def merge_pending(self, slots: Array) -> None:
-        """Merge the waiting rows of these slots into their runs, which can then be read. O(log + runs that change)."""
+        """Merge the waiting rows of these slots into their runs, to be read. O(log + changed runs)."""
         self.cover(slots)
         chosen = np.empty(len(slots), np.int64)
         count = self._kernels.choose_waiting(slots, self._pending, self._places, chosen)
@@ -96,13 +96,13 @@ class Arena:
         kernels.sort_rows(bounds, rows, spare, np.zeros(2048, np.int64), distinct)
         self._make_room(int(distinct.sum() + self.lengths[chosen].sum()) + len(chosen))
         kernels.absorb(chosen, bounds, rows, spare, distinct, *self._runs())
-        if len(rows) > 2 * _SMALLEST_LOG:  # a rare one; what is needed again and again is kept
+        if len(rows) > 2 * _SMALLEST_LOG:  # rare; buffers of the usual size are kept
             self._rows, self._spare = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def merge(self, into: Array, out_of: Array) -> None:
-        """Give the rows of each slot of `out_of` to the slot at the same place of `into`, one pair after the other.
+        """Move the rows of each slot of `out_of` to the slot at the same place of `into`, pair by pair.
 
-        O(entries of both) a pair, O(1) where one of the two is empty.
+        O(entries of both) per pair, O(1) if one of the two is empty.
         """
         self.merge_pending(np.concatenate((into, out_of)))
         kernels = self._kernels
@@ -111,13 +111,13 @@ class Arena:
             self._make_room(int(self.lengths[into[done]] + self.lengths[out_of[done]]) + 1)
 
     def free(self, slots: Array) -> None:
-        """Empty slots. O(1) each, and O(log) once if rows of theirs still wait."""
+        """Empty slots. O(1) each, plus O(log) once if any of their rows still wait."""
         self.cover(slots)
         log = (self._log_slots, self._log_keys, self._pending)
         self._kernels.forget(slots, self.lengths, *log, self._counters)
 
     def cover(self, slots: Array) -> None:
-        """Make slots known, as empty ones, that were not seen before."""
+        """Add new slots, empty."""
         most = int(slots.max()) + 1 if len(slots) else 0
         if most > len(self.starts):
             room = max(16, 2 * most)
@@ -129,11 +129,11 @@ class Arena:
         return self.keys, self.ends, self.starts, self.lengths, self._counters
 
     def _make_room(self, entries: int) -> None:
-        """Make sure that `entries` entries fit behind the last run."""
+        """Make room for `entries` entries after the last run."""
         if int(self._counters[TAIL]) + entries <= len(self.keys):
             return
         needed = int(self._counters[LIVE]) + entries
-        # Where a quarter is to be gained the arrays stay: the system takes longer to give new ones than moving takes.
+        # If a quarter can be reclaimed the arrays stay: allocating new ones takes longer than moving.
         if len(self.keys) // 8 <= needed <= len(self.keys) * 3 // 4:
             self._rewrite(self.keys, self.ends)
         else:
@@ -141,7 +141,7 @@ class Arena:
             self._rewrite(np.empty(room, np.int64), np.empty(room, np.int64))
 
     def _rewrite(self, keys: Array, ends: Array) -> None:
-        """Write the runs without what is between them: into these arrays, which may be the ones they are in."""
+        """Write the runs without gaps into these arrays, which may be their own."""
         self._kernels.write_anew(self.keys, self.ends, self.starts, self.lengths, keys, ends, self._counters)
         self.keys, self.ends = keys, ends
 
@@ -153,11 +153,11 @@ class Arena:
         return sum(each.nbytes for each in (*per_slot, *rows, self.keys, self.ends))
 
     def __len__(self) -> int:
-        """Return how many entries are kept: one for each value of each run, and one for each row that waits."""
+        """Return the number of entries: one per value of each run, and one per waiting row."""
         return int(self.lengths.sum() + self._counters[LOGGED])
 
     def save(self) -> dict[str, Array]:
-        """Return all that is held, as arrays by name; they never change afterwards. O(n)."""
+        """Return the whole state as arrays by name, which never change afterwards. O(n)."""
         self._rewrite(self.keys, self.ends)
         live, logged = int(self._counters[LIVE]), int(self._counters[LOGGED])
         return {
@@ -169,7 +169,7 @@ class Arena:
 
     @classmethod
     def loaded(cls, state: Mapping[str, Array], *, plain: bool = False) -> Arena:
-        """Return an arena that holds what `save` returned. O(n)."""
+        """Return an arena with the state that `save` returned. O(n)."""
         arena = cls(plain=plain)
         arena.keys, arena.ends = state["keys"].copy(), state["ends"].copy()
         heads = np.flatnonzero(arena.ends == 0)
@@ -182,7 +182,7 @@ class Arena:
         return arena
 
     def check(self) -> None:
-        """Raise `InvariantError` where runs overlap or do not ascend, or the counters contradict them. O(n)."""
+        """Raise `InvariantError` if runs overlap or do not ascend, or the counters contradict them. O(n)."""
         held = np.flatnonzero(self.lengths)
         held = held[np.argsort(self.starts[held])]
         starts, lengths = self.starts[held], self.lengths[held]

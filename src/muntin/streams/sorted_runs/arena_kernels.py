@@ -1,6 +1,6 @@
-"""The kernels of the arena (see arena.py): rows into the log and out of it, sorted and encoded, and runs joined.
+"""The kernels of the arena (see arena.py): logging rows, taking them out, sorting, encoding, and merging runs.
 
-They know nothing of aggregations or of types: keys are integers.
+They are independent of aggregations and types: keys are integers.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from muntin.kernels.vocabulary import Ints, index, kernel
 
 TAIL, LIVE, LOGGED = range(3)
-"""The counters: the first free entry of the arena, how many entries runs occupy, and how many rows wait in the log."""
+"""The counters: the first free entry of the arena, the entries occupied by runs, and the rows in the log."""
 
 # ---------------------------------------------------------------- the log
 
@@ -26,7 +26,7 @@ def log_rows(slots: Ints, keys: Ints, log_slots: Ints, log_keys: Ints, pending: 
 
 @kernel
 def choose_waiting(slots: Ints, pending: Ints, places: Ints, chosen: Ints) -> int:
-    """Write each of these slots that rows wait for, once; return how many there are."""
+    """Write each of these slots that has waiting rows, once; return their number."""
     count = 0
     for i in range(len(slots)):
         slot = slots[index(i)]
@@ -41,7 +41,7 @@ def choose_waiting(slots: Ints, pending: Ints, places: Ints, chosen: Ints) -> in
 def take_rows(
     chosen: Ints, log_slots: Ints, log_keys: Ints, pending: Ints, places: Ints, bounds: Ints, rows: Ints, counters: Ints
 ) -> None:
-    """Move the rows of the chosen slots out of the log, those of a slot together: slot i's are [bounds[i], ...)."""
+    """Move the rows of the chosen slots out of the log, grouped by slot: slot i's are [bounds[i], ...)."""
     for i in range(len(chosen)):
         places[chosen[i]] = bounds[i]
         pending[chosen[i]] = 0
@@ -66,7 +66,7 @@ def take_rows(
 
 @kernel
 def sort_few(keys: Ints, begin: int, end: int) -> None:
-    """Sort a few keys where they are, each put into its place among those before it."""
+    """Sort a few keys in place, by insertion."""
     for i in range(begin + 1, end):
         key = keys[index(i)]
         j = i
@@ -78,10 +78,10 @@ def sort_few(keys: Ints, begin: int, end: int) -> None:
 
 @kernel
 def sort_many(keys: Ints, spare: Ints, begin: int, end: int, counts: Ints) -> None:
-    """Sort keys digit by digit, the lowest first, leaving out the bits in which all agree.
+    """Sort keys by radix, lowest digit first, skipping the bits in which all agree.
 
-    A digit of eight bits costs less for few rows, one of eleven for many. The highest is shifted with its sign, and so
-    is below zero for negative keys: half of the counts stand before zero.
+    A digit of eight bits costs less for few rows, one of eleven for many. The highest digit is shifted with its sign,
+    so it is negative for negative keys: half of the counts lie before zero.
     """
     varying = 0
     for i in range(begin, end):
@@ -156,7 +156,7 @@ def join(
     ends: Ints,
     at: int,
 ) -> int:
-    """Write the union of two runs as the run of a slot, from entry `at` on; return the entry after the last one."""
+    """Merge two runs into the run of a slot, from entry `at` on; return the entry after the last one."""
     keys[index(at)] = slot
     ends[index(at)] = 0
     at += 1
@@ -198,7 +198,7 @@ def absorb(
     lengths: Ints,
     counters: Ints,
 ) -> None:
-    """Merge new runs, as `sort_rows` left them, into those that the slots have."""
+    """Merge new runs, as left by `sort_rows`, into those of the slots."""
     for i in range(len(chosen)):
         slot = chosen[i]
         begin = bounds[i]
@@ -217,7 +217,7 @@ def absorb(
 def join_slots(
     into: Ints, out_of: Ints, done: int, keys: Ints, ends: Ints, starts: Ints, lengths: Ints, counters: Ints
 ) -> int:
-    """Join runs pair by pair from pair `done` on; return the first pair for which there is no room."""
+    """Merge runs pair by pair from pair `done` on; return the first pair for which there is no room."""
     for pair in range(done, len(into)):
         a = into[pair]
         b = out_of[pair]
@@ -244,7 +244,7 @@ def join_slots(
 
 @kernel
 def forget(slots: Ints, lengths: Ints, log_slots: Ints, log_keys: Ints, pending: Ints, counters: Ints) -> None:
-    """Empty some slots. The rows in the log that no slot waits for any more are those to drop."""
+    """Empty some slots, and drop their rows from the log."""
     waiting = 0
     for i in range(len(slots)):
         slot = slots[i]
@@ -267,7 +267,7 @@ def forget(slots: Ints, lengths: Ints, log_slots: Ints, log_keys: Ints, pending:
 def write_anew(
     keys: Ints, ends: Ints, starts: Ints, lengths: Ints, new_keys: Ints, new_ends: Ints, counters: Ints
 ) -> None:
-    """Write the runs that slots have one behind the other: into other arrays, or closer together in the same ones."""
+    """Write the runs of slots contiguously: into other arrays, or compacted in place."""
     at = 0
     kept = False
     for entry in range(counters[TAIL]):

@@ -1,8 +1,7 @@
-"""Holistic aggregations by slices: of each slice the sorted values, and answers selected across the slices of a window.
+"""Holistic aggregations by slices: the sorted values of each slice, and answers selected across a window's slices.
 
-A quantile has no state of a fixed size, so a slice keeps its values: sorted once, each distinct one with its count. A
-window is answered from the runs of its slices as they are, by the definition's own `lower`, which sees the sorted
-window that they make up together.
+A quantile has no fixed-size state, so a slice keeps its values: sorted once, each distinct one with its count. A window
+is answered from the unmerged runs of its slices by the definition's own `lower`, which sees them as one sorted window.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from muntin.streams.sorted_runs.selection import RANDOM, SELECTION, View
 from muntin.types import OBJECT, Array, ColumnType
 
 _FEW = 64
-"""Windows of no more entries are sorted rather than searched."""
+"""Windows of up to this many entries are sorted rather than searched."""
 RawResult = tuple[Array, Array | None]
-"""The answers of one aggregation, physical, and where they are not null (None: everywhere)."""
+"""The physical answers of one aggregation, and where they are not null (None: everywhere)."""
 
 
 def keeps_runs(aggregation: Aggregation, types: Mapping[str, ColumnType]) -> bool:
-    """Say whether an aggregation can be kept as runs: by the sorted window or distinct values, of numbers as they are.
+    """Return whether an aggregation can be kept as runs: of sorted or distinct values, on plain numbers.
 
     >>> from muntin import agg
     >>> from muntin.types import FLOAT64
@@ -46,7 +45,7 @@ def keeps_runs(aggregation: Aggregation, types: Mapping[str, ColumnType]) -> boo
 
 @dataclass
 class _Group:
-    """The aggregations that see the same values of the same column, and these values."""
+    """The aggregations over the same values of one column, and these values."""
 
     column: str
     skip_nan: bool
@@ -57,7 +56,7 @@ class _Group:
 
     @property
     def distinct(self) -> bool:
-        """Whether only the number of distinct values is asked for."""
+        """Whether only the number of distinct values is needed."""
         return self.binding.parts[0].distinct
 
     def add(self, slots: Array, columns: Mapping[str, Column]) -> None:
@@ -68,7 +67,7 @@ class _Group:
             kept = mask_of([column], self.skip_nan, len(values), where)
             slots, values = slots[kept], values[kept]
         if self.distinct and values.dtype.kind == "f":
-            values = values + 0.0  # -0.0 is no value of its own
+            values = values + 0.0  # -0.0 is not a value of its own
         self.arena.add(slots, self.order.of(values))
 
     def answer(self, first: Array, last: Array, slots: Array) -> list[RawResult]:
@@ -86,7 +85,7 @@ class _Group:
         return self.binding.raw_results(outputs)
 
     def _distinct_counts(self, first: Array, last: Array, slots: Array) -> Array:
-        """Return how many distinct values the runs of each window hold together. O(values log values) each."""
+        """Return the number of distinct values across the runs of each window. O(values log values) each."""
         self.arena.cover(slots)
         starts, lengths = self.arena.starts[slots], self.arena.lengths[slots]
         counts = np.zeros(len(first), np.int64)
@@ -101,11 +100,11 @@ class _Group:
 
 
 class Runs:
-    """The values that slices hold, for states "sorted" (median, quantile, a user's own) and "distinct".
+    """The values of slices, for states "sorted" (median, quantile, user-defined) and "distinct".
 
-    Slices are named by slots, small integers that the caller gives and uses again. Rows of a push go to any of them. A
-    window is answered from several: O(slices * log(values)) for each value that its `lower` asks for, whatever the
-    number of rows. Memory: two words for each distinct value of each slice.
+    Slices are named by slots, small integers that the caller assigns and reuses. Rows of a push go to any of them. A
+    window is answered from several: O(slices * log(values)) per value that its `lower` reads, whatever the number of
+    rows. Memory: two words per distinct value of each slice.
 
     >>> from muntin import agg
     >>> from muntin.columns import read_column
@@ -137,7 +136,7 @@ class Runs:
             n: r for group in self._groups for n, r in zip(group.binding.names, group.binding.results, strict=True)
         }
         self.results: tuple[Result, ...] = tuple(results[name] for name in self._names)
-        """The types of the answers, in the order in which the aggregations were given."""
+        """The types of the answers, in the order of the aggregations."""
 
     @staticmethod
     def _group(
@@ -148,7 +147,7 @@ class Runs:
         types: Mapping[str, ColumnType],
         plain: bool,
     ) -> _Group:
-        # Nulls and what is skipped never reach a run, so that the kernels see windows with gaps, but no nulls.
+        # Nulls and skipped values never reach a run, so the kernels see windows with gaps, but no nulls.
         binding = bind(members, types, nullable=False, gaps=True, plain=plain)
         objects = any(kind.physical == OBJECT for result in binding.results for kind in result.types)
         if objects and not plain:
@@ -156,28 +155,28 @@ class Runs:
         return _Group(column, skip_nan, where, binding, OrderKeys(types[column].physical), Arena(plain=plain))
 
     def add(self, slots: Array, columns: Mapping[str, Column]) -> None:
-        """Add the rows of a push, each to its slot (int64). O(1) a row; they are sorted when they are first read."""
+        """Add the rows of a push, each to its slot (int64). O(1) per row; they are sorted when first read."""
         for group in self._groups:
             group.add(slots, columns)
 
     def merge(self, into: Array, from_: Array) -> None:
-        """Move all rows of the slots `from_` to the slots `into`, pair by pair in order; they are empty then.
+        """Move all rows of the slots `from_` to the slots `into`, pair by pair in order, emptying `from_`.
 
-        O(distinct values of both) a pair.
+        O(distinct values of both) per pair.
         """
         for group in self._groups:
             group.arena.merge(into, from_)
 
     def free(self, slots: Array) -> None:
-        """Empty slots, so that they can be used again. O(1) a slot that has been read."""
+        """Empty slots for reuse. O(1) per slot that has been read."""
         for group in self._groups:
             group.arena.free(slots)
 
     def answer(self, first: Array, last: Array, slots: Array) -> list[RawResult]:
         """Return the answers of each aggregation for many windows: window i is slots[first[i]:last[i]] together.
 
-        Slots that hold nothing are as if they were not there. O(slices * log(values)) for each value asked for, after
-        the rows that wait in these slots are sorted.
+        Empty slots are ignored. O(slices * log(values)) per value read, after the rows waiting in these slots are
+        sorted.
         """
         raw: dict[str, RawResult] = {}
         for group in self._groups:
@@ -185,7 +184,7 @@ class Runs:
         return [raw[name] for name in self._names]
 
     def save(self) -> dict[str, Array]:
-        """Return all that is held, as arrays by name; they never change afterwards. O(n)."""
+        """Return the whole state as arrays by name, which never change afterwards. O(n)."""
         return {
             f"{number}.{name}": array
             for number, group in enumerate(self._groups)
@@ -193,14 +192,14 @@ class Runs:
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Replace all that is held by what `save` returned, for the same aggregations and types. O(n)."""
+        """Replace the state by one that `save` returned, for the same aggregations and types. O(n)."""
         for number, group in enumerate(self._groups):
             prefix = f"{number}."
             arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
             group.arena = Arena.loaded(arrays, plain=group.arena.plain)
 
     def check(self) -> None:
-        """Raise `InvariantError` where what is held contradicts itself. O(n)."""
+        """Raise `InvariantError` if the state is inconsistent. O(n)."""
         for group in self._groups:
             group.arena.check()
 
@@ -210,5 +209,5 @@ class Runs:
         return sum(group.arena.bytes for group in self._groups)
 
     def __len__(self) -> int:
-        """Return how many values with their counts are kept; a row that waits to be sorted is one."""
+        """Return the number of values with counts; a row waiting to be sorted is one."""
         return sum(len(group.arena) for group in self._groups)

@@ -1,16 +1,16 @@
-"""The k-th smallest value of many sorted runs, found without merging them.
+"""Selects the k-th smallest value of many sorted runs without merging them.
 
-Each run has a stretch that may still hold the answer. A pivot is taken from one of them, looked up in all, and the rows
-before it say on which side the answer lies. Runs of one stream are mostly alike, so the first pivots are taken where
-the rank would be if they were, a little to the far side of it, so that the answer is soon shut in from both. When that
-fails, as for runs that share no values, the next pivot is any row at random, which halves what is left on average:
-O(log n) pivots are expected whatever the runs are, each of them a binary search in every run.
+Each run has a range that may still hold the answer. A pivot is taken from one of them and looked up in all, and the
+number of rows before it tells on which side the answer lies. Runs of one stream are mostly alike, so the first pivots
+are taken where the rank would be if they were, slightly beyond it, so that the answer is soon bracketed from both
+sides. When that fails, as for runs that share no values, the next pivot is a random row, which halves the rest on
+average: O(log n) pivots are expected for any runs, each a binary search in every run.
 
-When about one entry a run is left these few are sorted, and answer all ranks among them: a quantile asks for two
-neighbours, and a definition that goes through the whole window pays O(log n) for each of its rows.
+When about one entry per run is left these few are sorted, and answer all ranks among them: a quantile reads two
+neighbours, and a definition that scans the whole window pays O(log n) per row.
 
 Rejected: a heap over the runs (O(k) for rank k), the bits of the value from the top (64 steps where eight do), and the
-weighted median of the runs' medians (no chance in it, but it sorts the runs at each step).
+weighted median of the runs' medians (deterministic, but it sorts the runs at each step).
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from muntin.kernels.vocabulary import Ints, Outputs, emit, emit_empty, index, ke
 from muntin.streams.sorted_runs.order_keys import value_of
 
 RUNS, ROWS, FEW, BELOW, ABOVE, RANDOM = range(6)
-"""What is known of a window: its runs, its rows, how many few there are, the rank of the first of them and the one
-after the last, and the state of the random numbers."""
+"""Indices into a window's memory: the numbers of runs, of rows and of the few, the rank of the first of the few and of
+the one after the last, and the state of the random numbers."""
 BEGIN, LOW, HIGH, END, PIVOT = range(5)
-"""The bounds of a run: where it begins, where the stretch at hand begins and ends, where it ends itself, and where the
-pivot is."""
+"""The bounds of a run: its start, the start and end of the current range, its end, and the place of the pivot."""
 KEY, COUNT = range(2)
-"""The rows of `few`: keys, and how many rows there are up to each."""
+"""The rows of `few`: keys, and the number of rows up to each."""
 
 
 class View(NamedTuple):
@@ -37,10 +36,10 @@ class View(NamedTuple):
 
     keys: Ints
     ends: Ints
-    """The entries of the arena: keys, and how many rows of the run there are up to each."""
+    """The entries of the arena: keys, and the number of rows of the run up to each."""
     bounds: Ints
     few: Ints
-    """The few entries that were sorted."""
+    """The few sorted entries."""
     memory: Ints
     turned: Any
     kind: Any
@@ -54,7 +53,7 @@ def size(view: View) -> Any:
 
 @kernel
 def nth(view: View, rank: int) -> Any:
-    """Return the value that has `rank` smaller ones before it in the window."""
+    """Return the value with `rank` values before it in the sorted window."""
     keys, ends, bounds, few, memory, turned, kind = view
     if rank < memory[BELOW] or rank >= memory[ABOVE]:
         shut_in(keys, ends, bounds, few, memory, rank)
@@ -66,7 +65,7 @@ def nth(view: View, rank: int) -> Any:
 
 @kernel
 def shut_in(keys: Ints, ends: Ints, bounds: Ints, few: Any, memory: Ints, rank: int) -> None:
-    """Narrow the stretches around a rank that is not among the few, until they are few enough; copy them there."""
+    """Narrow the ranges around a rank that is not among the few until they are small enough; copy them to `few`."""
     runs = memory[RUNS]
     after = rank >= memory[ABOVE]
     below = memory[ABOVE] if after else 0
@@ -82,7 +81,7 @@ def shut_in(keys: Ints, ends: Ints, bounds: Ints, few: Any, memory: Ints, rank: 
         pivot = keys[index(entry)]
         rows = above - below
         less, equal = look_up(keys, ends, bounds, runs, pivot)
-        # The stretches begin at the pivot unless the answer is before it, and end with it unless the answer is after.
+        # The ranges begin at the pivot unless the answer is before it, and end with it unless the answer is after it.
         before = rank < below + less
         beyond = rank >= below + less + equal
         left = 0
@@ -108,11 +107,11 @@ def shut_in(keys: Ints, ends: Ints, bounds: Ints, few: Any, memory: Ints, rank: 
 
 @kernel
 def choose_entry(ends: Ints, bounds: Ints, memory: Ints, rank: int, rows: int, alike: bool, margin: int) -> int:
-    """Return the entry to take as a pivot, for a rank among the rows of all stretches.
+    """Return the entry to use as a pivot, for a rank among the rows of all ranges.
 
-    The run is that of a row taken at random. Its entry is that row's, or, among runs that are alike, the one whose rank
-    in the run is in proportion. How far that is from the truth goes with the root of the ranks; so far, and by the
-    margin within which nothing more is to be found out, it goes beyond.
+    The run is that of a random row. The entry is that row's, or, if runs are alike, the one whose rank in the run is in
+    proportion. Its error grows with the square root of the ranks; the pivot goes beyond by that much, plus the margin
+    within which nothing more can be learned.
     """
     memory[RANDOM] = (memory[RANDOM] * 1103515245 + 12345) & 0x7FFFFFFF
     row = min(rows - 1, int(memory[RANDOM] / 2147483648.0 * rows))
@@ -135,7 +134,7 @@ def choose_entry(ends: Ints, bounds: Ints, memory: Ints, rank: int, rows: int, a
 
 @kernel
 def first_beyond(ends: Ints, low: int, high: int, row: int) -> int:
-    """Return the first of the entries [low, high) that ends after a row."""
+    """Return the first of the entries [low, high) that ends after `row`."""
     while low < high:
         middle = (low + high) >> 1
         if ends[index(middle)] <= row:
@@ -147,7 +146,7 @@ def first_beyond(ends: Ints, low: int, high: int, row: int) -> int:
 
 @kernel
 def sort_entries(few: Any, count: int) -> None:
-    """Sort entries by their keys: first those that are far apart, then closer ones."""
+    """Sort entries by key, by Shell sort: distant ones first, then closer ones."""
     gap = count
     while gap > 1:
         gap = max(1, gap * 5 // 11)
@@ -165,14 +164,14 @@ def sort_entries(few: Any, count: int) -> None:
 
 @kernel
 def count_up(few: Any, count: int) -> None:
-    """Let each entry say how many rows there are up to it."""
+    """Replace each entry's count by the number of rows up to it."""
     for i in range(1, count):
         few[COUNT, index(i)] += few[COUNT, index(i - 1)]
 
 
 @kernel
 def look_up(keys: Ints, ends: Ints, bounds: Ints, runs: int, pivot: int) -> tuple[int, int]:
-    """Find the pivot in every stretch; return how many of their rows are before it, and how many equal it."""
+    """Find the pivot in every range; return how many rows are before it, and how many equal it."""
     less = 0
     equal = 0
     for r in range(runs):
@@ -196,7 +195,7 @@ def look_up(keys: Ints, ends: Ints, bounds: Ints, runs: int, pivot: int) -> tupl
 def answer_windows(
     slots: Ints, first: Ints, last: Ints, starts: Ints, lengths: Ints, view: View, outputs: Outputs
 ) -> None:
-    """Answer the windows that are the runs of slots[first[i]:last[i]]."""
+    """Answer windows, each made of the runs of slots[first[i]:last[i]]."""
     ends, bounds, memory = view.ends, view.bounds, view.memory
     whole = spread(view)
     for i in range(len(first)):

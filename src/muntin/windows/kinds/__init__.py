@@ -1,1 +1,1 @@
-"""One file for each kind of window. Nothing outside `muntin.windows` imports one: all ask through `windows/base.py`."""
+"""One file per kind of window. Nothing outside `muntin.windows` imports one: all go through `windows/base.py`."""

@@ -1,8 +1,8 @@
 """Calendar windows: days, weeks, months, quarters and years by the wall clock of a time zone.
 
-A window begins with the first moment of a local day: where clocks skip midnight, that is the moment after the change,
-and where midnight comes twice, the first of both. Periods are numbered, and the first moments of those that the times
-at hand span are found by `zoneinfo`.
+A window begins with the first moment of a local day: if clocks skip midnight, the moment after the change; if midnight
+comes twice, the first of both. Periods are numbered, and `zoneinfo` finds the first moments of those that the times
+span.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from muntin.windows.words import word
 _PERIOD = re.compile(r"\s*(?:(\d+)\s*)?(?:(day|week|month|quarter|year)s?|(d|w|mo|q|y))\s*", re.IGNORECASE)
 _SHORT = {"d": "day", "w": "week", "mo": "month", "q": "quarter", "y": "year"}
 _DAYS = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}
-"""The days of the longest of each."""
+"""The maximum days of each."""
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _EPOCH = datetime.date(1970, 1, 1)
 _MONDAY = -3
 """The Monday of the week of the epoch, as days since the epoch."""
 _FIRST, _LAST = datetime.date(2, 1, 1), datetime.date(9998, 12, 31)
-"""The days that times may be in. Calendars know a year more, so that windows have room to begin and end."""
+"""The range of days for times. Calendars have a year more, so that windows have room to begin and end."""
 _BEFORE, _AFTER = datetime.date(1, 1, 2), datetime.date(9999, 12, 30)
-"""Where windows begin and end that would go on beyond what calendars know."""
+"""The bounds of windows that would exceed the calendar."""
 _DAWN = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -47,33 +47,33 @@ class Calendar(EnumeratedWindow):
     period: str
     zone: str = "UTC"
     ticks: int = field(default=0, compare=True)
-    """Once resolved: the ticks of a second, negative for the seconds of a tick; 0 before."""
+    """Once resolved: the ticks per second, or negative, the seconds per tick; 0 before."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no period, or no zone."""
+        """Reject an invalid period or zone."""
         _parsed(self.period)
         if not isinstance(self.zone, str):
             raise _no_zone(self.zone)
         _zone(self.zone)
 
     def resolve(self, time: ColumnType) -> Self:
-        """Return it in the unit of the time column; refuse integers, of which nobody knows the unit. O(1)."""
+        """Return it in the unit of the time column; reject integers, whose unit is unknown. O(1)."""
         if time.family != "temporal":
             raise InvalidArgumentError(
                 f"{self!r} needs times of a known unit, and the times are {time}; give timestamps or dates"
             )
-        if pa.types.is_date(time.logical):  # a date is a day of the wall clock already, whatever the zone
+        if pa.types.is_date(time.logical):  # a date is already a day of the wall clock, whatever the zone
             ticks = -86_400 if pa.types.is_date32(time.logical) else 1_000
             return type(self)(self.period, "UTC", ticks)
         return type(self)(self.period, self.zone, in_unit_of("1 second", time, "a second"))
 
     @property
     def durations(self) -> tuple[Any, ...]:
-        """A day, which tells that times must have a unit."""
+        """A day, as a sign that times must have a unit."""
         return ("1 day",)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         zone = "" if self.zone == "UTC" else f", zone={self.zone!r}"
         return f"window.calendar({self.period!r}{zone})"
 
@@ -81,7 +81,7 @@ class Calendar(EnumeratedWindow):
 
     @property
     def longest(self) -> int:
-        """How long a window is at most: its days, and one more for what clocks are put back by."""
+        """The maximum length of a window: its days, and one more for clocks put back."""
         count, unit = _parsed(self.period)
         return self._in_ticks((count * _DAYS[unit] + 1) * 86_400)
 
@@ -99,7 +99,7 @@ class Calendar(EnumeratedWindow):
         return None if self._days(t) > (_LAST - _EPOCH).days else int(self.next_end(t))
 
     def next_end(self, times: Any) -> Any:
-        """Return the first end of a window after each time. O(log n) each."""
+        """Return the first window end after each time. O(log n) each."""
         if not np.size(times):
             return times
         edges = self._around(int(np.min(times)), int(np.max(times)))
@@ -110,12 +110,12 @@ class Calendar(EnumeratedWindow):
         return self.next_end(times)
 
     def ends(self, first: int, until: int) -> Array:
-        """Return all ends of windows in [first, until]. O(log n), and O(1) each."""
+        """Return all window ends in [first, until]. O(log n), plus O(1) each."""
         edges = self._around(first, max(first, until))
         return edges[np.searchsorted(edges, first) : np.searchsorted(edges, until, "right")]
 
     def start_of(self, end: Any) -> Any:
-        """Return where the windows of these ends begin. O(log n)."""
+        """Return the starts of the windows with these ends. O(log n)."""
         if not np.size(end):
             return end
         edges = self._around(int(np.min(end)) - 1, int(np.max(end)))
@@ -132,7 +132,7 @@ class Calendar(EnumeratedWindow):
         return np.clip(edges, -most, most) * self.ticks
 
     def _day(self, time: int) -> datetime.date:
-        """Return a day at most one off the local one of a time, whatever the zone."""
+        """Return a day at most one off the local day of a time, whatever the zone."""
         days = self._days(time)
         if not (_FIRST - _EPOCH).days <= days <= (_LAST - _EPOCH).days:
             raise InvalidArgumentError(f"{self!r}: the time {time} is outside the years 2 to 9998, which it can tell")
@@ -148,7 +148,7 @@ class Calendar(EnumeratedWindow):
     # ------------------------------------------------------------ finite tables
 
     def with_rows(self, rows: SortedRows) -> Found:
-        """Return the windows that hold a row. O(n log n) of the number of edges."""
+        """Return the windows that hold a row. O(n log n) in the number of edges."""
         if not len(rows.times):
             return Found(*4 * (rows.times,))
         edges = self._around(int(rows.times.min()), int(rows.times.max()))
@@ -159,7 +159,7 @@ class Calendar(EnumeratedWindow):
         return Found(first, last, edges[place[first] - 1], edges[place[first]], keys=keys[first])
 
     def density(self, many: int) -> Density:
-        """Return what is expected of its windows where as many rows as `many` come: they follow one another."""
+        """Return the expected density of its windows for `many` rows: they do not overlap."""
         return Density(many, 1.0)
 
 
@@ -182,7 +182,7 @@ def calendar(period: str, *, zone: str = "UTC") -> Calendar:
 
 
 def _parsed(period: Any) -> tuple[int, str]:
-    """Return how many of which unit a period is."""
+    """Return the count and unit of a period."""
     found = _PERIOD.fullmatch(period) if isinstance(period, str) else None
     if found is None or (found[1] is not None and int(found[1]) < 1):
         raise InvalidArgumentError(
@@ -211,7 +211,7 @@ def _no_zone(zone: Any) -> InvalidArgumentError:
 
 
 def _number(day: datetime.date, count: int, unit: str) -> int:
-    """Return the number of the period that a day is in."""
+    """Return the number of the period of a day."""
     if unit in _MONTHS:
         return (day.year * 12 + day.month - 1) // (count * _MONTHS[unit])
     days = (day - _EPOCH).days
@@ -219,7 +219,7 @@ def _number(day: datetime.date, count: int, unit: str) -> int:
 
 
 def _first_day(number: int, count: int, unit: str) -> datetime.date:
-    """Return the first day of a period, or the last day that calendars know on that side."""
+    """Return the first day of a period, or the last day of the calendar on that side."""
     if unit in _MONTHS:
         year, month = divmod(number * count * _MONTHS[unit], 12)
         return datetime.date(year, month + 1, 1) if 1 < year <= 9999 else _BEFORE if year <= 1 else _AFTER
@@ -229,7 +229,7 @@ def _first_day(number: int, count: int, unit: str) -> datetime.date:
 
 @lru_cache(256)
 def _edges(zone: str, count: int, unit: str, first: int, last: int) -> Array:
-    """Return the first moments of some periods in seconds, each once: a day may have been left out altogether."""
+    """Return the first moments of some periods in seconds, without duplicates: a whole day may have been skipped."""
     days = (_first_day(number, count, unit) for number in range(first, last + 1))
     return np.unique(np.array([_first_moment(day, zone) for day in days], np.int64))
 
@@ -242,7 +242,7 @@ def _first_moment(day: datetime.date, name: str) -> int:
     moment = _moment(midnight)
     if _local(moment, zone) == midnight.replace(tzinfo=None):
         return moment
-    # Clocks skip midnight: by the offset after the change it would have been before it, by the one before, after.
+    # Clocks skip midnight: by the offset after the change it would fall before the change, by the earlier one after.
     before, after = _moment(midnight.replace(fold=1)), moment
     offset = _offset(after, zone)
     while after - before > 1:
@@ -257,7 +257,7 @@ def _moment(local: datetime.datetime) -> int:
 
 
 def _local(moment: int, zone: ZoneInfo) -> datetime.datetime:
-    """Return what a clock of the zone shows."""
+    """Return the local time of a moment in the zone."""
     return (_DAWN + datetime.timedelta(seconds=moment)).astimezone(zone).replace(tzinfo=None)
 
 

@@ -1,4 +1,4 @@
-"""Windows between edges that rows bring: a user's own subclass says which."""
+"""Windows between edges that depend on rows, as a user's subclass defines them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Edges:
         self._times = sorted(set(times))
 
     def add(self, t: int) -> None:
-        """Put an edge at t, if there is none: a window ends there, and another begins. O(n)."""
+        """Add an edge at t, if there is none: a window ends there, and another begins. O(n)."""
         at = bisect_left(self._times, t)
         if at == len(self._times) or self._times[at] != t:
             self._times.insert(at, t)
 
     def remove(self, t: int) -> None:
-        """Take away the edge at t, if there is one: the windows at its sides become one. O(n)."""
+        """Remove the edge at t, if there is one: the windows on both sides merge. O(n)."""
         at = bisect_left(self._times, t)
         if at < len(self._times) and self._times[at] == t:
             del self._times[at]
@@ -54,7 +54,7 @@ class Edges:
         return self._times[at] if at < len(self._times) else None
 
     def __contains__(self, t: int) -> bool:
-        """Say whether there is an edge at t. O(log n)."""
+        """Return whether there is an edge at t. O(log n)."""
         return self.before(t) == t
 
     def __iter__(self) -> Iterator[int]:
@@ -62,7 +62,7 @@ class Edges:
         return iter(self._times)
 
     def __len__(self) -> int:
-        """Return how many edges there are."""
+        """Return the number of edges."""
         return len(self._times)
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ class ContextAware(Window):
     Edges([5])
     """
 
-    context: ClassVar[Context] = Context.FORWARD_AWARE  # the most that a planner must reckon with; a subclass may know
+    context: ClassVar[Context] = Context.FORWARD_AWARE  # the worst case for the planner; a subclass may narrow it
     measure: ClassVar[Measure] = Measure.TIME
     arrival_matters: ClassVar[bool] = True
 
@@ -101,7 +101,7 @@ class ContextAware(Window):
     # ------------------------------------------------------------ finite tables
 
     def find(self, rows: SortedRows) -> Found:
-        """Return all windows that hold a row. One call of `on_tuple` a row, in the order of arrival."""
+        """Return all windows that hold a row. One call of `on_tuple` per row, in order of arrival."""
         spans = []
         values = python_values(rows.columns, self.columns, len(rows.times))
         for key, (begin, end) in enumerate(zip(rows.begins, rows.ends, strict=True)):
@@ -118,12 +118,12 @@ class ContextAware(Window):
     # ------------------------------------------------------------ streams
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedContextAware(self, terms)
 
 
 class BufferedContextAware(BufferedWindows):
-    """Windows between edges that rows bring. The edges are kept for ever, and so are the windows that are final."""
+    """Windows between edges that depend on rows. The edges and the final windows are kept forever."""
 
     definition: ContextAware
 
@@ -153,7 +153,7 @@ class BufferedContextAware(BufferedWindows):
         if end is not None and end + self.lateness <= watermark:
             return False
         for start, stop in self.closed.get(key, ()):
-            within = edges.before(stop - 1)  # a window is changed by an edge less at its sides, or one more inside
+            within = edges.before(stop - 1)  # a window changes if it loses an edge at its sides, or gains one inside
             if stop not in edges or (within is not None and within != start):
                 return False
         return True

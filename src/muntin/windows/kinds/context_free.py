@@ -1,4 +1,4 @@
-"""Windows whose edges are known without looking at a row: a user's own subclass tells them, and so do ours."""
+"""Windows whose edges are known without looking at a row: built-in ones and users' subclasses."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ContextFree(Window):
     # ------------------------------------------------------------ finite tables
 
     def find(self, rows: SortedRows) -> Found:
-        """Return all windows that hold a row. A few calls of `next_edge` and `ended` for each edge of each key."""
+        """Return all windows that hold a row. A few calls of `next_edge` and `ended` per edge of each key."""
         spans = []
         for key, (begin, end) in enumerate(zip(rows.begins, rows.ends, strict=True)):
             spans += [(key, *span) for span in self._spans(int(rows.times[begin]), int(rows.times[end - 1]))]
@@ -78,20 +78,20 @@ class ContextFree(Window):
 
     @property
     def time_shape(self) -> TimeShape:
-        """Its edges, to be asked for."""
+        """Its edges, looked up on demand."""
         return KnownEdges(self)
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedContextFree(self, terms)
 
     def density(self, many: int) -> Density:
-        """Return what is expected of its windows where as many rows as `many` come."""
+        """Return the expected density of its windows for `many` rows."""
         return Density(many, 2.0)
 
 
 class BufferedContextFree(BufferedWindows):
-    """Windows whose edges are known, over rows that are kept. A row may be in none of them."""
+    """Windows whose edges are known, over kept rows. A row may be in none of them."""
 
     definition: ContextFree
 
@@ -101,7 +101,7 @@ class BufferedContextFree(BufferedWindows):
         return np.where(new.times >= watermark, ends > new.times, ends > less(watermark, self.lateness))
 
     def _last_end(self, t: int) -> int:
-        """Return the end of the last window that holds a time; the least integer where none does."""
+        """Return the end of the last window that holds a time; the least integer if none does."""
         last, previous, edge = BEFORE_TIME, t, self.definition.next_edge(t)
         while edge is not None:
             for start, end in self.definition.ended(previous, edge):

@@ -1,4 +1,4 @@
-"""Cumulative windows: they grow step by step."""
+"""Cumulative windows, which grow step by step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Cumulative(PeriodicWindow):
     branch: ClassVar[int] = CUMULATIVE
 
     def __post_init__(self) -> None:
-        """Refuse durations that mean nothing."""
+        """Reject meaningless durations."""
         object.__setattr__(self, "range", positive(self.range, "window.cumulative: range"))
         object.__setattr__(self, "every", positive(self.every, "window.cumulative: every"))
         object.__setattr__(self, "offset", any_sign(self.offset, "window.cumulative: offset"))
@@ -31,11 +31,11 @@ class Cumulative(PeriodicWindow):
 
     @property
     def period(self) -> int:
-        """The time after which windows come around again."""
+        """The time after which the pattern of windows repeats."""
         return cast("int", self.range)
 
     def start_of(self, end: Any) -> Any:
-        """Return where the windows of these ends begin. O(1) each."""
+        """Return the starts of the windows with these ends. O(1) each."""
         return end - 1 - (end - 1 - self.offset) % self.range
 
     def next_edge(self, t: int) -> int:
@@ -52,14 +52,14 @@ class Cumulative(PeriodicWindow):
         return Found(first, last, start, end)
 
     def _opened(self, rows: SortedRows) -> Array:
-        """Return for each row how many windows hold it and no row before: all of a period, of its first row."""
+        """Return for each row the number of windows that hold it and no earlier row: for a period's first row, all."""
         period = (rows.times - self.offset) // self.range
         is_new = rows.is_first
         is_new[1:] |= period[1:] != period[:-1]
         return np.where(is_new, (self.range - (rows.times - self.offset) % self.range - 1) // self.every + 1, 0)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"window.cumulative({self.range!r}, every={self.every!r}{shown_offset(self.offset)})"
 
 

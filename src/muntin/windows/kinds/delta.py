@@ -1,4 +1,4 @@
-"""Windows by a column that advances with time: an odometer, a counter, an invoice number."""
+"""Windows by a column that grows with time: an odometer, a counter, an invoice number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from muntin.windows.shapes import Density
 from muntin.windows.words import word
 
 _EXACT = 2.0**53
-"""As many windows from zero on as floats can number one by one."""
+"""The number of windows from zero on that floats can count exactly."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,7 +44,7 @@ class Delta(Window):
     offset: int | float = 0
 
     def __post_init__(self) -> None:
-        """Refuse steps that mean nothing."""
+        """Reject meaningless steps."""
         if not isinstance(self.column, str) or not self.column:
             raise InvalidArgumentError(f"window.delta: the column is {self.column!r}; give its name")
         for name in ("range", "every", "offset"):
@@ -64,11 +64,11 @@ class Delta(Window):
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The column that advances."""
+        """The growing column."""
         return (self.column,)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         every = "" if self.every == self.range else f", every={self.every!r}"
         offset = "" if self.offset == 0 else f", offset={self.offset!r}"
         return f"window.delta({self.column!r}, {self.range!r}{every}{offset})"
@@ -79,7 +79,7 @@ class Delta(Window):
         return self.range, self.every, self.offset
 
     def is_whole(self, column: ColumnType) -> bool:
-        """Say whether windows of a column of this type are bounded by integers: floats otherwise."""
+        """Return whether windows of a column of this type have integer bounds, rather than floats."""
         return column.family == "integer" and all(isinstance(step, int) for step in self.steps)
 
     def numbers(self, rows: SortedRows | HeldRows) -> tuple[Array, Array]:
@@ -95,7 +95,7 @@ class Delta(Window):
         return column.values, np.flatnonzero(held)
 
     def require_values(self, columns: Mapping[str, Column]) -> None:
-        """Refuse values so far out that windows there cannot be told apart, or reach beyond what int64 holds. O(n)."""
+        """Reject values so large that windows there cannot be distinguished, or overflow int64. O(n)."""
         values, held = self._numbers(columns[self.column])
         values = values[held]
         if not len(values):
@@ -117,13 +117,13 @@ class Delta(Window):
         )
 
     def _is_exact(self, values: Array) -> bool:
-        """Say whether windows of these values are bounded by integers."""
+        """Return whether windows of these values have integer bounds."""
         return values.dtype.kind != "f" and all(isinstance(step, int) for step in self.steps)
 
     # ------------------------------------------------------------ finite tables
 
     def find(self, rows: SortedRows) -> Found:
-        """Return all windows that hold a row: by value alone, so that rows may be no neighbours. O(n log n)."""
+        """Return all windows that hold a row: by value alone, so rows need not be contiguous. O(n log n)."""
         values, held = self.numbers(rows)
         key = np.searchsorted(rows.ends, held, "right")
         order = held[np.lexsort((values[held], key))]
@@ -149,15 +149,15 @@ class Delta(Window):
     # ------------------------------------------------------------ streams
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedDelta(self, terms)
 
     def density(self, many: int) -> Density:
-        """Return what is expected of its windows where as many rows as `many` come."""
+        """Return the expected density of its windows for `many` rows."""
         return Density(many, math.ceil(self.range / self.every))
 
     def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
-        """Return the fields that its windows have besides start and end, and their types."""
+        """Return the fields of its windows besides start and end, and their types."""
         kind = pa.int64() if self.is_whole(types.get(self.column, INT64)) else pa.float64()
         return dict.fromkeys(VALUE_BOUNDS, kind)
 
@@ -176,14 +176,14 @@ def delta(column: str, range: float, *, every: float | None = None, offset: floa
 
 
 class BufferedDelta(BufferedWindows):
-    """Windows by value. They are due when the column is beyond them, and final by the greatest value that is old."""
+    """Windows by value. They are due when the column is beyond them, and final by the greatest old value."""
 
     definition: Delta
 
     def __init__(self, definition: Delta, terms: Terms) -> None:
         super().__init__(definition, terms)
         self.born_final: set[tuple[int, Any]] = set()
-        """Windows that rows of this push brought about when they were final already, by key and from_value."""
+        """Windows that were already final when rows of this push created them, by key and from_value."""
         steps = (definition.range, definition.every, definition.offset)
         floats = terms.types[definition.column].family == "floating" or any(isinstance(each, float) for each in steps)
         self.number: Any = np.float64 if floats else np.int64
@@ -220,11 +220,11 @@ class BufferedDelta(BufferedWindows):
         return taken
 
     def _all_beyond(self, keys: Array, values: Array, beyond: Mapping[int, Any]) -> bool:
-        """Say whether no value is less than the greatest old one of its key."""
+        """Return whether every value is at least the greatest old one of its key."""
         return all(values[keys == key].min(initial=most) >= most for key, most in beyond.items())
 
     def _note_born_final(self, key: int, value: Any, most: Any, here: list[Any]) -> None:
-        """Note the windows that hold a value, and none that is here, but end by the greatest old one."""
+        """Record the windows that hold a value, and none of `here`, but end by the greatest old one."""
         for low in self._holding(value):
             if low + self.range <= most and not any(low <= each < low + self.range for each in here):
                 self.born_final.add((key, low))
@@ -273,7 +273,7 @@ class BufferedDelta(BufferedWindows):
 
 
 def _greatest(keys: Array, values: Array) -> tuple[list[int], list[Any]]:
-    """Return keys that ascend, each once, and the greatest value of each."""
+    """Return the distinct keys, ascending, and the greatest value of each."""
     if not len(keys):
         return [], []
     begins = np.flatnonzero(np.diff(keys, prepend=-1))

@@ -1,4 +1,4 @@
-"""What all frames share: one window for each row, between two bounds around it."""
+"""The base of all frames: one window per row, between two bounds relative to it."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from muntin.windows.frames import half_open
 
 
 class EachRow(Window):
-    """One window for each row: from `low` to `high` after it, both of any sign, by time or by rows."""
+    """One window per row: from `low` to `high` after it, both of any sign, by time or by rows."""
 
     each_row: ClassVar[bool] = True
     is_frame: ClassVar[bool] = True
     cuttable: ClassVar[bool] = True
 
     closed: str
-    """Which of its bounds belong to it."""
+    """Which of its bounds it includes."""
 
     @property
     @abstractmethod
     def low(self) -> int:
-        """Where a frame begins, from its row on. Of frames by time, resolved ones only."""
+        """The start of a frame, relative to its row. Frames by time must be resolved."""
 
     @property
     @abstractmethod
     def high(self) -> int:
-        """Where a frame ends, from its row on. Of frames by time, resolved ones only."""
+        """The end of a frame, relative to its row. Frames by time must be resolved."""
 
     @property
     def held(self) -> tuple[int, int]:
-        """The bounds such that a row is in the frame whose place, less the frame's row's, is in [since, until)."""
+        """The bounds as [since, until): of a row's place, relative to that of the frame's row."""
         return half_open(self.low, self.high, self.closed)

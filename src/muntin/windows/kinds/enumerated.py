@@ -1,4 +1,4 @@
-"""Windows by time whose ends can be counted off, so that those without rows can be emitted, too."""
+"""Windows by time whose ends can be enumerated, so that those without rows can be emitted too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from muntin.windows.shapes import Lookback
 
 
 class EnumeratedWindow(ContextFree):
-    """Windows that a rule tells for whole arrays of times at once."""
+    """Windows that a rule computes for whole arrays of times at once."""
 
     cuttable: ClassVar[bool] = True
     emits_empty: ClassVar[bool] = True
@@ -27,11 +27,11 @@ class EnumeratedWindow(ContextFree):
     @property
     @abstractmethod
     def longest(self) -> int:
-        """How long a window is at most."""
+        """The maximum length of a window."""
 
     @abstractmethod
     def next_end(self, times: Any) -> Any:
-        """Return the first end of a window after each time."""
+        """Return the first window end after each time."""
 
     @abstractmethod
     def last_end(self, times: Any) -> Any:
@@ -39,20 +39,20 @@ class EnumeratedWindow(ContextFree):
 
     @abstractmethod
     def ends(self, first: int, until: int) -> Array:
-        """Return all ends of windows in [first, until], where `first` is one."""
+        """Return all window ends in [first, until], where `first` is one."""
 
     def count_ends(self, first: int, until: int) -> int:
-        """Return how many ends of windows are in [first, until], where `first` is one."""
+        """Return the number of window ends in [first, until], where `first` is one."""
         return len(self.ends(first, until))
 
     def require_few(self, windows: int, until: int) -> None:
-        """Refuse more windows, most of them without rows up to a time, than one call may find. O(1)."""
+        """Reject more windows, most of them without rows, than one call may find. O(1)."""
         if may_be_many(windows):
             raise too_many(self, windows, f"they hold no row, and go on up to the time {until}")
 
     @abstractmethod
     def start_of(self, end: Any) -> Any:
-        """Return where the windows of these ends begin."""
+        """Return the starts of the windows with these ends."""
 
     @abstractmethod
     def with_rows(self, rows: SortedRows) -> Found:
@@ -76,18 +76,18 @@ class EnumeratedWindow(ContextFree):
 
     @property
     def reach(self) -> int:
-        """How far from a row's time a window of it can begin or end, at most."""
+        """The maximum distance from a row's time to the start or end of a window that holds it."""
         return 2 * self.longest
 
     # ------------------------------------------------------------ finite tables
 
     def find(self, rows: SortedRows) -> Found:
-        """Return all windows that hold a row, and where they are asked for, those that hold none. O(n + windows)."""
+        """Return all windows that hold a row, and those that hold none if the query wants them. O(n + windows)."""
         found = self.with_rows(rows)
         return self._with_empty(found, rows) if rows.emit_empty else found
 
     def _with_empty(self, found: Found, rows: SortedRows) -> Found:
-        """Add the windows without rows: of each key from its first on, and up to the greatest time of all."""
+        """Add the windows without rows: of each key from its first one up to the greatest time of all."""
         youngest = int(rows.times.max()) if len(rows.times) else 0
         horizon = youngest if rows.horizon is None else rows.horizon
         keys = np.searchsorted(rows.ends, found.first, "right")
@@ -106,7 +106,7 @@ class EnumeratedWindow(ContextFree):
         return Found(first[kept], last[kept], start[kept], end[kept], keys=key[kept])
 
     def first_needed(self, rows: SortedRows, cut: Cut) -> int:
-        """Return the first of one key's rows that windows which were not final at the cut may hold. O(log n)."""
+        """Return the first of one key's rows that windows not final at the cut may hold. O(log n)."""
         return int(np.searchsorted(rows.times, cut.time - self.longest, "right"))
 
     def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
@@ -125,23 +125,23 @@ class EnumeratedWindow(ContextFree):
     # ------------------------------------------------------------ streams
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedEnumerated(self, terms)
 
     def time_held(self, delay: int, lateness: int) -> int:
-        """Return for how long a row may be needed."""
+        """Return how long a row may be needed."""
         return self.longest + delay + lateness
 
 
 class BufferedEnumerated(BufferedContextFree):
-    """Windows that a rule tells, over rows that are kept; with those without rows, if they are wanted."""
+    """Windows that a rule computes, over kept rows; including those without rows, if wanted."""
 
     definition: EnumeratedWindow
 
     def __init__(self, definition: EnumeratedWindow, terms: Terms) -> None:
         super().__init__(definition, terms)
         self.since = ByKey(END_OF_TIME)
-        """The first end of a window of each key, where windows without rows are wanted."""
+        """The first window end of each key, if windows without rows are wanted."""
 
     def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
         last: Array = self.definition.last_end(new.times)
@@ -179,7 +179,7 @@ class BufferedEnumerated(BufferedContextFree):
         if len(first):
             self.definition.require_few(self.definition.count_ends(int(first.min()), until), until)
             known = self.definition.ends(int(first.min()), until)
-        begins = np.searchsorted(known, first)  # each is one of them, or beyond all
+        begins = np.searchsorted(known, first)  # each is one of them, or after all
         counts = len(known) - begins
         self.definition.require_few(int(counts.sum()), until)
         key = np.repeat(keys, counts)
@@ -211,7 +211,7 @@ class BufferedEnumerated(BufferedContextFree):
 
 
 def _rows_before(rows: HeldRows, key: Array, time: Array) -> Array:
-    """Return for each key and time how many of all the sorted rows are of a lesser key, or of this one and earlier."""
+    """Return for each key and time how many of the sorted rows come before: lesser keys, or this key and earlier."""
     keys, times = np.concatenate((key, rows.keys)), np.concatenate((time, rows.times))
     is_row = np.arange(len(keys)) >= len(key)
     order = np.lexsort((is_row, times, keys))

@@ -26,7 +26,7 @@ class Frame(TimeFrame):
     closed: str = "both"
 
     def __post_init__(self) -> None:
-        """Refuse durations and bounds that mean nothing."""
+        """Reject meaningless durations and bounds."""
         object.__setattr__(self, "before", not_negative(self.before, f"{_NAME}: before"))
         object.__setattr__(self, "after", not_negative(self.after, f"{_NAME}: after"))
         closed_word(self.closed, _NAME)
@@ -42,16 +42,16 @@ class Frame(TimeFrame):
 
     @property
     def low(self) -> int:
-        """Where a frame begins, from its row's time on."""
+        """The start of a frame, relative to its row's time."""
         return -int(self.before)
 
     @property
     def high(self) -> int:
-        """Where a frame ends, from its row's time on."""
+        """The end of a frame, relative to its row's time."""
         return int(self.after)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"{_NAME}({self.before!r}, {self.after!r}{shown_options(self.closed, 'both')})"
 
 
@@ -64,26 +64,26 @@ class FrameOfRows(RowFrame):
     closed: str = "both"
 
     def __post_init__(self) -> None:
-        """Refuse bounds that mean nothing."""
+        """Reject meaningless bounds."""
         closed_word(self.closed, _NAME)
 
     @property
     def low(self) -> int:
-        """Where a frame begins, from its row on."""
+        """The start of a frame, relative to its row."""
         return 0 if self.before is None else -self.before.count
 
     @property
     def high(self) -> int:
-        """Where a frame ends, from its row on."""
+        """The end of a frame, relative to its row."""
         return 0 if self.after is None else self.after.count
 
     def bounds_at(self, before: Array, upto: Array) -> tuple[Array, Array]:
-        """Return the frames of points: some rows before it, all rows of its time, and some after it."""
+        """Return the frames of points: `before` rows, all rows of its time, and `after` rows."""
         since, until = self.held
         return before + since, upto + until - 1
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         before, after = self.before or 0, self.after or 0
         return f"{_NAME}({before!r}, {after!r}{shown_options(self.closed, 'both')})"
 

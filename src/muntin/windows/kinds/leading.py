@@ -1,4 +1,4 @@
-"""Frames that lead each row, by time and by rows: what comes next."""
+"""Frames that lead each row, by time and by rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Leading(TimeFrame):
     delay: Any = 0
 
     def __post_init__(self) -> None:
-        """Refuse durations and bounds that mean nothing."""
+        """Reject meaningless durations and bounds."""
         object.__setattr__(self, "range", positive(self.range, f"{_NAME}: range"))
         object.__setattr__(self, "delay", not_negative(self.delay, f"{_NAME}: delay"))
         closed_word(self.closed, _NAME)
@@ -42,16 +42,16 @@ class Leading(TimeFrame):
 
     @property
     def low(self) -> int:
-        """Where a frame begins, from its row's time on."""
+        """The start of a frame, relative to its row's time."""
         return int(self.delay)
 
     @property
     def high(self) -> int:
-        """Where a frame ends, from its row's time on."""
+        """The end of a frame, relative to its row's time."""
         return int(self.delay) + int(self.range)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"{_NAME}({self.range!r}{shown_options(self.closed, 'left', delay=self.delay)})"
 
 
@@ -64,27 +64,27 @@ class LeadingRows(RowFrame):
     delay: Rows | None = None
 
     def __post_init__(self) -> None:
-        """Refuse bounds that mean nothing."""
+        """Reject meaningless bounds."""
         closed_word(self.closed, _NAME)
 
     @property
     def low(self) -> int:
-        """Where a frame begins, from its row on."""
+        """The start of a frame, relative to its row."""
         return 0 if self.delay is None else self.delay.count
 
     @property
     def high(self) -> int:
-        """Where a frame ends, from its row on."""
+        """The end of a frame, relative to its row."""
         return self.low + self.range.count
 
     def bounds_at(self, before: Array, upto: Array) -> tuple[Array, Array]:
-        """Return the frames of points: they begin with the first row not earlier, or the first later one."""
+        """Return the frames of points: they begin with the first row that is not earlier, or that is later."""
         since, until = self.held
         row = before if self.closed in ("left", "both") else upto - 1
         return row + since, row + until
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"{_NAME}({self.range!r}{shown_options(self.closed, 'left', delay=self.delay)})"
 
 

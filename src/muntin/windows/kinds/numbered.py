@@ -1,4 +1,4 @@
-"""What windows by rows share. The rows of each key are numbered from 0, by event time and then by arrival."""
+"""The base of windows by rows. The rows of each key are numbered from 0, by event time and then by arrival."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from muntin.windows.lengths import Rows
 from muntin.windows.shapes import Lookback
 
 ROW_FIELDS: Mapping[str, pa.DataType] = dict.fromkeys(ROW_BOUNDS, pa.int64())
-"""What windows by rows have besides start and end."""
+"""The fields of windows by rows besides start and end."""
 
 
 @dataclass(frozen=True, repr=False)
 class NumberedWindow(Window):
-    """Windows of `range` rows with fixed numbers. A row out of order moves what they number."""
+    """Windows of `range` rows with fixed numbers. A row out of order shifts the numbers."""
 
     context: ClassVar[Context] = Context.FREE
     measure: ClassVar[Measure] = Measure.ROWS
@@ -37,7 +37,7 @@ class NumberedWindow(Window):
         return Lookback(rows=self.range.count)
 
     def time_held(self, delay: int, lateness: int) -> int:
-        """Return for how long a row may be needed."""
+        """Return how long a row may be needed."""
         return delay + lateness
 
     @property
@@ -46,17 +46,17 @@ class NumberedWindow(Window):
         return self.range.count
 
     def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
-        """Return the fields that its windows have besides start and end, and their types."""
+        """Return the fields of its windows besides start and end, and their types."""
         return ROW_FIELDS
 
 
 class BufferedRowNumbers(BufferedWindows):
-    """Windows that number the rows of a key, over rows that are kept: those before them count, too."""
+    """Windows that number the rows of a key, over kept rows: evicted rows count too."""
 
     def __init__(self, definition: Any, terms: Terms) -> None:
         super().__init__(definition, terms)
         self.gone = ByKey()
-        """How many rows of each key were let go."""
+        """The number of evicted rows of each key."""
 
     def dropped(self, keys: Array, counts: Array) -> None:
         self.gone[keys] = self.gone[keys] + counts
@@ -75,7 +75,7 @@ class BufferedRowNumbers(BufferedWindows):
 
 
 class BufferedFixedNumbers(BufferedRowNumbers):
-    """Windows of fixed row numbers. A late row moves others on, but never those of windows that are final."""
+    """Windows of fixed row numbers. A late row shifts others, but never those of final windows."""
 
     unit = 1
     """The rows from one window to the next."""
@@ -83,7 +83,7 @@ class BufferedFixedNumbers(BufferedRowNumbers):
     def __init__(self, definition: Any, terms: Terms) -> None:
         super().__init__(definition, terms)
         self.done = ByKey()
-        """How many windows of each key are final."""
+        """The number of final windows of each key."""
 
     def finalize(self, windows: Windows, final: Array, watermark: int) -> None:
         if final.any():
@@ -107,7 +107,7 @@ class BufferedFixedNumbers(BufferedRowNumbers):
 
 
 def from_row(number: Array, rows: HeldRows) -> Array:
-    """Return the place of a row of each key, by its number among those that are kept."""
+    """Return the place of a row of each key, by its number among the kept ones."""
     begins = begins_of(rows)
     places: Array = begins + np.clip(number, 0, rows.ends - begins)
     return places

@@ -1,4 +1,4 @@
-"""What sliding and cumulative windows share: both end at every multiple of a step."""
+"""The base of sliding and cumulative windows: both end at every multiple of a step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PeriodicWindow(EnumeratedWindow):
     """Windows that end at each multiple of `every`, plus `offset` and `range`."""
 
     branch: ClassVar[int]
-    """How kernels find where a window begins, given its end."""
+    """How kernels compute the start of a window from its end."""
 
     range: Any
     every: Any
@@ -28,10 +28,10 @@ class PeriodicWindow(EnumeratedWindow):
     @property
     @abstractmethod
     def period(self) -> int:
-        """The time after which windows come around again."""
+        """The time after which the pattern of windows repeats."""
 
     def resolve(self, time: ColumnType) -> Self:
-        """Return it in the unit of the time column; of the offsets that mean the same, the least from 0 on. O(1)."""
+        """Return it in the unit of the time column; of equivalent offsets, the least from 0 on. O(1)."""
         resolved = type(self)(in_unit_of(self.range, time, "range"), in_unit_of(self.every, time, "every"))
         return type(self)(resolved.range, resolved.every, in_unit_of(self.offset, time, "offset") % resolved.period)
 
@@ -42,11 +42,11 @@ class PeriodicWindow(EnumeratedWindow):
 
     @property
     def longest(self) -> int:
-        """How long a window is at most."""
+        """The maximum length of a window."""
         return cast("int", self.range)
 
     def next_end(self, times: Any) -> Any:
-        """Return the first end of a window after each time. O(1) each."""
+        """Return the first window end after each time. O(1) each."""
         return times + self.every - (times - self.offset - self.range) % self.every
 
     def last_end(self, times: Any) -> Any:
@@ -54,11 +54,11 @@ class PeriodicWindow(EnumeratedWindow):
         return times - (times - self.offset) % self.period + self.range
 
     def ends(self, first: int, until: int) -> Array:
-        """Return all ends of windows in [first, until], where `first` is one. O(1) each."""
+        """Return all window ends in [first, until], where `first` is one. O(1) each."""
         return np.arange(first, until + 1, self.every, dtype=np.int64)
 
     def count_ends(self, first: int, until: int) -> int:
-        """Return how many ends of windows are in [first, until], where `first` is one. O(1)."""
+        """Return the number of window ends in [first, until], where `first` is one. O(1)."""
         return cast("int", max(0, (until - first) // self.every + 1))
 
     @property
@@ -67,5 +67,5 @@ class PeriodicWindow(EnumeratedWindow):
         return Periodic(self.branch, self.range, self.every, self.offset)
 
     def density(self, many: int) -> Density:
-        """Return what is expected of its windows where as many rows as `many` come."""
+        """Return the expected density of its windows for `many` rows."""
         return Density(many, -(-self.range // self.every))

@@ -1,4 +1,4 @@
-"""Windows whose beginning a slide policy chooses after each row."""
+"""Windows whose start a slide policy chooses after each row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Programmed(Window):
     policy: Policy
 
     def __post_init__(self) -> None:
-        """Refuse what is no policy."""
+        """Reject what is not a policy."""
         if not isinstance(self.policy, Policy):
             raise InvalidArgumentError(
                 f"window.policy: {self.policy!r} is no policy; make one with policies.define, "
@@ -43,7 +43,7 @@ class Programmed(Window):
         return tuple(dict.fromkeys(read))
 
     def resolve(self, time: ColumnType) -> Self:
-        """Return it as it is; refuse it if the spans of the policy do not fit the unit of the time column. O(1)."""
+        """Return it unchanged; reject it if the spans of the policy do not fit the unit of the time column. O(1)."""
         self.policy.rule(time)
         return self
 
@@ -54,21 +54,21 @@ class Programmed(Window):
 
     @property
     def fingerprint(self) -> str:
-        """What a snapshot knows it by: its words, and what the policy does."""
+        """Its identity in snapshots: its expression, and the functions of the policy."""
         return f"{self!r} ({self.policy.fingerprint})"
 
     def __hash__(self) -> int:
-        """Hash by what the policy does; its aggregations are in a mapping, which has no hash."""
+        """Hash by the policy's functions; its aggregations are in a mapping, which has no hash."""
         return hash(self.policy.function)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"window.policy({self.policy!r})"
 
     # ------------------------------------------------------------ finite tables
 
     def find(self, rows: SortedRows) -> Found:
-        """Return the window of each row for which the policy leaves one. O(log n) questions a row."""
+        """Return the window of each row for which the policy leaves one. O(log n) policy calls per row."""
         first, last = [], []
         values = python_values(rows.columns, self.columns, len(rows.times))
         logical = logical_array(rows.times, None, rows.time_type).to_numpy(zero_copy_only=False)
@@ -86,7 +86,7 @@ class Programmed(Window):
     # ------------------------------------------------------------ streams
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedPolicy(self, terms)
 
 
@@ -101,9 +101,9 @@ def policy(policy: Policy) -> Programmed:
 
 
 class BufferedPolicy(BufferedWindows):
-    """Windows of a policy. It goes on from what it left at the last row that is final, and never asks further back.
+    """Windows of a policy. It resumes from what it kept at the last final row, and never looks further back.
 
-    The rows of a key are those: the window of the last final row, which the policy has judged, and all rows after it.
+    The rows of a key are the window of the last final row, which the policy has judged, and all rows after it.
     """
 
     forgets = True
@@ -111,7 +111,7 @@ class BufferedPolicy(BufferedWindows):
 
     def __init__(self, definition: Programmed, terms: Terms) -> None:
         super().__init__(definition, terms)
-        self._judged = zeros(0)  # how many rows of each key the policy had judged, when windows were last looked at
+        self._judged = zeros(0)  # how many rows of each key the policy had judged when windows were last examined
 
     def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
         rows = held
@@ -140,7 +140,7 @@ class BufferedPolicy(BufferedWindows):
         return Windows(found, rows.keys[row], found.end, final, (found.end, rows.numbers[row], zeros(len(row))))
 
     def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep what the policy left at the last row that is final now; if none is, what it left before."""
+        """Keep what the policy kept at the last row that is final now; if none is, what it kept before."""
         count = _counts(rows, self.final(rows.times, watermark))
         begins = begins_of(rows)
         last = np.maximum(begins + count - 1, 0)
@@ -151,7 +151,7 @@ class BufferedPolicy(BufferedWindows):
 
 
 def _counts(rows: HeldRows, which: Array) -> Array:
-    """Return for each key how many of its rows are among these."""
+    """Return the number of each key's rows among these."""
     total = np.concatenate(([0], np.cumsum(which)))
     counts: Array = total[rows.ends] - total[begins_of(rows)]
     return counts

@@ -1,4 +1,4 @@
-"""Windows that end where a row says so."""
+"""Windows that end with marked rows."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ class Punctuated(Window):
     column: str
 
     def __post_init__(self) -> None:
-        """Refuse what is no name of a column."""
+        """Reject what is not a column name."""
         if not isinstance(self.column, str) or not self.column:
             raise InvalidArgumentError(f"window.punctuated: the column is {self.column!r}; give its name")
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The column that marks."""
+        """The marker column."""
         return (self.column,)
 
     def likely_types(self) -> Mapping[str, pa.DataType]:
-        """Return what its columns hold in all likelihood, for an `explain` without a schema."""
+        """Return the likely types of its columns, for an `explain` without a schema."""
         return {self.column: pa.bool_()}
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"window.punctuated({self.column!r})"
 
     def marks(self, rows: SortedRows | HeldRows) -> Array:
-        """Return which rows end a window; refuse a column that cannot tell."""
+        """Return which rows end a window; reject a column that is not boolean."""
         column = rows.columns[self.column]
         if column.type != NULL and column.type.family != "boolean":
             raise ColumnTypeError(
@@ -67,7 +67,7 @@ class Punctuated(Window):
         return between_rows(rows, first, last, numbered=False)
 
     def first_needed(self, rows: SortedRows, cut: Cut) -> int:
-        """Return the first of one key's rows that windows which were not final at the cut may hold. O(n)."""
+        """Return the first of one key's rows that windows not final at the cut may hold. O(n)."""
         marks = np.flatnonzero(self.marks(rows)[: cut.row - cut.offset])
         return int(marks[-1]) + 1 if len(marks) else 0
 
@@ -78,7 +78,7 @@ class Punctuated(Window):
     # ------------------------------------------------------------ streams
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedPunctuated(self, terms)
 
 
@@ -94,7 +94,7 @@ def punctuated(column: str) -> Punctuated:
 
 
 class BufferedPunctuated(BufferedWindows):
-    """Windows that end with a marker, over rows that are kept."""
+    """Windows that end with a marker, over kept rows."""
 
     definition: Punctuated
 
@@ -128,7 +128,7 @@ class BufferedPunctuated(BufferedWindows):
         return Windows(found, key, due, self.final(due, moment.before) & old, (found.start, found.end, which))
 
     def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep the last marker that is final, to know what is before it; and all windows that ended at its time."""
+        """Keep the last final marker, to know what is before it, and all windows that ended at its time."""
         found = windows.found
         of = np.searchsorted(rows.present, windows.key)
         opened = np.full(len(rows.ends), END_OF_TIME)

@@ -1,4 +1,4 @@
-"""What frames by rows share: some of the rows of a key before and after each row, by their numbers."""
+"""The base of frames by rows: some rows of a key before and after each row, by number."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from muntin.windows.shapes import Density, Lookback
 
 
 class RowFrame(EachRow):
-    """One window for each row: from `low` to `high` rows after it, both of any sign, of what rows there are."""
+    """One window per row: from `low` to `high` rows after it, both of any sign, as far as rows exist."""
 
     context: ClassVar[Context] = Context.FREE
     measure: ClassVar[Measure] = Measure.ROWS
@@ -53,7 +53,7 @@ class RowFrame(EachRow):
 
     @property
     def back(self) -> int:
-        """How many rows before its own must be known for a frame."""
+        """How many rows before its own a frame needs."""
         return max(0, -self.held[0])
 
     @property
@@ -72,13 +72,13 @@ class RowFrame(EachRow):
         return _framed(rows.times, begins, numbers, numbers, rows.keys)
 
     def _clipped(self, number: Array, total: Array) -> tuple[Array, Array]:
-        """Return which rows of so many are in the frames of these numbers: from the first, up to the second."""
+        """Return the bounds of the frames of these row numbers, clipped to `total` rows."""
         since, until = self.held
         first = np.clip(number + since, 0, total)
         return first, np.clip(number + until, first, total)
 
     def find_at(self, rows: SortedRows, points: Points) -> tuple[Array, Array]:
-        """Return for each point the first row of its frame, and the row after its last. O(log n) a point."""
+        """Return for each point the first row of its frame, and the row after its last. O(log n) per point."""
         before, upto = rows.around(points)
         sizes = points.ends - np.concatenate(([0], points.ends[:-1])) if len(points.ends) else points.ends
         begins, ends = np.repeat(rows.begins, sizes), np.repeat(rows.ends, sizes)
@@ -88,35 +88,35 @@ class RowFrame(EachRow):
 
     @abstractmethod
     def bounds_at(self, before: Array, upto: Array) -> tuple[Array, Array]:
-        """Return the frames of points, which are between rows: `before` are earlier, `upto` are not later."""
+        """Return the frames of points, which lie between rows: `before` rows are earlier, `upto` not later."""
 
     def first_needed(self, rows: SortedRows, cut: Cut) -> int:
-        """Return the first of one key's rows that windows which were not final at the cut may hold. O(1)."""
+        """Return the first of one key's rows that windows not final at the cut may hold. O(1)."""
         return max(0, cut.row - self.ahead - self.back - cut.offset)
 
     def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
-        """Return which windows hold no row from the cut on; the last row at hand is the last one before it. O(n)."""
+        """Return which windows hold no row from the cut on; the last row here is the last one before it. O(n)."""
         count = len(found.first)
         return np.arange(cut.row - count, cut.row) + self.ahead < cut.row
 
     def unanswered(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
         """Return which windows were not final at an earlier cut. O(windows)."""
-        first = max(cut.offset, cut.row - self.ahead - self.back)  # the number of the first row that was needed
+        first = max(cut.offset, cut.row - self.ahead - self.back)  # the number of the first needed row
         return np.arange(first, first + len(found.first)) + self.ahead >= cut.row
 
     @property
     def lookback(self) -> Lookback:
-        """A window reaches back by its rows, from a row that was not final either."""
+        """A window reaches back by its rows, from a row that was not final itself."""
         return Lookback(rows=self.ahead + self.back + 1)
 
     # ------------------------------------------------------------ streams
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedRowFrames(self, terms)
 
     def time_held(self, delay: int, lateness: int) -> int:
-        """Return for how long a row may be needed."""
+        """Return how long a row may be needed."""
         return delay + lateness
 
     @property
@@ -125,30 +125,30 @@ class RowFrame(EachRow):
         return self.ahead + self.back + 1
 
     def density(self, many: int) -> Density:
-        """Return what is expected of its windows."""
+        """Return the expected density of its windows."""
         since, until = self.held
         length = max(1, until - since)
         return Density(length, length, 1)
 
     def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
-        """Return the fields that its windows have besides start and end, and their types."""
+        """Return the fields of its windows besides start and end, and their types."""
         return ROW_FIELDS
 
 
 def _framed(
     times: Array, begins: Array, places: tuple[Array, Array], numbers: tuple[Array, Array], keys: Array
 ) -> Found:
-    """Return frames by the places of their rows among those of a key that are at hand, and by their numbers."""
+    """Return frames by the places and the numbers of their rows among the current rows of a key."""
     first, last = begins + places[0], begins + places[1]
     held = first < last
-    # A frame without rows has no first and last one: its start and end are of no account, and null in answers.
+    # A frame without rows has no first and last row: its start and end are ignored, and null in answers.
     start = times[np.where(held, first, 0)] if len(times) else times
     end = times[np.where(held, last - 1, 0)] if len(times) else times
     return Found(first, last, start, end, numbers, keys=keys, at=times)
 
 
 class BufferedRowFrames(BufferedFixedNumbers):
-    """Frames by rows, over rows that are kept: due when the watermark has reached its row and its last one."""
+    """Frames by rows, over kept rows: due when the watermark has reached the frame's row and its last one."""
 
     definition: RowFrame
 
@@ -162,8 +162,8 @@ class BufferedRowFrames(BufferedFixedNumbers):
             t = int(new.times[row])
             at, total = gone + bisect_right(times, t), gone + len(times)
             reached = gone + bisect_right(times, watermark - self.lateness)
-            done = max(0, reached - ahead)  # the windows that are final
-            # Of the window that is one more with this row, the last row must not be reached either.
+            done = max(0, reached - ahead)  # the final windows
+            # This row adds a window; its last row must not be reached yet either.
             newest = total if ahead or (at < total and reached < total) else total - 1
             own = done <= at <= newest
             if not own and max(done, at - until + 1) > min(newest, at - since):
@@ -192,7 +192,7 @@ class BufferedRowFrames(BufferedFixedNumbers):
         return Windows(found, rows.keys, due, final, (number, zeros(len(rows)), zeros(len(rows))))
 
     def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep what windows that are not final hold, and one row more: it tells which rows are too late."""
+        """Keep the rows of windows that are not final, and one more, to tell which rows are too late."""
         earlier = newer(rows, less(watermark, 1), 0) - begins_of(rows)
         gone = self.gone[rows.present]
         # A point at the watermark may lie before rows of that very time, which are final.
@@ -200,11 +200,11 @@ class BufferedRowFrames(BufferedFixedNumbers):
         return from_row(oldest - gone, rows)
 
     def complete_at(self, rows: SortedRows, points: Points, keys: Array, *, all_known: bool) -> Array:
-        """Return which frames begin with a row that is kept, or with the first one that there was."""
+        """Return which frames begin with a kept row, or with the first row ever."""
         sizes = np.diff(points.ends, prepend=0)
         begins = np.repeat(rows.begins, sizes)
         before, upto = rows.around(points)
-        # How many rows come before the first one that is kept is of no account: before it, nothing is known.
+        # The number of rows before the first kept one is irrelevant: before it, nothing is known.
         unknown = -(2**61)
         first, _ = self.definition.bounds_at(
             np.where(before > begins, before, unknown), np.where(upto > begins, upto, unknown)

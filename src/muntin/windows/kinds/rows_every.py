@@ -1,4 +1,4 @@
-"""Windows of two measures: they end by time and hold a number of rows."""
+"""Windows of two measures: they end by time and hold `range` rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RowsEvery(Window):
     If no row has arrived since the previous multiple, there is no new window. The first windows may hold fewer rows.
     """
 
-    context: ClassVar[Context] = Context.FORWARD_AWARE  # which row begins a window is known when it ends
+    context: ClassVar[Context] = Context.FORWARD_AWARE  # the first row of a window is known only when it ends
     measure: ClassVar[Measure] = Measure.MULTI
     cuttable: ClassVar[bool] = True
 
@@ -37,12 +37,12 @@ class RowsEvery(Window):
     offset: Any = 0
 
     def __post_init__(self) -> None:
-        """Refuse a duration that means nothing."""
+        """Reject a meaningless duration."""
         object.__setattr__(self, "every", positive(self.every, "window.sliding: every"))
         object.__setattr__(self, "offset", any_sign(self.offset, "window.sliding: offset"))
 
     def resolve(self, time: ColumnType) -> Self:
-        """Return it in the unit of the time column; of the offsets that mean the same, the least from 0 on. O(1)."""
+        """Return it in the unit of the time column; of equivalent offsets, the least from 0 on. O(1)."""
         every = in_unit_of(self.every, time, "every")
         return type(self)(self.range, every, in_unit_of(self.offset, time, "offset") % every)
 
@@ -52,16 +52,16 @@ class RowsEvery(Window):
         return self.every, self.offset
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"window.sliding({self.range!r}, every={self.every!r}{shown_offset(self.offset)})"
 
     def next_edge(self, times: Any) -> Any:
-        """Return the first multiple after each time: by then the window that ends with it is known. O(1) each."""
+        """Return the first multiple after each time, when the window that ends with it is known. O(1) each."""
         return times - (times - self.offset) % self.every + self.every
 
     @property
     def reach(self) -> int:
-        """How far from a row's time a window of it can begin or end, at most."""
+        """The maximum distance from a row's time to the start or end of a window that holds it."""
         return 2 * cast("int", self.every)
 
     # ------------------------------------------------------------ finite tables
@@ -73,7 +73,7 @@ class RowsEvery(Window):
         return between_rows(rows, first, last, numbered=True)
 
     def first_needed(self, rows: SortedRows, cut: Cut) -> int:
-        """Return the first of one key's rows that windows which were not final at the cut may hold. O(log n)."""
+        """Return the first of one key's rows that windows not final at the cut may hold. O(log n)."""
         edge = int(self.next_edge(cut.time)) - self.every
         return max(0, int(np.searchsorted(rows.times, edge, "left")) - self.range.count + 1)
 
@@ -87,26 +87,26 @@ class RowsEvery(Window):
 
     @property
     def lookback(self) -> Lookback:
-        """A window reaches back by its rows from where it ends."""
+        """A window reaches back by its rows from its end."""
         return Lookback(time=self.every, rows=self.range.count)
 
     # ------------------------------------------------------------ streams
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedRowsEvery(self, terms)
 
     def density(self, many: int) -> Density:
-        """Return what is expected of its windows where as many rows as `many` come."""
+        """Return the expected density of its windows for `many` rows."""
         return Density(many, 2.0)
 
     def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
-        """Return the fields that its windows have besides start and end, and their types."""
+        """Return the fields of its windows besides start and end, and their types."""
         return ROW_FIELDS
 
 
 class BufferedRowsEvery(BufferedRowNumbers):
-    """The last `range` rows at each multiple of a duration, over rows that are kept."""
+    """The last `range` rows at each multiple of a duration, over kept rows."""
 
     definition: RowsEvery
 
@@ -119,7 +119,7 @@ class BufferedRowsEvery(BufferedRowNumbers):
             edges = (self.definition.next_edge(each) for each in (t, *times[at:]))
             edge = next((each for each in edges if each + self.lateness > watermark), None)
             if edge is None or at <= bisect_left(times, edge) - self.definition.range.count:
-                return False  # there is no open window after it, or the first has enough rows that are later
+                return False  # no open window follows it, or the first has enough later rows
             times.insert(at, t)
             return True
 
@@ -136,7 +136,7 @@ class BufferedRowsEvery(BufferedRowNumbers):
         return Windows(found, key, due, self.final(due, moment.before), (*bounds, zeros(len(key))))
 
     def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep as many rows before the first open window as one may hold, and one more."""
+        """Keep as many rows before the first open window as a window may hold, and one more."""
         begins = begins_of(rows)
         due = self.definition.next_edge(rows.times)
         closed = np.concatenate(([0], np.cumsum(self.final(due, watermark))))

@@ -1,4 +1,4 @@
-"""Session windows: they last for as long as rows follow each other closely."""
+"""Session windows, which last as long as rows follow each other within the gap."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Session(Window):
 
     context: ClassVar[Context] = Context.FORWARD_FREE
     measure: ClassVar[Measure] = Measure.TIME
-    splits: ClassVar[bool] = False  # a row can only make sessions longer, or one of several
+    splits: ClassVar[bool] = False  # a row can only extend or merge sessions
     ties_matter: ClassVar[bool] = False
     cuttable: ClassVar[bool] = True
 
     gap: Any
 
     def __post_init__(self) -> None:
-        """Refuse a duration that means nothing."""
+        """Reject a meaningless duration."""
         object.__setattr__(self, "gap", positive(self.gap, "window.session: gap"))
 
     def resolve(self, time: ColumnType) -> Self:
@@ -48,12 +48,12 @@ class Session(Window):
         return (self.gap,)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"window.session({self.gap!r})"
 
     @property
     def reach(self) -> int:
-        """How far from a row's time a window of it can begin or end, at most."""
+        """The maximum distance from a row's time to the start or end of a window that holds it."""
         return 2 * cast("int", self.gap)
 
     # ------------------------------------------------------------ finite tables
@@ -64,18 +64,18 @@ class Session(Window):
         return Found(first, last, rows.times[first], rows.times[last - 1] + self.gap)
 
     def first_needed(self, rows: SortedRows, cut: Cut) -> int:
-        """Return the first of one key's rows that sessions which were not final at the cut may hold. O(n)."""
+        """Return the first of one key's rows that sessions not final at the cut may hold. O(n)."""
         found = self.find(rows)
         open_ones = np.flatnonzero(found.end >= cut.time)
         return int(found.first[open_ones[0]]) if len(open_ones) else len(rows.times)
 
     def final(self, found: Found, rows: SortedRows, cut: Cut) -> Array:
-        """Return which sessions hold no row from the cut on: a row of just their end would be in them. O(windows)."""
+        """Return which sessions hold no row from the cut on: a row at their very end would be in them. O(windows)."""
         return np.asarray(found.end < cut.time)
 
     @property
     def lookback(self) -> Lookback:
-        """A session reaches back to where no row came for longer than its gap."""
+        """A session reaches back to the last silence longer than its gap."""
         return Lookback(gap=self.gap)
 
     # ------------------------------------------------------------ streams
@@ -87,15 +87,15 @@ class Session(Window):
 
     @property
     def lead_in(self) -> int:
-        """A session that begins within its gap after rows that were not kept would have been longer."""
+        """A session that begins within its gap after evicted rows may have been longer."""
         return int(self.gap)
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedSession(self, terms)
 
     def time_held(self, delay: int, lateness: int) -> int:
-        """Return for how long a row may be needed."""
+        """Return how long a row may be needed."""
         return 2 * int(self.gap) + delay + max(1, lateness)
 
 
@@ -111,10 +111,10 @@ def session(gap: Any) -> Session:
 
 
 class BufferedSession(BufferedWindows):
-    """Sessions over rows that are kept. A final one must be known while a row could join it.
+    """Sessions over kept rows. A final one must be known while a row could join it.
 
-    So the last final one before a session that is not final stays, and where there is none, until a row that could
-    reach it would itself be too late: then the key begins again.
+    So the last final one before a session that is not final stays; if there is none, it stays until a row that could
+    reach it would itself be too late: then the key starts over.
     """
 
     forgets: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Sliding windows by time, of which tumbling ones are a kind."""
+"""Sliding windows by time, including tumbling ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Sliding(PeriodicWindow):
     branch: ClassVar[int] = SLIDING
 
     def __post_init__(self) -> None:
-        """Refuse durations that mean nothing."""
+        """Reject meaningless durations."""
         one = self.every is self.range
         object.__setattr__(self, "range", positive(self.range, f"window.{'tumbling' if one else 'sliding'}: range"))
         object.__setattr__(self, "every", positive(self.every, "window.sliding: every"))
@@ -32,7 +32,7 @@ class Sliding(PeriodicWindow):
 
     @property
     def period(self) -> int:
-        """The time after which windows come around again.
+        """The time after which the pattern of windows repeats.
 
         >>> import pyarrow as pa
         >>> from muntin import window
@@ -43,7 +43,7 @@ class Sliding(PeriodicWindow):
         return cast("int", self.every)
 
     def start_of(self, end: Any) -> Any:
-        """Return where the windows of these ends begin. O(1) each."""
+        """Return the starts of the windows with these ends. O(1) each."""
         return end - self.range
 
     def next_edge(self, t: int) -> int:
@@ -66,7 +66,7 @@ class Sliding(PeriodicWindow):
         return Found(first, last, start, start + self.range)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         if self.range == self.every:
             return f"window.tumbling({self.range!r}{shown_offset(self.offset)})"
         return f"window.sliding({self.range!r}, every={self.every!r}{shown_offset(self.offset)})"

@@ -25,7 +25,7 @@ class SlidingRows(NumberedWindow):
     every: Rows
 
     def __post_init__(self) -> None:
-        """Refuse a step that leaves rows out."""
+        """Reject a step that skips rows."""
         if self.every.count > self.range.count:
             raise InvalidArgumentError(
                 f"window.sliding: every is {self.every!r}, longer than the range {self.range!r}, so that rows between "
@@ -33,7 +33,7 @@ class SlidingRows(NumberedWindow):
             )
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         if self.range == self.every:
             return f"window.tumbling({self.range!r})"
         return f"window.sliding({self.range!r}, every={self.every!r})"
@@ -41,13 +41,13 @@ class SlidingRows(NumberedWindow):
     # ------------------------------------------------------------ finite tables
 
     def find(self, rows: SortedRows) -> Found:
-        """Return all windows that are full, and with `partial` those that are not. O(windows)."""
+        """Return all full windows, and with `partial` the others. O(windows)."""
         shape = (self.range.count, self.every.count, rows.partial)
         first, last = filled(finding().counted_windows, (rows.ends, *shape), 2)
         return between_rows(rows, first, last, numbered=True)
 
     def first_needed(self, rows: SortedRows, cut: Cut) -> int:
-        """Return the first of one key's rows that windows which were not final at the cut may hold. O(1)."""
+        """Return the first of one key's rows that windows not final at the cut may hold. O(1)."""
         every = self.every.count
         return every * max(0, (cut.row - self.range.count) // every + 1) - cut.offset
 
@@ -63,17 +63,17 @@ class SlidingRows(NumberedWindow):
         return RowShape(self.range.count, self.every.count)
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedSlidingRows(self, terms)
 
     def density(self, many: int) -> Density:
-        """Return what is expected of its windows."""
+        """Return the expected density of its windows."""
         length, every = self.range.count, self.every.count
         return Density(length, -(-length // every), min(every, many))
 
 
 class BufferedSlidingRows(BufferedFixedNumbers):
-    """Windows of `range` rows, every `every` rows, over rows that are kept."""
+    """Windows of `range` rows, every `every` rows, over kept rows."""
 
     definition: SlidingRows
 
@@ -116,5 +116,5 @@ class BufferedSlidingRows(BufferedFixedNumbers):
         return Windows(found, key, due, window < self.done[key], (start, zeros(len(key)), zeros(len(key))), full)
 
     def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep the row before the first window that is not final: it tells which rows are too late."""
+        """Keep the row before the first window that is not final, to tell which rows are too late."""
         return from_row(self.done[rows.present] * self.unit - 1 - self.gone[rows.present], rows)

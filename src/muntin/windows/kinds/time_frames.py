@@ -1,6 +1,6 @@
-"""What frames by time share: the rows of a row's key whose times lie between two bounds around its own.
+"""The base of frames by time: the rows of a key whose times lie between two bounds relative to a row's.
 
-Rows of equal time are peers, as in SQL's `RANGE`: all are in a frame, or none is, and their frames are the same.
+Rows of equal time are peers, as in SQL's `RANGE`: a frame holds all or none, and their frames are the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from muntin.windows.shapes import Lookback, Tiling
 
 
 class TimeFrame(EachRow):
-    """One window for each row: from `low` to `high` after its time, both of any sign."""
+    """One window per row: from `low` to `high` after its time, both of any sign."""
 
     context: ClassVar[Context] = Context.FORWARD_AWARE  # the frame of a later row may begin at any time before it
     measure: ClassVar[Measure] = Measure.TIME
@@ -42,18 +42,18 @@ class TimeFrame(EachRow):
 
     @property
     def tile(self) -> int:
-        """Of what a frame begins at the last multiple at or before `low`; 0 where it begins at `low`."""
+        """The step whose last multiple at or before `low` begins a frame; 0 if it begins at `low`."""
         return 0
 
     @property
     def held(self) -> tuple[int, int]:
-        """The bounds such that a row is in the frame whose time, less the frame's row's, is in [since, until)."""
+        """The bounds as [since, until): of a row's time, relative to that of the frame's row."""
         since, until = super().held
         return (self.low, until) if self.tile else (since, until)
 
     @property
     def ahead(self) -> int:
-        """How long after its row's time a frame ends; 0 where it ends before it, or with it."""
+        """How long after its row's time a frame ends; 0 if it ends before or with it."""
         return max(0, self.high)
 
     @property
@@ -63,17 +63,17 @@ class TimeFrame(EachRow):
 
     @property
     def waits_at_end(self) -> bool:
-        """Whether a row of the very time at which a frame is due may still be in it, or have one that is due then."""
+        """Whether a row at the very time at which a frame is due may still be in it, or have a frame due then."""
         return not self.ahead or self.closed in ("right", "both")
 
     @property
     def tells_at(self) -> bool:
-        """Whether its windows end at another time than their rows'."""
+        """Whether its windows end at another time than that of their rows."""
         return self.high != 0
 
     @property
     def reach(self) -> int:
-        """How far from a row's time a window of it can begin or end, at most."""
+        """The maximum distance from a row's time to the start or end of a window that holds it."""
         return 2 * (abs(self.low) + abs(self.high) + self.tile)
 
     # ------------------------------------------------------------ finite tables
@@ -84,7 +84,7 @@ class TimeFrame(EachRow):
         return Found(first, last, self._start(rows.times), rows.times + self.high, keys=rows.keys, at=rows.times)
 
     def ends_at(self, times: Array) -> Array:
-        """Return where the frames of these times end. O(n)."""
+        """Return the ends of the frames of these times. O(n)."""
         return times + self.high
 
     def _start(self, at: Array) -> Array:
@@ -107,12 +107,12 @@ class TimeFrame(EachRow):
         return self._start_of_tile(time + since), time + until
 
     def first_needed(self, rows: SortedRows, cut: Cut) -> int:
-        """Return the first of one key's rows that windows which were not final at the cut may hold. O(log n)."""
-        since = min(0, self.held[0])  # the rows of such windows are needed, too
+        """Return the first of one key's rows that windows not final at the cut may hold. O(log n)."""
+        since = min(0, self.held[0])  # the rows of such windows are needed too
         return int(np.searchsorted(rows.times, self._start_of_tile(cut.time - self.ahead + since), "left"))
 
     def first_from(self, time: int) -> int:
-        """Return the least time whose frame begins at this time or later. O(1)."""
+        """Return the earliest time whose frame begins at `time` or later. O(1)."""
         return time + -time % self.tile - self.low if self.tile else time - self.held[0]
 
     def _start_of_tile(self, time: int) -> int:
@@ -130,27 +130,27 @@ class TimeFrame(EachRow):
 
     @property
     def lookback(self) -> Lookback:
-        """A window reaches back by its length, from a row that was not final either."""
+        """A window reaches back by its length, from a row that was not final itself."""
         return Lookback(time=self.ahead + self.back, ahead=self.ahead)
 
     # ------------------------------------------------------------ streams
 
     @property
     def tiling(self) -> Tiling | None:
-        """Its tiles, where it has a hop."""
+        """Its tiles, if it has a hop."""
         return Tiling(self.tile, self.back, -self.high) if self.tile else None
 
     def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from rows that are kept."""
+        """Return what answers it from kept rows."""
         return BufferedTimeFrames(self, terms)
 
     def time_held(self, delay: int, lateness: int) -> int:
-        """Return for how long a row may be needed."""
+        """Return how long a row may be needed."""
         return self.ahead + self.back + delay + lateness
 
 
 class BufferedTimeFrames(BufferedWindows):
-    """Frames by time, over rows that are kept.
+    """Frames by time, over kept rows.
 
     A frame is due when the watermark has reached both its end and its row.
     """
@@ -163,7 +163,7 @@ class BufferedTimeFrames(BufferedWindows):
         self.memory = definition.ahead + definition.back + self.slack
 
     def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
-        """Take a row whose own frame is not final, and hold one that frames of others need. O(log n) each."""
+        """Take rows whose own frame is not final, and hold those that frames of others need. O(log n) each."""
         own = self.punctual(new, watermark) | (new.times > less(watermark, self.slack + self.definition.ahead))
         verdict = np.where(own, TAKEN, REFUSED).astype(np.int8)
         late = np.flatnonzero(~own)
@@ -175,7 +175,7 @@ class BufferedTimeFrames(BufferedWindows):
         return verdict
 
     def _in_open_frames(self, times: Array, held: Array, watermark: int) -> Array:
-        """Return which times are in the frame of a row that is held, and that is not final."""
+        """Return which times are in the non-final frame of a held row."""
         since, until = self.definition.held
         oldest = np.maximum(times - until + 1, less(watermark, self.lateness + self.definition.ahead) + 1)
         tile = self.definition.tile
@@ -190,7 +190,7 @@ class BufferedTimeFrames(BufferedWindows):
         )
 
     def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep what the frame of a row may hold that is not final, or may still come: by then it need have no rows."""
+        """Keep what the frame of a row that is not final, or is still to come, may hold."""
         return newer(rows, watermark, self.memory)
 
     def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:

@@ -27,7 +27,7 @@ class Trailing(TimeFrame):
     hop: Any = None
 
     def __post_init__(self) -> None:
-        """Refuse durations and bounds that mean nothing."""
+        """Reject meaningless durations and bounds."""
         object.__setattr__(self, "range", positive(self.range, f"{_NAME}: range"))
         object.__setattr__(self, "delay", not_negative(self.delay, f"{_NAME}: delay"))
         closed_word(self.closed, _NAME)
@@ -52,21 +52,21 @@ class Trailing(TimeFrame):
 
     @property
     def low(self) -> int:
-        """Where a frame begins, from its row's time on."""
+        """The start of a frame, relative to its row's time."""
         return -int(self.delay) - int(self.range)
 
     @property
     def high(self) -> int:
-        """Where a frame ends, from its row's time on."""
+        """The end of a frame, relative to its row's time."""
         return -int(self.delay)
 
     @property
     def tile(self) -> int:
-        """Of what a frame begins at a multiple."""
+        """The step whose multiples begin frames."""
         return int(self.hop or 0)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"{_NAME}({self.range!r}{shown_options(self.closed, 'right', delay=self.delay, hop=self.hop)})"
 
 
@@ -79,27 +79,27 @@ class TrailingRows(RowFrame):
     delay: Rows | None = None
 
     def __post_init__(self) -> None:
-        """Refuse bounds that mean nothing."""
+        """Reject meaningless bounds."""
         closed_word(self.closed, _NAME)
 
     @property
     def low(self) -> int:
-        """Where a frame begins, from its row on."""
+        """The start of a frame, relative to its row."""
         return self.high - self.range.count
 
     @property
     def high(self) -> int:
-        """Where a frame ends, from its row on."""
+        """The end of a frame, relative to its row."""
         return 0 if self.delay is None else -self.delay.count
 
     def bounds_at(self, before: Array, upto: Array) -> tuple[Array, Array]:
-        """Return the frames of points: they end with the last row not later, or the last earlier one."""
+        """Return the frames of points: they end with the last row that is not later, or that is earlier."""
         since, until = self.held
         row = upto - 1 if self.closed in ("right", "both") else before
         return row + since, row + until
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Return the expression that creates it."""
         return f"{_NAME}({self.range!r}{shown_options(self.closed, 'right', delay=self.delay)})"
 
 

@@ -134,7 +134,7 @@ def test_rows_by_key_and_which_were_late() -> None:
 
 
 def test_the_span_of_rows_sorts_no_series(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muntin.watching.series.Series._settle", lambda _: pytest.fail("sorted"))
+    monkeypatch.setattr("muntin.watching.series.Series._sort_appended", lambda _: pytest.fail("sorted"))
     found = Rows("t", "v", ["k"])
     assert found.span is None
     found.add(table([(7, "a", 1), (20, "b", 2)]))

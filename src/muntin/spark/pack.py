@@ -76,10 +76,10 @@ class Packer:
         if waiting:
             yield self.packed(waiting, task, part)
         if latest is not None:
-            yield from self._told(task, self.clock.micros(latest))
+            yield from self._markers(task, self.clock.micros(latest))
         freeze_loaded()
 
-    def _told(self, task: int, latest: int) -> Iterator[pa.RecordBatch]:
+    def _markers(self, task: int, latest: int) -> Iterator[pa.RecordBatch]:
         """Yield rows without data: for Spark's watermark, and for buckets without rows of this task."""
         none = [None] * len(self.labels)
         if self.tells_all:

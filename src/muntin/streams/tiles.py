@@ -183,15 +183,15 @@ class Tiles(Tuples):
     def _tiled(self, rows: HeldRows, watermark: int) -> HeldRows:
         """Return the rows, merging those that every future frame holds together or not at all."""
         begins = np.append(True, np.diff(rows.keys) != 0)
-        settled = np.ones(len(rows), np.bool_)
+        compactable = np.ones(len(rows), np.bool_)
         for part in self._parts:
             tiling = part.kind.definition.tiling
             open_from = less(watermark, part.kind.slack)  # frames of rows up to here are final
-            settled &= (rows.times <= less(open_from, tiling.delay)) & part.takes_part(rows)
+            compactable &= (rows.times <= less(open_from, tiling.delay)) & part.takes_part(rows)
             cells = np.where(rows.times > less(open_from, tiling.back), rows.times // tiling.hop, BEFORE_TIME)
             begins[1:] |= cells[1:] != cells[:-1]
-        begins |= ~settled
-        begins[1:] |= ~settled[:-1]
+        begins |= ~compactable
+        begins[1:] |= ~compactable[:-1]
         first = np.flatnonzero(begins)
         if len(first) == len(rows):
             return rows

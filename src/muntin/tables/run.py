@@ -37,8 +37,8 @@ def run(query: Query, table: Any, threads: int = 1) -> Any:
     _require_local(table)
     kind = kind_of(table)
     data = read_needed(query, table)
-    told = Progress(f"{data.num_rows:,} rows, {len(query.windows)} kinds of windows", len(query.windows) + 1)
-    with working_on(data.num_rows), told as progress:
+    shown = Progress(f"{data.num_rows:,} rows, {len(query.windows)} kinds of windows", len(query.windows) + 1)
+    with working_on(data.num_rows), shown as progress:
         return kind.write(_run(query, data, progress, worth_it(data.num_rows, threads)))
 
 

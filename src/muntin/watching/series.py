@@ -43,7 +43,7 @@ class Series:
 
     def frame(self, lo: int, hi: int, width: int) -> Frame:
         """Return the frame of the times [lo, hi) for `width` pixels. O(width (log n + 256)) per run."""
-        self._settle()
+        self._sort_appended()
         edges = pixel_edges(lo, hi, width)
         frame = Frame.empty(lo, hi, width)
         for run in self._runs:
@@ -52,7 +52,7 @@ class Series:
 
     def rows(self, lo: int, hi: int) -> tuple[Array, Array]:
         """Return the rows with times in [lo, hi), by time, ties by arrival. O(rows)."""
-        self._settle()
+        self._sort_appended()
         spans = [(run, *np.searchsorted(run.times, [lo, hi]).tolist()) for run in self._runs]
         times = np.concatenate([run.times[a:b] for run, a, b in spans] or [np.empty(0, np.int64)])
         values = np.concatenate([run.values[a:b] for run, a, b in spans] or [np.empty(0)])
@@ -61,7 +61,7 @@ class Series:
 
     # ------------------------------------------------------------ rows into runs
 
-    def _settle(self) -> None:
+    def _sort_appended(self) -> None:
         """Sort new rows into the runs."""
         if not self._waiting:
             return

@@ -93,7 +93,7 @@ class SliceSet:
         self.script = Script.empty()
         self.cursor = ints([1, 0, 0])
         self._after = np.zeros(2, np.int64)
-        self._told: tuple[Array, ...] | None = None
+        self._own_windows: tuple[Array, ...] | None = None
         self._between: tuple[Array, ...] | None = None
         self._make_room_to_find(_FEW_WINDOWS)
         self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
@@ -169,7 +169,7 @@ class SliceSet:
         self.shapes = shapes
         if self.has_stacks and not shapes.slides_alone:
             self.has_stacks, self.merger = False, "lazy"
-        self._told = self._between = None
+        self._own_windows = self._between = None
         self.coming = np.full(len(shapes.steps), BEFORE_TIME, np.int64) + shapes.steps
         self.cursor = ints([1, 0, 0])
 
@@ -276,9 +276,9 @@ class SliceSet:
     @property
     def _shapes(self) -> TimeShapes:
         """The windows by time. Only those that Python computes change, in a new tuple."""
-        told = self.shapes.own.windows
-        if told is not self._told:
-            self._told, self._timed = told, TimeShapes(*self.shapes.timed)
+        current = self.shapes.own.windows
+        if current is not self._own_windows:
+            self._own_windows, self._timed = current, TimeShapes(*self.shapes.timed)
         return self._timed
 
     def answer(self, found: Found) -> dict[str, Any]:

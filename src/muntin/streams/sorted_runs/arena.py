@@ -142,7 +142,7 @@ class Arena:
 
     def _rewrite(self, keys: Array, ends: Array) -> None:
         """Write the runs without gaps into these arrays, which may be their own."""
-        self._kernels.write_anew(self.keys, self.ends, self.starts, self.lengths, keys, ends, self._counters)
+        self._kernels.rewrite_runs(self.keys, self.ends, self.starts, self.lengths, keys, ends, self._counters)
         self.keys, self.ends = keys, ends
 
     @property

@@ -264,7 +264,7 @@ def forget(slots: Ints, lengths: Ints, log_slots: Ints, log_keys: Ints, pending:
 
 
 @kernel
-def write_anew(
+def rewrite_runs(
     keys: Ints, ends: Ints, starts: Ints, lengths: Ints, new_keys: Ints, new_ends: Ints, counters: Ints
 ) -> None:
     """Write the runs of slots contiguously: into other arrays, or compacted in place."""
@@ -295,5 +295,5 @@ ARENA = (
     absorb,
     join_slots,
     forget,
-    write_anew,
+    rewrite_runs,
 )

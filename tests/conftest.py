@@ -51,23 +51,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Share the tests of the Spark session between two processes, and let any process have each other test.
+    """Let one process have all tests of the Spark session, and any of them each other test.
 
-    Spark takes a gigabyte and half a minute to start, but in one process its tests are the last to end. A process works
-    half of the time, and waits for Spark, for a compiler, a server or a sleep in the other: so there are twice as many
-    as there are processors.
+    Spark takes a gigabyte and half a minute to start. A process is at work half of the time, and waits for Spark, for a
+    compiler, a server or a sleep in the other: so there are twice as many as there are processors.
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    texts = {file.name: file.read_text() for file in (HERE / "spark").glob("test_*.py") if file not in LONG}
-    longest_first = sorted((name for name in texts if SESSION.search(texts[name])), key=lambda name: -len(texts[name]))
-    scopes = {f"tests/spark/{name}": f"spark {(place + 1) // 2 % 2}" for place, name in enumerate(longest_first)}
+    files = [file for file in (HERE / "spark").glob("test_*.py") if file not in LONG]
+    shared = {f"tests/spark/{file.name}" for file in files if SESSION.search(file.read_text())}
 
-    class TwoSparks(LoadScopeScheduling):
+    class OneSpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return scopes.get(nodeid.partition("::")[0], nodeid)
+            return "spark" if nodeid.partition("::")[0] in shared else nodeid
 
-    return TwoSparks(config, log)
+    return OneSpark(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import os
 import random
@@ -30,7 +31,7 @@ from muntin.kernels.background import Background, Job
 from muntin.kernels.compiler import Reply, Request
 from muntin.kernels.folder import WRITING
 from muntin.kernels.generate import standalone
-from muntin.kernels.tiers import Entry, SameTypes, working_on
+from muntin.kernels.tiers import Entry, SameTypes, rows_at_work, working_on
 from muntin.streams.driven import DrivenStream
 from muntin.tables.sorted_rows import SortedStream
 
@@ -137,8 +138,20 @@ def test_a_call_waits_no_longer_than_it_would_take(entry: Entry) -> None:
 
 def test_rows_are_those_of_the_outermost_call() -> None:
     with working_on(5), working_on(3):
-        assert tiers._rows.get() == 5
-    assert tiers._rows.get() == 1
+        assert rows_at_work() == 5
+    assert rows_at_work() == 1
+
+
+def test_rows_of_a_call_that_was_interrupted_at_its_end_are_forgotten() -> None:
+    def interrupted() -> None:
+        work = working_on(5)
+        work.__enter__()
+        assert rows_at_work() == 5
+
+    contextvars.copy_context().run(interrupted)
+    assert rows_at_work() == 1
+    interrupted()
+    assert rows_at_work() == 1
 
 
 QUERY = Query(
@@ -436,7 +449,7 @@ def test_every_door_tells_how_many_rows_there_are(door: str, monkeypatch: pytest
     told: list[int] = []
 
     def plain(self: Entry, *arguments: Any) -> Any:
-        told.append(tiers._rows.get())
+        told.append(tiers.rows_at_work())
         return self._run_plain(arguments)
 
     monkeypatch.setattr(Entry, "__call__", plain)

@@ -170,9 +170,9 @@ def test_tasks_know_what_the_caller_knows() -> None:
     from muntin.kernels import tiers
 
     def told() -> tuple[bool, int, bool]:
-        return is_uncompiled(), tiers._rows.get(), threading.current_thread() is threading.main_thread()
+        return is_uncompiled(), tiers.rows_at_work(), threading.current_thread() is threading.main_thread()
 
-    outside = tiers._rows.get()
+    outside = tiers.rows_at_work()
     with working_on(outside + 77):
         assert in_threads([told, told, told], 2) == 3 * [(True, outside + 77, False)]
     assert in_threads([told], 2) == [(True, outside, True)]

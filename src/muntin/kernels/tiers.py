@@ -14,6 +14,7 @@ import re
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -59,25 +60,38 @@ def is_waiting() -> bool:
     return _patient.get()
 
 
-_rows = contextvars.ContextVar("_rows", default=1)
-"""The number of rows of the current call; threads that share the work see it too (see muntin.threads)."""
-
-
 class working_on:  # noqa: N801  # used like a function: `with working_on(rows):`
-    """Declare the number of rows of the calls inside this block, so that large inputs wait for the compiler."""
+    """Declare the number of rows of the calls inside this block, so that large inputs wait for the compiler.
 
-    __slots__ = ("_before", "_count")
+    Inside another one the greater number counts.
+    """
+
+    __slots__ = ("__weakref__", "_before", "rows")
 
     def __init__(self, rows: int) -> None:
-        self._count = rows
+        self.rows = max(rows, rows_at_work())
 
     def __enter__(self) -> None:
         """Begin."""
-        self._before = _rows.set(max(_rows.get(), self._count))
+        self._before = _work.set(weakref.ref(self))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """End."""
-        _rows.reset(self._before)
+        _work.reset(self._before)
+
+
+_work: contextvars.ContextVar[weakref.ref[working_on] | None] = contextvars.ContextVar("_work", default=None)
+"""The current call; threads that share the work see it too (see muntin.threads).
+
+Weak, since Ctrl-C may come before `__exit__` resets it: later calls must not wait as if they had as many rows.
+"""
+
+
+def rows_at_work() -> int:
+    """Return the number of rows of the current call."""
+    work = _work.get()
+    current = None if work is None else work()
+    return 1 if current is None else current.rows
 
 
 class _NotCompiledError(Exception):
@@ -166,7 +180,7 @@ class Entry:
             answer = self._plain()(*arguments)
         seconds = time.perf_counter() - begun
         self._spent += seconds
-        self._row = max(seconds / _rows.get(), _LEAST_ROW)
+        self._row = max(seconds / rows_at_work(), _LEAST_ROW)
         return answer
 
     def _ready(self, signature: Any) -> bool:
@@ -186,7 +200,7 @@ class Entry:
         return self._load(signature) or self._compile_here(signature, job)
 
     def _worth(self, seconds: float) -> bool:
-        return _patient.get() or self._row * _rows.get() > seconds
+        return _patient.get() or self._row * rows_at_work() > seconds
 
     def _submit(self, signature: Any) -> Job:
         if not self._path.exists():  # the cache was cleared
@@ -219,7 +233,7 @@ class Entry:
         """Compile in this process if the other could not, once that takes no longer than plain calls have."""
         from numba.core.errors import NumbaError
 
-        if not (_patient.get() or self._spent + self._row * _rows.get() > job.estimate):
+        if not (_patient.get() or self._spent + self._row * rows_at_work() > job.estimate):
             return False
         with progress(self.__name__, job.estimate), machine_lock(self._code.path(signature)):
             try:

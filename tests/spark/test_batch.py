@@ -273,6 +273,7 @@ def test_native_frames_equal_run(name: str, session: Any) -> None:
     assert ("path native" in muntin.spark.explain(query, frame)) == (name != "long")
 
 
+@pytest.mark.connect
 def test_native_windows_beside_frames(session: Any) -> None:
     table = calls(200, seed=12)
     windows = [window.tumbling("5 seconds"), window.leading(rows(2))]

@@ -20,7 +20,7 @@ PAIRS = {name: getattr(agg, name)("v", "w") for name in ("covariance", "correlat
 def rows_to_try(width: int, rows: int) -> list[int]:
     """Rows about the borders of lanes and blocks, and elsewhere."""
     borders = [width + step for step in (-1, 0, 1, 255, 256, 257, 1023, 1024, 1025)]
-    return [row for row in (0, 1, *borders, rows // 2, rows - 1) if row < rows]
+    return [row for row in (0, 1, 254, 255, 256, 511, 512, 800, *borders, rows // 2, rows - 1) if row < rows]
 
 
 def exact_variance(values: np.ndarray) -> Fraction:
@@ -78,6 +78,35 @@ def test_what_would_lose_digits_is_combined(what: str, width: int) -> None:
             )
             assert got.dtype == wanted.dtype
             np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12 if name == "kurtosis" else 0)
+
+
+@pytest.mark.parametrize("width", [7, 700])
+@pytest.mark.parametrize("factor", [2.0, 1e3, 1e-3, 1e9, 1e-9])
+def test_values_that_grow_or_shrink_are_summed_as_exactly(width: int, factor: float) -> None:
+    values = np.random.default_rng(width).standard_normal(4500)
+    values[2600:] *= factor  # the step to which they are rounded was chosen for those before
+    got = slide(values, agg.sum("v"), range=width, aggregator="prefix_sums")
+    for row in (*rows_to_try(width, 4500), *range(2590, 2610), *range(2600 + width - 5, 2600 + width + 5), 4000):
+        total = sum(map(Fraction, values[max(0, row - width + 1) : row + 1].tolist()), Fraction(0))
+        assert abs(Fraction(float(got[row])) - total) <= Fraction(1.5 * U) * abs(total), row
+
+
+@pytest.mark.compiled
+def test_sums_near_zero_are_exact() -> None:
+    half = np.random.default_rng(9).standard_normal(150)
+    values = np.tile(np.concatenate([half, -half]), 1000)  # a window of whole periods has the sum 0
+    assert not slide(values, agg.sum("v"), range=300)[299:].any()
+    slowly = slide(values + 1e-9, agg.sum("v"), range=600)[599::5000]
+    for row, got in zip(range(599, len(values), 5000), slowly.tolist(), strict=True):
+        assert got == math.fsum((values + 1e-9)[row - 599 : row + 1])
+
+
+@pytest.mark.compiled
+def test_totals_of_many_lanes_are_added_with_their_rounding_errors() -> None:
+    values = np.tile(np.repeat([1e6, -1e6], 4096), 12) + np.random.default_rng(10).standard_normal(98304)
+    got = slide(values, agg.sum("v"), range=8192, aggregator="prefix_sums")
+    for row in range(9000, len(values), 500):  # what is left of thousands of millions is less than a thousand
+        assert got[row] == pytest.approx(math.fsum(values[row - 8191 : row + 1]), rel=1.5 * U, abs=0), row
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -21,12 +21,9 @@ def _lost_by_adding(older, newer, more):
     part = newer - older
     return (older - (newer - part)) + (more - part)
 @jit
-def _spanned(upper, lower, between):
-    apart = upper - lower
-    part = apart - upper
-    lost = (upper - (apart - part)) - (lower + part)
+def _spanned(apart, between):
     high = apart + between
-    return high, lost + _lost_by_adding(apart, high, between)
+    return high, _lost_by_adding(apart, high, between)
 """
 
 
@@ -71,6 +68,9 @@ def sums_text(states: Sequence[tuple[int, Part]], sums: Sums) -> str:
             _terms(states, counts),
             _word("no_terms", "", [f"return _T({', '.join(total * ['0.0'])})"]),
             each("add_terms", "a, b", lambda i: f"a.t{i} + b.t{i}"),
+            each("subtract_terms", "a, b", lambda i: f"a.t{i} - b.t{i}"),
+            each("larger_terms", "a, b", lambda i: f"max(a.t{i}, b.t{i})"),
+            each("round_terms", "a, by", lambda i: f"(a.t{i} + by.t{i}) - by.t{i}" if i < low else f"a.t{i}"),
             each("scale_terms", "a, by", lambda i: f"a.t{i} * by"),
             each("term_sizes", "a", lambda i: f"abs(a.t{i})"),
             each("term_rounding", "a, b, c", lambda i: f"_lost_by_adding(a.t{i}, b.t{i}, c.t{i})"),
@@ -78,6 +78,7 @@ def sums_text(states: Sequence[tuple[int, Part]], sums: Sums) -> str:
             each("take_low", "room, row, at", lambda i: f"room[index(row + {i}), j]" if i < low else "0.0", reading),
             put("put_terms", total),
             put("put_low", low),
+            _word("outgrown", "peaks, coarse", [f"return not ({_all_within(low)})"]),
             _window_sums(total, low),
             _from_sums(states, counts),
             _lost(states, counts),
@@ -107,6 +108,11 @@ def _terms(states: Sequence[tuple[int, Part]], counts: Sequence[int]) -> str:
     return _word("terms", "columns, row, around", [*lines, f"return _T({', '.join(values)})"])
 
 
+def _all_within(low: int) -> str:
+    """Return the text of whether the high sums of all terms with low parts are exact, as they are up to these peaks."""
+    return " and ".join([f"peaks.t{i} <= coarse.t{i} * 0.25" for i in range(low)] or ["True"])
+
+
 def _window_sums(total: int, low: int) -> str:
     """Return the text of a window's sums, and what is added last, which bounds the error of the addition."""
     lines = ["i, j = index(i), index(j)"]
@@ -114,7 +120,7 @@ def _window_sums(total: int, low: int) -> str:
         upper, lower = f"room[index(upper + {t}), i]", f"room[index(lower + {t}), j]"
         if t < low:
             apart = f"room[index(upper + {total + t}), i] - room[index(lower + {total + t}), j]"
-            lines += [f"h{t}, l{t} = _spanned({upper}, {lower}, high.t{t})", f"l{t} += ({apart}) + low.t{t}"]
+            lines += [f"h{t}, l{t} = _spanned({upper} - {lower}, high.t{t})", f"l{t} += ({apart}) + low.t{t}"]
         else:
             lines += [f"h{t} = ({upper} - {lower}) + high.t{t}", f"l{t} = low.t{t}"]
     sums = ", ".join(f"h{t} + l{t}" for t in range(total))

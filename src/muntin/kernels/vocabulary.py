@@ -184,7 +184,7 @@ def term_count() -> int:
 
 
 def low_count() -> int:
-    """Return how many of the first terms have low parts: the rounding errors of their sums."""
+    """Return how many of the first terms have low parts: what rounding them before they are summed takes off."""
     raise undefined("low_count")
 
 
@@ -206,6 +206,26 @@ def no_terms() -> Terms:
 def add_terms(a: Terms, b: Terms) -> Terms:
     """Return the sum of each term."""
     raise undefined("add_terms")
+
+
+def subtract_terms(a: Terms, b: Terms) -> Terms:
+    """Return the difference of each term."""
+    raise undefined("subtract_terms")
+
+
+def larger_terms(a: Terms, b: Terms) -> Terms:
+    """Return the larger one of each term."""
+    raise undefined("larger_terms")
+
+
+def round_terms(a: Terms, by: Terms) -> Terms:
+    """Return terms rounded to the precision of far larger numbers `by`; as they are if they have no low parts."""
+    raise undefined("round_terms")
+
+
+def outgrown(peaks: Terms, coarse: Terms) -> bool:
+    """Return whether sums of rounded terms with these peaks may not be exact."""
+    raise undefined("outgrown")
 
 
 def scale_terms(a: Terms, by: float) -> Terms:

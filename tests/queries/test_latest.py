@@ -16,7 +16,7 @@ from queries.test_stream import same
 from sampling import examples
 
 import muntin
-from muntin import Query, agg, rows, window
+from muntin import Query, agg, policies, rows, window
 from muntin.errors import InvalidArgumentError
 from muntin.kernels.cache import uncompiled
 from muntin.windows.kinds.row_frames import RowFrame
@@ -61,6 +61,25 @@ def answers() -> tuple[pa.Table, pa.Table]:
         emitted = [*map(stream.push, pushes), stream.close()]
         whole = {name: [cell for push in pushes for cell in push[name]] for name in ("t", "k")}
         return pa.concat_tables(emitted), query.run(whole)
+
+
+def test_a_window_of_a_policy_that_moves_to_the_bounds_of_a_new_one() -> None:
+    """The window of the first row at 2 moves to [1, 2], and so does that of the second, whose first emission it is."""
+    query = Query(
+        window.policy(policies.at_most_duration(2)),
+        {"all": agg.collect("t")},
+        time="t",
+        watermark=1,
+        allowed_lateness=10,
+        emit_early=1,
+    )
+    times = [0, 2, 2, 1]
+    with uncompiled():
+        stream = query.stream()
+        emitted = pa.concat_tables([*(stream.push({"t": [time]}) for time in times), stream.close()])
+        final = query.run({"t": times})
+    assert listed(muntin.latest(emitted)) == listed(final)
+    assert sorted(muntin.latest(emitted)["all"].to_pylist()) == [[0], [0, 1], [1, 2], [1, 2, 2]]
 
 
 @pytest.mark.parametrize("pushes", [[[9]], [[11], [9]], [[11], [9], [13]]])

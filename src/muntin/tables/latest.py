@@ -84,12 +84,11 @@ def _places(answers: pa.Table, keys: list[str]) -> Array:
 
 
 def emissions(answers: pa.Table, keys: list[str]) -> tuple[Array, Array]:
-    """Return the rows of answers by window and revision, and where each window begins.
+    """Return the rows of answers by window and revision, and where each window begins. O(n log n)."""
+    return _by_window(identities(answers, keys), answers["revision"].to_numpy())
 
-    O(n log n).
-    """
-    revision = answers["revision"].to_numpy()
-    identity = identities(answers, keys)
+
+def _by_window(identity: Array, revision: Array) -> tuple[Array, Array]:
     order = np.lexsort((revision, identity))  # stable: keeps the order of emission
     ordinal = _ordinals(identity[order], revision[order])
     whole = np.lexsort((revision[order], ordinal, identity[order]))
@@ -152,17 +151,16 @@ def _last_rows(answers: pa.Table, others: list[pa.Array], from_row: pa.Array, to
 def _starts(answers: pa.Table, others: list[pa.Array], bounds: list[pa.Array]) -> pa.Array:
     """Return the starts of windows by time, null if late rows may move them: then only the end identifies them.
 
-    They may, for all windows of a definition, if a revision exists without the previous one, and none is retracted:
-    windows of policies. A stream that started from a history also revises windows that it never emitted.
+    They may, for all windows of a definition, if a revision comes without or before the previous one, and none is
+    retracted: windows of policies. A stream that started from a history also revises windows that it never emitted.
     """
     revision = answers["revision"].to_numpy()
-    identity = _numbers([*others, *bounds], len(revision))
-    known = np.bincount(np.unique(np.stack((identity, revision), axis=1), axis=0)[:, 0])
-    last = np.zeros(len(known), np.int64)
-    np.maximum.at(last, identity, revision)
+    order, begins = _by_window(_numbers([*others, *bounds], len(revision)), revision)
+    expected = np.where(begins, 0, np.roll(revision[order], 1) + 1)
+    in_turn = (revision[order] == expected) & (begins | (order > np.roll(order, 1)))
     ids = answers["window_id"].to_numpy()
     retracted = answers["retracted"].to_numpy(zero_copy_only=False)
-    moved = np.isin(ids, ids[(known <= last)[identity]]) & ~np.isin(ids, ids[retracted])
+    moved = np.isin(ids, ids[order[~in_turn]]) & ~np.isin(ids, ids[retracted])
     return pc.if_else(pa.array(moved), None, bounds[0])
 
 

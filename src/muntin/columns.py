@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from muntin.errors import ColumnError, ColumnTypeError
 from muntin.layouts import plain_column, plain_type
 from muntin.memory import room
 from muntin.suggestions import near
-from muntin.threads import in_threads, shares
 from muntin.types import ANY, NULL, OBJECT, Array, ColumnType, column_type, logical_array, numpy_type
 
 NAT = -(2**63)
@@ -36,18 +35,15 @@ class Column:
         return Column(self.values[rows], None if self.valid is None else self.valid[rows], self.type)
 
 
-def taken(column: Column, rows: Array, threads: int) -> Column:
-    """Return the rows of these numbers, a part of them by each thread. O(n)."""
-    if column.values.dtype == OBJECT:
-        return column.take(rows)
-    parts = shares(0, len(rows), threads)
+def inverse(order: Array) -> Array:
+    """Return the place of each row among rows in this order, or the row at each place. O(n).
 
-    def gather(values: Array) -> Array:
-        out = room(len(rows), values.dtype)
-        in_threads([partial(np.take, values, rows[a:b], out=out[a:b], mode="clip") for a, b in parts], threads)
-        return out
-
-    return Column(gather(column.values), None if column.valid is None else gather(column.valid), column.type)
+    >>> inverse(np.array([1, 2, 0]))
+    array([2, 0, 1])
+    """
+    places = room(len(order), np.dtype(np.int64))
+    places[order] = np.arange(len(order))
+    return places
 
 
 def concatenated(columns: Sequence[Column]) -> Column:

@@ -18,18 +18,19 @@ from queries.test_run import as_table, asked
 from sampling import examples
 
 from muntin import Query, agg, policies, rows, window
+from muntin.columns import Column
 from muntin.errors import AggregationOverflowError, InvalidArgumentError
 from muntin.kernels.cache import is_uncompiled, uncompiled
 from muntin.kernels.tiers import working_on
 from muntin.keys import order as ordering
-from muntin.keys.order import by_key_and_time
+from muntin.keys.order import by_key_and_time, placed, row_of_each
 from muntin.keys.table import key_numbers
 from muntin.tables import pieces
 from muntin.tables.pieces import Piece, pieces_of
 from muntin.threads import in_threads
 from muntin.types import INT64
 from muntin.windows.base import Window
-from muntin.windows.found import SortedRows
+from muntin.windows.found import Arrival, SortedRows
 
 THREADS = st.integers(2, 5)
 
@@ -112,10 +113,11 @@ def test_rows_are_numbered_and_sorted_as_by_one_thread(
     keys = [pa.chunked_array([pa.array([f"key {key}" for key, _ in listed], pa.string())])]
     (codes, count), (others, found) = (key_numbers(keys, len(listed), n) for n in (1, threads))
     assert (codes.tolist(), count) == (others.tolist(), found)
-    order, ends = by_key_and_time(codes, count, times, threads)
-    wanted = np.lexsort((times, codes))
-    assert (np.arange(len(listed)) if order is None else order).tolist() == wanted.tolist()
-    assert order is None or order_of != "key and time"
+    places, ends = by_key_and_time(codes, count, times, threads)
+    wanted = np.argsort(np.lexsort((times, codes)))
+    assert (np.arange(len(listed)) if places is None else places).tolist() == wanted.tolist()
+    assert places is None or order_of != "key and time"
+    assert codes[row_of_each(codes, count)].tolist() == list(range(count))
     assert ends.tolist() == np.cumsum(np.bincount(codes, minlength=count)).tolist()
 
 
@@ -129,8 +131,32 @@ def test_many_rows_are_counted_not_sorted(monkeypatch: pytest.MonkeyPatch, threa
     with uncompiled():
         places, ends = by_key_and_time(codes, 7, times, threads)
     assert places is not None
-    assert places.tolist() == np.lexsort((times, codes)).tolist()
+    assert places.tolist() == np.argsort(np.lexsort((times, codes))).tolist()
     assert ends.tolist() == np.cumsum(np.bincount(codes, minlength=7)).tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("many", [4, 10**6])
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "f4", "f8", "i8", "O", "S3", "c16", "i4,f8"])
+def test_values_of_any_type_are_moved_to_their_places(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, many: int, threads: int
+) -> None:
+    monkeypatch.setattr(ordering, "_MANY", many)
+    chance = np.random.default_rng(7)
+    values, places = chance.integers(0, 100, 50).astype(dtype), chance.permutation(50)
+    with uncompiled():
+        column = placed(Column(values, values.astype("?") if dtype == "f8" else None, INT64), places, threads)
+    assert column.values.dtype == values.dtype
+    assert column.values.tolist() == values[np.argsort(places)].tolist()
+    assert dtype != "f8" or column.valid is not None
+    assert column.valid is None or column.valid.tolist() == values.astype("?")[np.argsort(places)].tolist()
+
+
+def test_arrival_numbers_are_those_of_the_rows_at_each_place() -> None:
+    places = np.random.default_rng(8).permutation(20)
+    arrival = Arrival(places)
+    assert np.asarray(arrival).tolist() == np.argsort(places).tolist()
+    assert np.asarray(arrival[5:15][2:4]).tolist() == np.argsort(places)[7:9].tolist()
 
 
 def test_columns_of_any_type_are_taken_in_parts() -> None:

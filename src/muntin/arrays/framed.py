@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from muntin import windows
 from muntin.arrays.spans import Span, any_times, positive_count, spans_of_rows
-from muntin.columns import Column, taken
+from muntin.columns import Column
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError
-from muntin.keys.order import by_key_and_time, inverse
+from muntin.keys.order import by_key_and_time, placed
 from muntin.keys.table import key_numbers
 from muntin.types import INT64, Array
 from muntin.windows.base import Window
@@ -39,16 +39,16 @@ def framed(
     """
     codes, count = key_numbers(list(keys), rows, threads)
     stamps = np.arange(rows, dtype=np.int64) if times is None else any_times(times)
-    order, ends = by_key_and_time(codes, count, stamps, threads)
-    if order is not None:
-        columns = {name: taken(column, order, threads) for name, column in columns.items()}
-        stamps = stamps[order]
     kind = INT64 if times is None else times.type
+    places, ends = by_key_and_time(codes, count, stamps, threads)
+    if places is not None:
+        columns = {name: placed(column, places, threads) for name, column in columns.items()}
+        stamps = placed(Column(stamps, None, kind), places, threads).values
     frame = _frame(range, closed, times, stamps)
     found = frame.find(SortedRows(stamps, ends, stamps, {}, kind))
     time_type = None if times is None else kind
     span = spans_of_rows(found.first, found.last, stamps, time_type, trailing=True, ends=frame.ends_at(stamps))
-    return dict(columns), span, inverse(order)
+    return dict(columns), span, places
 
 
 def _frame(range: Any, closed: str, times: Column | None, stamps: Array) -> Window:

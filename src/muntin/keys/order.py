@@ -1,4 +1,10 @@
-"""Orders rows for windows: by key, then time, ties by arrival."""
+"""Orders rows for windows: by key, then time, ties by arrival.
+
+The order is kept as the place of each row among the sorted ones, and columns are sorted by writing each value to its
+place. Rows are then read in memory order, and the writes of each key go to one cache line until it is full. Reading
+values in their new order took 7 ns per value for 1,000 keys rather than 1.6, since each cache line was read once for
+every key in it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from muntin.columns import read_only
+from muntin.columns import Column, inverse, read_only
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.kernels.vocabulary import Ints, index, kernel
+from muntin.memory import room
 from muntin.threads import in_threads, shares
-from muntin.types import Array
+from muntin.types import OBJECT, Array
 
 _MANY = 1 << 16
 """From this many rows on keys are counted rather than sorted: the kernel takes an eighth of the time, once compiled."""
@@ -34,56 +41,108 @@ def order_by_key(keys: Ints, places: Ints, order: Ints) -> None:
         places[index(key)] += 1
 
 
+@kernel
+def place_by_key(keys: Ints, coming: Ints, places: Ints) -> None:
+    """Write the place of each row in the stable order by key. `coming` holds the next place of each key."""
+    for row in range(len(keys)):
+        key = index(keys[index(row)])
+        places[index(row)] = coming[key]
+        coming[key] += 1
+
+
+@kernel
+def place_values(values: Any, places: Ints, out: Any) -> None:
+    """Write each value to its place."""
+    for row in range(len(values)):
+        out[index(places[index(row)])] = values[index(row)]
+
+
 @cache
-def _counting(compiled: bool) -> Any:
-    return kernel_cache.load(standalone(order_by_key, counted=False), compiled=compiled)
+def _placing(compiled: bool) -> Any:
+    return kernel_cache.load(standalone(place_by_key, place_values, counted=False), compiled=compiled)
 
 
-def _stable_order(codes: Array, keys: int) -> Array:
-    """Return the stable order of numbers below `keys`. O(n + keys) for many."""
-    if len(codes) >= _MANY and keys <= len(codes):
-        order = np.empty(len(codes), np.int64)
-        module = _counting(not kernel_cache.is_uncompiled())
-        module.order_by_key(read_only(codes), np.zeros(keys, np.int64), order)
-        return order
-    # NumPy radix-sorts small numbers, in O(n).
-    return np.argsort(codes.astype(np.uint16) if keys <= 1 << 16 else codes, kind="stable")
+def _kernels() -> Any:
+    return _placing(not kernel_cache.is_uncompiled())
 
 
 def by_key_and_time(codes: Array, keys: int, times: Array, threads: int = 1) -> tuple[Array | None, Array]:
-    """Return the places of sorted rows, and the row after the last of each of `keys` keys. O(n log n).
+    """Return the place of each row among the sorted ones, and the row after the last of each of `keys` keys.
 
-    None instead of the places if rows are already sorted. Each thread sorts a part of the rows; the start of a key's
-    rows in each part is known in advance, from their counts.
+    None instead of the places if rows are already sorted. Each thread places a part of the rows; the start of a key's
+    rows in each part is known in advance, from their counts. O(n log n), O(n) if times ascend.
 
     >>> by_key_and_time(np.array([1, 0, 1]), 2, np.array([9, 5, 3]))
-    (array([1, 2, 0]), array([1, 3]))
+    (array([2, 0, 1]), array([1, 3]))
     """
     parts = shares(0, len(codes), threads)
     if keys == 1:
-        return None if _ascends(times, parts, threads) else _by_time(times, parts, threads), np.array([len(times)])
+        stays = _ascends(times, parts, threads)
+        return None if stays else inverse(_by_time(times, parts, threads)), np.array([len(times)])
     stays = _ascends(times, parts, threads) or _ascends_by_key(codes, times, parts, threads)
-    first = None if stays else _by_time(times, parts, threads)
-    if first is not None:
-        codes = codes[first]
+    order = None if stays else _by_time(times, parts, threads)
+    if order is not None:
+        codes = codes[order]
     counts = np.array(in_threads([partial(_counts, codes[a:b], keys) for a, b in parts], threads))
     ends = np.cumsum(counts.sum(axis=0)).astype(np.int64)
     if _ascends(codes, parts, threads):
-        return first, ends
-    if len(parts) == 1:
-        local = _stable_order(codes, keys)
-        return local if first is None else first[local], ends
-    order = np.empty(len(codes), np.int64)
-    before = np.cumsum(counts, axis=0) - counts + (ends - counts.sum(axis=0))  # rows before those of each part
+        return None if order is None else inverse(order), ends
+    coming = np.cumsum(counts, axis=0) - counts + (ends - counts.sum(axis=0))  # the first place of each part's rows
+    sorted_places = room(len(codes), np.dtype(np.int64))
+    tasks = [partial(_place, codes[a:b], coming[i], sorted_places[a:b]) for i, (a, b) in enumerate(parts)]
+    in_threads(tasks, threads)
+    if order is None:
+        return sorted_places, ends
+    places = room(len(codes), np.dtype(np.int64))
+    places[order] = sorted_places
+    return places, ends
 
-    def sort(part: int, start: int, stop: int) -> None:
-        local = _stable_order(codes[start:stop], keys)
-        rows = local + start if first is None else first[start:stop][local]
-        mine = counts[part]
-        order[np.arange(stop - start) + np.repeat(before[part] - (np.cumsum(mine) - mine), mine)] = rows
 
-    in_threads([partial(sort, i, *part) for i, part in enumerate(parts)], threads)
-    return order, ends
+def _place(codes: Array, coming: Array, places: Array) -> None:
+    """Write the places of rows in time order; `coming` is the first place of each key."""
+    if len(codes) >= _MANY:
+        _kernels().place_by_key(read_only(codes), coming.astype(np.int64), places)
+        return
+    # NumPy radix-sorts small numbers, in O(n).
+    order = np.argsort(codes.astype(np.uint16) if len(coming) <= 1 << 16 else codes, kind="stable")
+    first = np.searchsorted(codes[order], np.arange(len(coming)))
+    places[order] = np.arange(len(codes)) + (coming - first)[codes[order]]
+
+
+def placed(column: Column, places: Array, threads: int) -> Column:
+    """Return a column with each row at its place, a part of the rows by each thread. O(n)."""
+    parts = shares(0, len(places), threads)
+
+    def moved(values: Array) -> Array:
+        out = room(len(places), values.dtype)
+        in_threads([partial(_move, values[a:b], places[a:b], out) for a, b in parts], threads)
+        return out
+
+    return Column(moved(column.values), None if column.valid is None else moved(column.valid), column.type)
+
+
+def _move(values: Array, places: Array, out: Array) -> None:
+    """Write values to their places; those of one size by the same kernel."""
+    bits = f"u{values.dtype.itemsize}"
+    if len(values) < _MANY or values.dtype == OBJECT or bits not in ("u1", "u2", "u4", "u8"):
+        out[places] = values
+    else:
+        _kernels().place_values(read_only(values.view(bits)), read_only(places), out.view(bits))
+
+
+def row_of_each(codes: Array, keys: int) -> Array:
+    """Return some row of each of `keys` keys, all of which occur. O(n), less if all occur early.
+
+    >>> row_of_each(np.array([1, 0, 1]), 2)
+    array([1, 2])
+    """
+    rows = np.full(keys, -1)
+    for start in range(0, len(codes), _MANY):
+        some = codes[start : start + _MANY]
+        rows[some] = np.arange(start, start + len(some))
+        if (rows >= 0).all():
+            break
+    return rows
 
 
 def _counts(codes: Array, keys: int) -> Array:
@@ -121,17 +180,4 @@ def _by_time(times: Array, parts: list[tuple[int, int]], threads: int) -> Array:
     if len(parts) == 1:
         return order
     places: Array = order[np.argsort(times[order], kind="stable")]
-    return places
-
-
-def inverse(order: Array | None) -> Array | None:
-    """Return the place of each row among the sorted ones; None if already sorted. O(n).
-
-    >>> inverse(np.array([1, 2, 0]))
-    array([2, 0, 1])
-    """
-    if order is None:
-        return None
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
     return places

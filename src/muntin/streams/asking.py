@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.columns import Column, require_columns, row_count
+from muntin.columns import Column, inverse, require_columns, row_count
 from muntin.errors import InvalidArgumentError, MuntinError, UnsupportedOperationError
 from muntin.kernels.tiers import working_on
-from muntin.keys.order import inverse
 from muntin.query.query import Query
 from muntin.streams.core import StreamCore
 from muntin.streams.points import AskedPoints
@@ -59,7 +58,7 @@ def _before_rows(query: Query, rows: int, frames: int) -> list[pa.Array]:
 def _columns(state: StreamState, core: StreamCore, reader: _PointReader, frames: dict[int, str]) -> list[pa.Array]:
     """Return the aggregates of each frame, in the input order of the points."""
     order, points = reader.sorted_points(frames)
-    places, count = inverse(order), len(points.times)
+    places, count = None if order is None else inverse(order), len(points.times)
     found: dict[tuple[int, str], pa.Array] = {}
     for each in core.ask(points, {i: state.complete_from.get(i) for i in frames}):
         every = range(len(each.windows))

@@ -17,7 +17,7 @@ from muntin.arrays.runner import windows_of_rows
 from muntin.columns import require_columns, row_count
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.kernels.tiers import working_on
-from muntin.keys.order import by_key_and_time, inverse
+from muntin.keys.order import by_key_and_time, placed
 from muntin.keys.table import KeyTable
 from muntin.notebooks import Progress
 from muntin.query.plan import Plan, resolve
@@ -48,15 +48,15 @@ def over_tables(query: Query, table: Any, at: Any = None) -> Any:
     keys = KeyTable(list(plan.key_types.values()))
     codes = keys.numbers([data[name] for name in query.key], data.num_rows)
     if at is None:
-        order, rows = sorted_rows(query, plan, data, codes, len(keys))
+        places, rows = sorted_rows(query, plan, data, codes, len(keys))
         points = Points(rows.times, rows.ends)
     else:
         types = {**plan.key_types, str(query.time): plan.time_type.logical}
         read = as_rows_have_it(kind.read(asked, list(types)), types)
         point_codes = keys.numbers([read[name] for name in query.key], read.num_rows)
         _, rows = sorted_rows(query, plan, data, codes, len(keys))
-        order, points = _sorted_points(query, plan, read, point_codes, len(keys))
-    columns = _columns(plan, rows, points, inverse(order), of_rows=at is None)
+        places, points = _sorted_points(query, plan, read, point_codes, len(keys))
+    columns = _columns(plan, rows, points, places, of_rows=at is None)
     return kind.beside(asked, dict(zip(names, columns, strict=True)))
 
 
@@ -132,10 +132,10 @@ def _sorted_points(query: Query, plan: Plan, points: pa.Table, codes: Array, key
     name = str(query.time)
     time = time_column(points, name)
     require_room(time, name, reach_of(plan.windows.values()))
-    order, ends = by_key_and_time(codes, keys, time.values)
-    return order, Points(
-        (time.values if order is None else time.values[order]).astype(np.int64, copy=order is None), ends
-    )
+    places, ends = by_key_and_time(codes, keys, time.values)
+    if places is not None:
+        time = placed(time, places, 1)
+    return places, Points(time.values.astype(np.int64, copy=places is None), ends)
 
 
 def _columns(

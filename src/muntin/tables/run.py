@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from muntin.arrays.results import to_arrow
 from muntin.arrays.runner import ArrayRun, alike, run_of_rows
-from muntin.columns import NAT, Column, column_of, extent, select, taken
+from muntin.columns import NAT, Column, column_of, extent, select
 from muntin.errors import InvalidArgumentError, OutOfOrderError, UnsupportedOperationError
 from muntin.kernels.tiers import working_on
-from muntin.keys.order import by_key_and_time
+from muntin.keys.order import by_key_and_time, placed, row_of_each
 from muntin.keys.table import key_numbers
 from muntin.memory import room
 from muntin.notebooks import Progress
@@ -27,7 +27,7 @@ from muntin.tabular import kind_of
 from muntin.threads import in_threads, require_threads, shares
 from muntin.types import Array
 from muntin.windows.base import Window
-from muntin.windows.found import Found, SortedRows
+from muntin.windows.found import Arrival, Found, SortedRows
 
 
 def run(query: Query, table: Any, threads: int = 1) -> Any:
@@ -46,8 +46,8 @@ def _run(query: Query, data: pa.Table, progress: Progress, threads: int) -> pa.T
     plan = resolve(query, data.schema, finite=True)
     data = _with_one_zero(data, query.key)
     codes, keys = key_numbers([data[name] for name in query.key], data.num_rows, threads)
-    order, rows = sorted_rows(query, plan, data, codes, keys, threads)
-    first = rows.begins if order is None else order[rows.begins]
+    places, rows = sorted_rows(query, plan, data, codes, keys, threads)
+    first = rows.begins if places is None else row_of_each(codes, keys)
     found = []
     for i in plan.windows:
         progress.step()
@@ -103,7 +103,7 @@ def _require_local(table: Any) -> None:
 def sorted_rows(
     query: Query, plan: Plan, data: pa.Table, codes: Array, keys: int, threads: int = 1
 ) -> tuple[Array | None, SortedRows]:
-    """Return the sorted rows of a table, and their places in it; None if already sorted. O(n log n)."""
+    """Return the place of each row of a table among the sorted ones, None if already sorted; and these. O(n log n)."""
     name = str(query.time)
     time = time_column(data, name)
     if query.ordered:
@@ -112,20 +112,20 @@ def sorted_rows(
     columns = select(data, query.columns)
     for each in plan.windows.values():
         each.require_values(columns)
-    order, ends = by_key_and_time(codes, keys, time.values, threads)
-    if order is not None:
-        time = taken(time, order, threads)
-        columns = {name: taken(column, order, threads) for name, column in columns.items()}
+    places, ends = by_key_and_time(codes, keys, time.values, threads)
+    if places is not None:
+        time = placed(time, places, threads)
+        columns = {name: placed(column, places, threads) for name, column in columns.items()}
     rows = SortedRows(
-        times=_own_times(time.values, threads) if order is None else time.values.astype(np.int64, copy=False),
+        times=_own_times(time.values, threads) if places is None else time.values.astype(np.int64, copy=False),
         ends=ends,
-        arrival=range(data.num_rows) if order is None else order,
+        arrival=range(data.num_rows) if places is None else Arrival(places),
         columns=columns,
         time_type=time.type,
         partial=query.partial,
         emit_empty=query.emit_empty,
     )
-    return order, rows
+    return places, rows
 
 
 def _own_times(times: Array, threads: int) -> Array:

@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from muntin.columns import Column, boxed
+from muntin.columns import Column, boxed, inverse
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.types import Array, ColumnType
 from muntin.windows.kernels import FINDING, row_from
+
+
+class Arrival:
+    """The arrival numbers of sorted rows, computed when first read: few windows need them.
+
+    >>> np.asarray(Arrival(np.array([2, 0, 1]))[1:])
+    array([2, 0])
+    """
+
+    def __init__(self, places: Array) -> None:
+        """Take the place of each row among the sorted ones."""
+        self._numbers = cache(lambda: inverse(places))
+        self._part = range(len(places))
+
+    def __getitem__(self, part: slice) -> Arrival:
+        """Return those of some of the rows. O(1)."""
+        some = copy(self)
+        some._part = self._part[part]
+        return some
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Return them as an array. O(n) for the first time."""
+        return np.asarray(self._numbers()[self._part.start : self._part.stop], dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -24,7 +48,7 @@ class SortedRows:
     times: Array
     ends: Array
     """The row after the last one of each key."""
-    arrival: Array | range
+    arrival: Array | range | Arrival
     """The arrival number of each row; a range if they arrived in this order."""
     columns: Mapping[str, Column]
     time_type: ColumnType

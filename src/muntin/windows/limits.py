@@ -30,13 +30,15 @@ def may_be_many(windows: float) -> bool:
     return windows > MOST_WINDOWS
 
 
-def require_few(definition: Any, counts: Array, times: Array, numbers: Array | range) -> None:
+def require_few(definition: Any, counts: Array, times: Array, numbers: Any) -> None:
     """Reject a definition with more windows than allowed. `counts` are those that begin with each row. O(rows)."""
     total = float(counts.sum(dtype=np.float64))
     if total > MOST_WINDOWS + len(counts):
         row = int(np.argmax(counts))
         raise too_many(
-            definition, total, f"{int(counts[row]):,} of them hold row {int(numbers[row])}, at {int(times[row])}"
+            definition,
+            total,
+            f"{int(counts[row]):,} of them hold row {int(np.asarray(numbers)[row])}, at {int(times[row])}",
         )
 
 

@@ -60,7 +60,10 @@ def test_a_folder(session: Any, tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["answers"]
     with pytest.raises(ColumnError, match="is of another query: its column 'n' is bigint, that of the answers not the"):
         muntin.spark.upsert(frame.drop("n"), place)
-    with pytest.raises(InvalidArgumentError, match="'nowhere://x', where no folder can be renamed from here"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match="'nowhere://x' is no folder that can be reached from here: give a folder of a disk or of HDFS",
+    ):
         muntin.spark.upsert(frame, "nowhere://x")
     with pytest.raises(InvalidArgumentError, match="there is no column 'window'"):
         muntin.spark.upsert(session.range(1), place)

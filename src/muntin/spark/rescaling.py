@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import fs
 
 from muntin.errors import InvalidArgumentError, SnapshotError, UnsupportedOperationError
 from muntin.snapshots import Snapshot
@@ -25,6 +24,7 @@ from muntin.spark.bucket_state import BucketState, Header
 from muntin.spark.buckets import CLERK, Keyed, labels
 from muntin.spark.checkpoint import read_state, saved_facts
 from muntin.spark.chunks import joined, parted
+from muntin.spark.folders import Folder
 from muntin.spark.needs import apply_settings
 from muntin.streams.regrouping import known_keys, regrouped
 from muntin.streams.slices.generations import by_time
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _MOST = 1 << 15
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _STATE_STORE = "spark.sql.streaming.stateStore."
+_REMEDY = "give a folder of a disk, or of a file system that Arrow knows"
 _SHARE = pa.schema(
     {"bucket": pa.int32(), "timer": pa.int64(), "place": pa.int32(), "header": pa.binary(), "data": pa.binary()}
 )
@@ -62,7 +63,7 @@ def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session
     if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= _MOST:
         raise InvalidArgumentError(f"buckets is {buckets!r}; give a number from 1 to {_MOST}")
     apply_settings(session)
-    old, new = _Folder.of(checkpoint), _Folder.of(target)
+    old, new = Folder.of(checkpoint, _REMEDY), Folder.of(target, _REMEDY)
     if new.is_there():
         raise InvalidArgumentError(f"target is {str(target)!r}, which is there already: give a new place")
     facts = saved_facts(session, old.uri)
@@ -90,7 +91,7 @@ def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session
 
 
 def _divide(
-    session: SparkSession, old: _Folder, new: _Folder, facts: dict[str, str], buckets: int, watermark: int
+    session: SparkSession, old: Folder, new: Folder, facts: dict[str, str], buckets: int, watermark: int
 ) -> None:
     """Let Spark write the state of the new buckets, as the first batch of a separate query."""
     from pyspark.sql import functions as F
@@ -210,72 +211,7 @@ def _whole(snapshots: list[Snapshot]) -> Snapshot:
 # ------------------------------------------------------------ the files
 
 
-@dataclass(frozen=True)
-class _Folder:
-    """A folder of a checkpoint, on an Arrow file system."""
-
-    system: Any
-    place: str
-    uri: str
-
-    @classmethod
-    def of(cls, path: str | Path) -> _Folder:
-        uri = str(path).rstrip("/")
-        try:
-            system, place = fs.FileSystem.from_uri(uri if ":" in uri.partition("/")[0] else str(Path(uri).absolute()))
-        except pa.ArrowException as error:
-            raise InvalidArgumentError(
-                f"{str(path)!r} is no folder that can be reached from here: give one of a disk, or of a file system "
-                "that Arrow knows"
-            ) from error
-        return cls(system, place, uri)
-
-    def beside(self, suffix: str) -> _Folder:
-        return replace(self, place=self.place + suffix, uri=self.uri + suffix)
-
-    def __truediv__(self, name: str) -> _Folder:
-        return replace(self, place=f"{self.place}/{name}", uri=f"{self.uri}/{name}")
-
-    @property
-    def name(self) -> str:
-        return self.place.rpartition("/")[2]
-
-    def is_there(self) -> bool:
-        return bool(self.system.get_file_info(self.place).type != fs.FileType.NotFound)
-
-    def delete(self) -> None:
-        if self.is_there():
-            self.system.delete_dir(self.place)
-
-    def entries(self) -> list[str]:
-        """Return the names of its entries, without Hadoop's checksums, which are valid only for unchanged files."""
-        found = self.system.get_file_info(fs.FileSelector(self.place, allow_not_found=True))
-        return sorted(each.base_name for each in found if not each.base_name.endswith(".crc"))
-
-    def numbers(self) -> list[int]:
-        return sorted(int(name) for name in self.entries() if name.isdigit())
-
-    def text(self) -> str:
-        with self.system.open_input_stream(self.place) as file:
-            return str(file.read().decode())
-
-    def write(self, text: str) -> None:
-        with self.system.open_output_stream(self.place) as file:
-            file.write(text.encode())
-
-    def copy(self, to: _Folder) -> None:
-        """Copy a file or a folder, without checksums: that of a changed file would not match."""
-        info = self.system.get_file_info(self.place)
-        if info.type == fs.FileType.File:
-            with self.system.open_input_stream(self.place) as source, to.system.open_output_stream(to.place) as file:
-                file.write(source.read())
-        elif info.type == fs.FileType.Directory:
-            to.system.create_dir(to.place)
-            for name in self.entries():
-                (self / name).copy(to / name)
-
-
-def _require_layout(old: _Folder) -> int:
+def _require_layout(old: Folder) -> int:
     """Return the last committed batch; reject a checkpoint of unknown layout."""
     operators = (old / "state").entries()
     if operators != ["0"]:
@@ -291,12 +227,12 @@ def _require_layout(old: _Folder) -> int:
     return last
 
 
-def _watermark(old: _Folder, last: int) -> int:
+def _watermark(old: Folder, last: int) -> int:
     """Return Spark's watermark after the last batch, in milliseconds."""
     return int(json.loads((old / "commits" / str(last)).text().splitlines()[1])["nextBatchWatermarkMs"])
 
 
-def _graft(old: _Folder, new: _Folder, last: int) -> None:
+def _graft(old: Folder, new: Folder, last: int) -> None:
     """Give the new state the version of the last batch, and copy the old checkpoint's records of batches beside it."""
     conf = _conf(new / "offsets" / "0")
     _require_same_store(_conf(old / "offsets" / str(last)), conf)
@@ -315,7 +251,7 @@ def _graft(old: _Folder, new: _Folder, last: int) -> None:
         (new / "offsets" / str(number)).write(_with_partitions(text, conf[_PARTITIONS]))
 
 
-def _conf(offsets: _Folder) -> dict[str, str]:
+def _conf(offsets: Folder) -> dict[str, str]:
     return dict(json.loads(offsets.text().splitlines()[1])["conf"])
 
 
@@ -334,7 +270,7 @@ def _with_partitions(text: str, partitions: str) -> str:
     return "\n".join([version, json.dumps(known, separators=(",", ":")), *offsets])
 
 
-def _rename_version(partition: _Folder, version: int) -> None:
+def _rename_version(partition: Folder, version: int) -> None:
     """Renumber the first version of a partition's state, which is one snapshot."""
     if "1.zip" not in partition.entries():
         raise UnsupportedOperationError(
@@ -348,7 +284,7 @@ def _rename_version(partition: _Folder, version: int) -> None:
     partition.system.move((partition / "1.zip").place, (partition / f"{version}.zip").place)
 
 
-def _without_checksum(folder: _Folder, name: str) -> None:
+def _without_checksum(folder: Folder, name: str) -> None:
     checksum = folder / f".{name}.crc"
     if checksum.is_there():
         folder.system.delete_file(checksum.place)

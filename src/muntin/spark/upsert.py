@@ -5,19 +5,19 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyarrow import fs
-
-from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
+from muntin.errors import ColumnError, UnsupportedOperationError
 from muntin.query.query import Query
+from muntin.spark.folders import Folder
 from muntin.spark.quoting import quoted
 from muntin.spark.unpack import LATE
 from muntin.tables.latest import bound_columns, key_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+_REMEDY = "give a folder of a disk or of HDFS, or the name of a table"
 
 
 def upsert(answers: DataFrame, target: str | Path, query: Query | None = None) -> None:
@@ -38,8 +38,8 @@ def upsert(answers: DataFrame, target: str | Path, query: Query | None = None) -
     """
     _require_answers(answers)
     session = answers.sparkSession
-    place: _Folder | _Table
-    place = _Folder.of(target) if isinstance(target, Path) or "/" in target else _Table(target)
+    place: _Files | _Table
+    place = _Files(Folder.of(target, _REMEDY)) if isinstance(target, Path) or "/" in target else _Table(target)
     place.recover(session)
     answers = answers.persist()  # else Spark would compute the batch once per use
     try:
@@ -116,44 +116,28 @@ def _require_same_columns(answers: DataFrame, known: DataFrame | None, target: s
 
 
 @dataclass(frozen=True)
-class _Folder:
+class _Files:
     """A folder of Parquet files. The next state is written beside it, and then renamed to it."""
 
-    system: Any
-    place: str
-    uri: str
-
-    @classmethod
-    def of(cls, target: str | Path) -> _Folder:
-        uri = str(target).rstrip("/")
-        try:
-            system, place = fs.FileSystem.from_uri(uri if ":" in uri.partition("/")[0] else str(Path(uri).absolute()))
-        except pa.ArrowException as error:
-            raise InvalidArgumentError(
-                f"target is {str(target)!r}, where no folder can be renamed from here: give a folder of a disk or of "
-                "HDFS, or the name of a table"
-            ) from error
-        return cls(system, place, uri)
-
-    def _is_there(self, suffix: str = "") -> bool:
-        return bool(self.system.get_file_info(self.place + suffix).type != fs.FileType.NotFound)
+    folder: Folder
 
     def recover(self, session: SparkSession) -> None:
         """Complete an interrupted replacement: an old state stays until the new one is in its place."""
-        if self._is_there(".old"):
-            if self._is_there():
-                self.system.delete_dir(self.place + ".old")
-            else:
-                self.system.move(self.place + ".old", self.place)
+        old = self.folder.beside(".old")
+        if self.folder.is_there():
+            old.delete()
+        elif old.is_there():
+            old.move(self.folder)
 
     def read(self, session: SparkSession) -> DataFrame | None:
-        return session.read.parquet(self.uri) if self._is_there() else None
+        return session.read.parquet(self.folder.uri) if self.folder.is_there() else None
 
     def replace(self, answers: DataFrame) -> None:
-        answers.write.mode("overwrite").parquet(self.uri + ".next")
-        if self._is_there():
-            self.system.move(self.place, self.place + ".old")
-        self.system.move(self.place + ".next", self.place)
+        following = self.folder.beside(".next")
+        answers.write.mode("overwrite").parquet(following.uri)
+        if self.folder.is_there():
+            self.folder.move(self.folder.beside(".old"))
+        following.move(self.folder)
         self.recover(answers.sparkSession)
 
 

@@ -619,7 +619,7 @@ def test_a_chunk_needs_no_more_nodes_than_there_is_room_for(arity: int, held: in
     window = aggregators.Fiba(agg.max("v"), min_arity=arity, dtype="i8", nullable=False, compiled=False)
     window.bulk_insert(np.arange(held) * 1000, np.zeros(held, np.int64))
     times = sorted(chance.sample(range(-500, 1000 * held), rows)) if spread else list(range(1 - rows, 1))
-    most = window._most_new_nodes(rows)
+    most = window._run("most_new_nodes", window._window, rows)
     before = window._window.marks[[5, 6]].copy()
     window._insert_chunk((np.zeros(rows, np.int64),), np.array(times), 0, rows)
     window.check()

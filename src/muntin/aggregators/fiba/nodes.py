@@ -361,6 +361,19 @@ def recount(window: Arena, node: int) -> None:
 
 
 @kernel
+def count_entries(window: Arena) -> int:
+    """Return the number of entries of the tree: those that the fingers and the root cover. O(1)."""
+    times, links, marks = window.times, window.links, window.marks
+    root = marks[ROOT]
+    if row_of(links, root) < 0:
+        return count_of(links, root)
+    total = span() - 1
+    left = times[index(marks[LEFT] * span() + total)]
+    right = times[index(marks[RIGHT] * span() + total)]
+    return left + times[index(root * span() + total)] + right  # type: ignore[no-any-return]  # an integer
+
+
+@kernel
 def refresh(window: Arena, node: int) -> None:
     """Recompute the aggregate of a node, of the kind for its position, and what it covers. O(arity)."""
     refold(window, node)
@@ -671,6 +684,7 @@ NODE_KERNELS = (
     refold,
     add_above,
     recount,
+    count_entries,
     refresh,
     refresh_left,
     refresh_right,

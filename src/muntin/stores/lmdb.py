@@ -27,10 +27,6 @@ and the options that it was opened with."""
 _lock = threading.Lock()
 MOST_MAPPED = 1 << 24
 """Bytes read or written after which mapped pages of the file are released: else all of it would seem in use."""
-KEPT = 1 << 22
-"""Bytes of a block that is freed once, when a store is opened. The C library of Linux then keeps twice as much freed
-memory for the next values, as after any large block of a program. By default it gives freed values of 64 KiB back to
-the system, which clears their pages again: 53 instead of 19 ns for each 40 bytes written and read."""
 
 
 class Lmdb(Store):
@@ -151,7 +147,6 @@ def _open(path: Path, durable: bool, most_bytes: int) -> Any:
         import lmdb
     except ImportError as error:
         raise InvalidArgumentError("the store Lmdb needs the package lmdb: pip install 'muntin[lmdb]'") from error
-    bytes(KEPT)
     with _lock:
         if path not in _environments:
             try:

@@ -118,7 +118,13 @@ def _bulk_times(window: Any, size: int, rounds: int) -> float:
 
 
 def in_stores(quick: bool) -> Iterator[Figure]:
-    """Slides in batches, with a constant window; the body in memory, in LMDB, in Redis."""
+    """Slides in batches, with a constant window; the body in memory, in LMDB, in Redis.
+
+    What bounds them: a row writes 40 bytes and reads them again, where a slide in memory takes 12 ns. The same values
+    written, read and deleted in a loop that does nothing else take 19 ns a row in LMDB and 70 to 95 in Redis, 32 of
+    them in this process. Around the store, a slide takes 54 ns of processor time: 16 in the kernel, the rest for
+    checksums and copies, two each, of memory that is not in the caches.
+    """
     size, batch = 1 << (17 if quick else 20), 1 << 16
     policy = policies.at_most_rows(size)
     values = np.random.default_rng(1).standard_normal(size)

@@ -619,12 +619,47 @@ def test_a_chunk_needs_no_more_nodes_than_there_is_room_for(arity: int, held: in
     window = aggregators.Fiba(agg.max("v"), min_arity=arity, dtype="i8", nullable=False, compiled=False)
     window.bulk_insert(np.arange(held) * 1000, np.zeros(held, np.int64))
     times = sorted(chance.sample(range(-500, 1000 * held), rows)) if spread else list(range(1 - rows, 1))
-    most = window._most_new_nodes(rows)
+    most = window._run("most_new_nodes", window._window, rows)
     before = window._window.marks[[5, 6]].copy()
     window._insert_chunk((np.zeros(rows, np.int64),), np.array(times), 0, rows)
     window.check()
     assert (window._window.marks[[5, 6]] - before).max() <= most
     assert len(window) == len({*times, *(1000 * time for time in range(held))})
+
+
+@pytest.mark.parametrize("held", [[], [5], [3, 5, 9]])
+@pytest.mark.parametrize("times", [[1, 2], [5, 5], [5, 6], [2, 4, 5, 9, 9, 10], [10, 11], [1, 3, 2], [12, 11]])
+def test_late_rows_are_counted_and_unsorted_ones_recognised(held: list[int], times: list[int]) -> None:
+    window = aggregators.Fiba(agg.max("v"), dtype="i8", nullable=False, compiled=False)
+    window.bulk_insert(np.array(held, np.int64), np.zeros(len(held), np.int64))
+    late = sum(time <= held[-1] for time in times) if held else 0
+    counted = window._run("count_late", window._window, np.array(times))
+    assert counted == (late if times == sorted(times) else -1)
+
+
+def test_an_empty_window_evicts_nothing_up_to_any_time() -> None:
+    window = aggregators.Fiba(agg.max("v"), dtype="i8", nullable=False, compiled=False)
+    for _ in range(2):
+        for until in (-(2**63), 0, 2**63 - 1, 2**63, np.int64(3)):
+            window.bulk_evict(until)
+            window.check()
+        assert (len(window), window.query()) == (0, None)
+        window.bulk_insert([1, 2], [1, 2])
+        window.bulk_evict(2)
+
+
+def test_an_eviction_that_fails_is_not_an_interrupted_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("combine")
+
+    window = aggregators.Fiba(agg.max("v"), dtype="i8", nullable=False, compiled=False)
+    window.bulk_insert([1, 2], [1, 2])
+    for evict in (lambda: window.bulk_evict(1), window.evict):
+        with monkeypatch.context() as failing:
+            failing.setattr(window, "_run", fail)
+            with pytest.raises(ValueError, match="combine"):
+                evict()
+        assert window.query() == 2
 
 
 def _broken(change: Any) -> Any:

@@ -32,7 +32,7 @@ from muntin.errors import (
 )
 from muntin.kernels.tiers import code_of, working_on
 from muntin.snapshots import Snapshot, refusing_forged
-from muntin.turns import Turn, changing, exclusive
+from muntin.turns import Turn, changing, exclusive, is_interruption
 from muntin.types import (
     ANY,
     INT64,
@@ -189,7 +189,10 @@ class Aggregator(ABC):
             return None
         times = read_only(ts)
         self._accept(times)
-        return (read_only(vs), *(all_valid(len(ts)) for _ in self._binding.masks)), times
+        columns: tuple[Array, ...] = (read_only(vs),)
+        if self._binding.masks:
+            columns += tuple(all_valid(len(ts)) for _ in self._binding.masks)
+        return columns, times
 
     def _read_rows(self, ts: Any, vs: Any) -> tuple[tuple[Array, ...], Array]:
         """Return the columns and times of rows in the types that kernels take, widening those of the window."""
@@ -408,6 +411,19 @@ class Aggregator(ABC):
         if code is not None:
             self._codes[name] = code
         return answer
+
+    def _run_changing(self, name: str, *arguments: Any) -> None:
+        """Run a kernel as `_run` does, as the part of a call that changes the window.
+
+        The same as `with changing(self)`, which takes a quarter of a microsecond.
+        """
+        self._halfway = True
+        try:
+            self._run(name, *arguments)
+        except BaseException as error:
+            self._halfway = is_interruption(type(error))
+            raise
+        self._halfway = False
 
     def _load_kernels(self) -> Any:
         structure, entries = self._form()

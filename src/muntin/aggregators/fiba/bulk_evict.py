@@ -7,6 +7,8 @@ per level from the top down.
 
 from __future__ import annotations
 
+import numpy as np
+
 from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
     COUNT,
@@ -35,8 +37,10 @@ from muntin.aggregators.fiba.nodes import (
     shift,
     span,
     spine_of,
+    width,
 )
 from muntin.aggregators.fiba.single import mend_front, pop_front, refresh_or_note
+from muntin.kernels.runtime import prefetch
 from muntin.kernels.vocabulary import index, kernel
 
 NODE, PLACE, NEIGHBOUR, ANCESTOR = PATH, PATH + 1, PATH + 2, PATH + 3
@@ -50,7 +54,7 @@ def evict_until(window: Arena, time: int) -> None:
     first = marks[LEFT]
     count = count_of(links, first)
     gone = entries_until(times, first * span(), count, time)
-    if gone < count:
+    if gone < count or count == 0:
         if gone > 0:
             pop_front(window, first, gone)
         return
@@ -115,6 +119,7 @@ def trace_boundary(window: Arena, top: int, time: int) -> int:
         marks[index(PLACE + 4 * level)] = at
         marks[index(NEIGHBOUR + 4 * level)] = neighbour
         marks[index(ANCESTOR + 4 * level)] = ancestor
+        prefetch_rest(window, node, at)
         if ends or row_of(links, node) < 0:
             return level
         if at < count:
@@ -124,6 +129,20 @@ def trace_boundary(window: Arena, top: int, time: int) -> int:
             neighbour = kid_of(window, neighbour, 0)
         node = kid_of(window, node, at)
         level += 1
+
+
+@kernel
+def prefetch_rest(window: Arena, node: int, at: int) -> None:
+    """Prefetch what the cut will read of a node: the memory then answers for all levels of the path at once."""
+    slots, times, links, kids, folds = window.slots, window.times, window.links, window.kids, window.folds
+    prefetch(slots, node * span() + at)
+    row = row_of(links, node)
+    if row >= 0:
+        first = row * width()
+        prefetch(folds, first + at)
+        prefetch(folds, first + count_of(links, node))
+        for i in range(at, count_of(links, node) + 1):
+            prefetch(times, np.int64(kids[index(first + i)]) * span() + span() - 1)
 
 
 @kernel
@@ -221,6 +240,7 @@ EVICT_KERNELS = (
     clear,
     seek_boundary,
     trace_boundary,
+    prefetch_rest,
     drop_front,
     cut_boundary,
     finish_cut,

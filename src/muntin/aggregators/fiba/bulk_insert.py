@@ -14,6 +14,7 @@ from __future__ import annotations
 from muntin.aggregators.fiba.arity import arity
 from muntin.aggregators.fiba.nodes import (
     COUNT,
+    HEIGHT,
     INSIDE,
     ON_LEFT,
     ON_RIGHT,
@@ -24,6 +25,7 @@ from muntin.aggregators.fiba.nodes import (
     Arena,
     adopt_kid,
     copy_kid,
+    count_entries,
     count_of,
     entries_before,
     grow_root,
@@ -43,6 +45,54 @@ NODE, BOUND, BOUNDED = PATH, PATH + 1, PATH + 2
 """The three marks of a step of the path."""
 TARGET, TIME, CHILD, KIND = range(4)
 """The four numbers of an event."""
+
+
+@kernel
+def count_late(window: Arena, sorted_times: Ints) -> int:
+    """Return how many of some sorted times are not after the last one of the window; -1 if they are not sorted."""
+    links, marks = window.links, window.marks
+    descents = 0
+    for row in range(1, len(sorted_times)):  # to the end: compiled, several are compared at once
+        descents += sorted_times[index(row)] < sorted_times[index(row - 1)]
+    if descents > 0:
+        return -1
+    leaf = marks[RIGHT]
+    count = count_of(links, leaf)
+    if count == 0:
+        return 0
+    last = window.times[index(leaf * span() + count - 1)]
+    low = 0
+    high = len(sorted_times)
+    while low < high and sorted_times[index(low)] <= last:
+        middle = (low + high) // 2
+        if sorted_times[index(middle)] <= last:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def most_new_nodes(window: Arena, rows: int) -> int:
+    """Return the most nodes that a chunk of rows may need.
+
+    A level gets one per entry that comes up to it, but at most one per node that it has, besides those cut off for
+    every arity + 1 entries. Two nodes of a level are on the spines, and may be short.
+    """
+    levels = window.marks[HEIGHT] + 1
+    inside = count_entries(window) // (arity() - 1)
+    coming = rows
+    most = levels
+    above = rows
+    while levels > 0 or above > 0:  # the tree may grow by a level for each bit of the number of rows
+        coming = min(coming, inside + 2 + coming // (arity() + 1))
+        inside = (inside + 2) // arity()
+        most += coming
+        if levels > 0:
+            levels -= 1
+        else:
+            above >>= 1
+    return most  # type: ignore[no-any-return]  # an integer
 
 
 @kernel
@@ -386,6 +436,8 @@ def split_many(
 
 
 INSERT_KERNELS = (
+    count_late,
+    most_new_nodes,
     append_rows,
     insert_sorted,
     write_event,

@@ -20,6 +20,7 @@ from muntin.aggregators.fiba.nodes import (
     FREE_ROWS,
     FREE_STACK,
     HEIGHT,
+    LATEST,
     LEFT,
     NODE_KERNELS,
     NODES,
@@ -89,6 +90,8 @@ class Fiba(Aggregator):
         *QUERY_KERNELS,
     )
     entries: ClassVar[tuple[str, ...]] = (
+        "count_late",
+        "most_new_nodes",
         "append_rows",
         "insert_sorted",
         "evict_until",
@@ -115,15 +118,14 @@ class Fiba(Aggregator):
         """Remove the oldest time and all its rows; `IndexError` if there is none. O(1) amortised."""
         if not self._has_rows:
             raise IndexError("evict from an empty window")
-        with changing(self):
-            self._run("evict_rows", self._window, 1)
+        self._run_changing("evict_rows", self._window, 1)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t, without reading them. O(log m) amortised, O(log n) at worst."""
-        if self._has_rows:
-            until = self._time(t)
-            with changing(self):
-                self._run("evict_until", self._window, until)
+        if type(t) is int and self._time_type is INT64 and -LATEST - 1 <= t <= LATEST:
+            self._run_changing("evict_until", self._window, t)  # the kernel sees whether there are rows
+        elif self._has_rows:
+            self._run_changing("evict_until", self._window, self._time(t))
 
     def evict_at(self, t: Any) -> None:
         """Remove one time, anywhere, and all its rows; `KeyError` if it is not in the window. O(log n).
@@ -277,15 +279,15 @@ class Fiba(Aggregator):
 
     def _reserve(self, nodes: int, rows: int) -> None:
         """Make room for more nodes and rows of children, one array at a time, to need less memory."""
-        columns = 2 * self._arity
-        needed, held = int(self._window.marks[NODES]) + nodes, len(self._window.links) // 4
+        columns, marks = 2 * self._arity, self._window.marks
+        needed, held = marks.item(NODES) + nodes, len(self._window.links) // 4
         if needed > held:
             room = max(needed, int(held * _GROWTH))
             self._extend("slots", room * columns)
             self._extend("times", room * columns)
             self._extend("links", room * 4)
             self._extend("marks", FREE_STACK + room)
-        needed, held = int(self._window.marks[ROWS]) + rows, len(self._window.kids) // (columns + 1)
+        needed, held = marks.item(ROWS) + rows, len(self._window.kids) // (columns + 1)
         if needed > held:
             room = max(needed, int(held * _GROWTH)) * (columns + 1)
             self._extend("kids", room)
@@ -307,14 +309,16 @@ class Fiba(Aggregator):
         if count == 1:
             self._insert_one(columns, times)
             return
-        if np.count_nonzero(times[1:] < times[:-1]):
+        late = self._run("count_late", self._window, times)
+        if late < 0:
             order = np.argsort(times, kind="stable")
             times = read_only(times[order])
             columns = tuple(read_only(column[order]) for column in columns)
+            late = self._run("count_late", self._window, times)
         # Only a combine of Python objects can fail, and only a copy can restore the tree afterwards.
         before = Arena._make(map(np.copy, self._window)) if self._binding.dtype == OBJECT else None
         try:
-            self._insert_many(columns, times, count)
+            self._insert_many(columns, times, count, late if late > _FEW else 0)
         except BaseException:
             if before is not None:
                 self._window = before
@@ -333,17 +337,10 @@ class Fiba(Aggregator):
             self._rebuild(int(times[0]), saved)
             raise
 
-    def _insert_many(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
-        start = 0
-        if self._has_rows:
-            last = self._last_time()
-            if times.item(0) <= last:  # a search takes half as long as all other Python here
-                start = int(times.searchsorted(last, "right"))
-                start = start if start > _FEW else 0
-        for at in range(0, start, _CHUNK):
-            stop = min(start, at + _CHUNK)
-            self._insert_chunk(columns, times, at, stop)
-        for at in range(start, count, _RUN):
+    def _insert_many(self, columns: tuple[Array, ...], times: Array, count: int, late: int) -> None:
+        for at in range(0, late, _CHUNK):
+            self._insert_chunk(columns, times, at, min(late, at + _CHUNK))
+        for at in range(late, count, _RUN):
             stop = min(count, at + _RUN)
             # Each completed leaf is full except for one entry; an inner node gets at least `arity` of them.
             leaves = (stop - at) // (2 * self._arity - 1) + 1
@@ -353,27 +350,13 @@ class Fiba(Aggregator):
 
     def _insert_chunk(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
         rows = stop - start
-        if self._free_nodes < (rows + 1) * self._levels:
-            nodes = self._most_new_nodes(rows)
-            self._reserve(nodes, nodes)
+        nodes = int(self._run("most_new_nodes", self._window, rows))
+        self._reserve(nodes, nodes)
         spare = 4 * self._arity + 1
         events = np.empty(8 * rows + spare, np.int64)
         room = 2 * rows + spare
         fresh = np.empty(room, self._binding.dtype) if self._binding.fixed else self._binding.slots(room)
-        self._module.insert_sorted(self._window, columns, times, start, stop, events, fresh)
-
-    def _most_new_nodes(self, rows: int) -> int:
-        """Return the most nodes that a chunk of rows may need.
-
-        A level gets one per entry that comes up to it, but at most one per node that it has, besides those cut off for
-        every arity + 1 entries. Two nodes of a level are on the spines, and may be short.
-        """
-        inside, coming, most = len(self) // (self._arity - 1), rows, self._levels
-        for _ in range(self._levels + rows.bit_length()):  # the tree may grow that high above its root
-            coming = min(coming, inside + 2 + coming // (self._arity + 1))
-            inside = (inside + 2) // self._arity
-            most += coming
-        return most
+        self._run("insert_sorted", self._window, columns, times, start, stop, events, fresh)
 
     def _rebuild(self, time: int, saved: Any) -> None:
         """Rebuild the tree after a combine failed for a row of this time: without it, or with its old state."""
@@ -391,13 +374,6 @@ class Fiba(Aggregator):
     def _has_rows(self) -> bool:
         links, marks = self._window.links, self._window.marks
         return bool(links.item(4 * marks.item(ROOT) + COUNT))
-
-    @property
-    def _free_nodes(self) -> int:
-        """The room for nodes with children, without free ones used before."""
-        window = self._window
-        nodes = len(window.links) // 4 - window.marks.item(NODES)
-        return int(min(nodes, len(window.kids) // (2 * self._arity + 1) - window.marks.item(ROWS)))
 
     @property
     def _levels(self) -> int:

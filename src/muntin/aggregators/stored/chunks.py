@@ -16,6 +16,7 @@ import functools
 import hashlib
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,17 @@ class ChunkFormat:
         self._meanings = {
             version: hashlib.sha256(text.encode()).digest()[:16] for version, text in meant.items() if version >= oldest
         }
+
+    def encoder(self, name: Name, states: Array, times: Array) -> Callable[[], bytes]:
+        """Return a call that returns the bytes of a chunk as it is now.
+
+        Objects are encoded in that call, since it may fail; states of fixed size at once, which is their only copy.
+        """
+        if states.dtype == OBJECT:
+            states, times = states.copy(), times.copy()
+            return lambda: self.encode(name, states, times)
+        data = self.encode(name, states, times)
+        return lambda: data
 
     def encode(self, name: Name, states: Array, times: Array) -> bytes:
         """Return the bytes of a chunk. O(n)."""

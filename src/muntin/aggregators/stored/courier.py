@@ -27,6 +27,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 1.0
 MOST_WAITING = 64
 """The most chunks that may wait to be written before an insert blocks."""
 BATCH = 32
+KEPT = 1 << 22
+"""Bytes of a block that is freed once per window. The C library of Linux then keeps twice as much freed memory for the
+next values, as after any large block of a program. By default it gives freed values of 64 KiB back to the system, which
+clears their pages again: 40 bytes written and read took 53 ns in LMDB instead of 19, 135 in Redis instead of 85."""
 
 
 class Clock:
@@ -58,6 +62,7 @@ class Courier:
 
     def __init__(self, store: Store, lease: Lease, patience: float, clock: Clock | None = None) -> None:
         self.store, self.lease, self.patience = store, lease, patience
+        bytes(KEPT)
         self._clock = Clock() if clock is None else clock
         self._jobs: collections.deque[Callable[[], None] | bytes] = collections.deque()
         """Keys to write, whose values are in `_waiting`, and other jobs, in order."""

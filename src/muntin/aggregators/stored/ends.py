@@ -102,11 +102,11 @@ class Ends:
 
     # ------------------------------------------------------------ chunks in, chunks out
 
-    def copy_from_tail(self, level: int, first: int) -> Chunk:
-        """Return a copy of the chunk that begins with this node of the tail."""
+    def tail_chunk(self, level: int, first: int) -> Chunk:
+        """Return the chunk that begins with this node of the tail, until it is overwritten: not a copy."""
         begin = (ALL * level << self.bits) + (first & (TAIL * self.size - 1))
         at = slice(begin, begin + self.size)
-        return _copied(self._cells[at]), self._times[at].copy() if level == 0 else self._times[:0]
+        return self._cells[at], self._times[at] if level == 0 else self._times[:0]
 
     def append_to_head(self, level: int, number: int, chunk: Chunk) -> None:
         """Append a chunk to the head."""
@@ -145,13 +145,8 @@ class Ends:
         self.marks[LEAVE_LIMIT] = limit
 
 
-def _copied(states: Array) -> Array:
-    """Return a copy, as bytes, because NumPy copies records field by field."""
-    return states.copy() if states.dtype.hasobject else states.view("u1").copy().view(states.dtype)
-
-
 def _copy(states: Array, target: Array) -> None:
-    """Write states over others, in the same way."""
+    """Write states over others, as bytes, because NumPy copies records field by field."""
     if states.dtype.hasobject:
         target[:] = states
     else:

@@ -81,7 +81,7 @@ class Exchange:
 
     def _give_away(self, level: int, first: int, oldest: int) -> None:
         ends = self._ends
-        number, chunk = first >> ends.bits, ends.copy_from_tail(level, first)
+        number, chunk = first >> ends.bits, ends.tail_chunk(level, first)
         self.traffic.write(self._names.of(level, number), chunk)
         _, start, end = ends.level(level)
         if start == end:

@@ -28,9 +28,8 @@ class Traffic:
         """Chunks being read; one future for all requested at once."""
 
     def write(self, name: Name, chunk: Chunk) -> None:
-        """Schedule a chunk to be written."""
-        encode = self.format.encode
-        self._full[self._names.key(name)] = lambda: encode(name, *chunk)
+        """Schedule a chunk to be written. Its arrays may change afterwards."""
+        self._full[self._names.key(name)] = self.format.encoder(name, *chunk)
 
     def read_ahead(self, names: Iterable[Name]) -> None:
         """Schedule chunks to be read ahead."""

@@ -25,7 +25,7 @@ from sensor import RATE
 
 from muntin import window
 from muntin.keys.table import KeyTable
-from muntin.streams.slices.slice_set import SliceSet
+from muntin.streams.slices.pane_set import PaneSet
 from muntin.tables.answers import AnswerTables
 
 KEYS = (10, 1_000, 100_000)
@@ -33,11 +33,11 @@ FILLED = 130
 """Seconds until all windows are full, and the blocks of all keys long enough."""
 PARTS = {
     "numbering keys": (KeyTable, "numbers"),
-    "order by key": (SliceSet, "order_by_key"),
-    "rows into slices": (SliceSet, "take"),
-    "which windows": (SliceSet, "find"),
-    "merging": (SliceSet, "answer"),
-    "letting go": (SliceSet, "purge"),
+    "order by key": (PaneSet, "order_by_key"),
+    "rows into slices": (PaneSet, "take"),
+    "which windows": (PaneSet, "find"),
+    "merging": (PaneSet, "answer"),
+    "letting go": (PaneSet, "purge"),
     "Arrow tables": (AnswerTables, "table"),
 }
 

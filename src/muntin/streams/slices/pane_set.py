@@ -24,13 +24,13 @@ MANY_KEYS = 4096
 FULL, SPARSE = 2, 4
 """Slices are laid out by time if at least one in `FULL` of the panes' slots is taken, and no longer if one in
 `SPARSE`: an empty slot takes as much memory as a slice."""
+PATIENCE = 1
+"""How many emissions for each slice of a window must come before slices are laid out by time: that is O(slices), and
+an emission O(keys)."""
 
 
 class PaneSet(SliceSet):
-    """Slices by key or by time, whichever suits the rows; the same slices, saved in the same arrays.
-
-    Laying them out anew is O(slices), so it has to wait for as many emissions as a window has slices.
-    """
+    """Slices by key or by time, whichever suits the rows; the same slices, saved in the same arrays."""
 
     def __init__(self, binding: Binding, shapes: Shapes, *, watched: bool, merger: str) -> None:
         self.panes: Panes | None = None
@@ -39,9 +39,9 @@ class PaneSet(SliceSet):
         super().__init__(binding, shapes, watched=watched, merger=merger)
 
     @staticmethod
-    def suits(binding: Binding, shapes: Shapes, merger: str) -> bool:
-        """Return whether slices may be laid out by time: equal distances, windows that only slide, no errors."""
-        return merger == STACKED and shapes.slides_alone and len(shapes.steps) == 1 and not binding.may_fail
+    def suits(shapes: Shapes, merger: str) -> bool:
+        """Return whether slices may be laid out by time: all are equally long, and windows only slide."""
+        return merger == STACKED and shapes.slides_alone and len(shapes.steps) == 1
 
     @property
     def is_by_key(self) -> bool:
@@ -58,7 +58,7 @@ class PaneSet(SliceSet):
             return
         step, phase, length = (int(each[0]) for each in (self.shapes.steps, self.shapes.phases, self.shapes.lengths))
         length //= step
-        if self._emissions < length:
+        if self._emissions < PATIENCE * length:
             return
         self._emissions = 0
         keys = int(np.flatnonzero(self.blocks.size)[-1]) + 1
@@ -75,7 +75,7 @@ class PaneSet(SliceSet):
     @property
     def _may_lie_by_time(self) -> bool:
         whole = bool((self.shapes.sinces == BEFORE_TIME).all() and (self.shapes.floors == BEFORE_TIME).all())
-        return whole and not self.watched and self.suits(self.binding, self.shapes, self.merger)
+        return whole and not self.watched and self.suits(self.shapes, self.merger)
 
     def _spread(self, arrays: Mapping[str, Array], needed: int, capacity: int, width: int) -> None:
         """Put slices into `capacity` panes and some more, from the edge `needed` on, of keys below `width`."""

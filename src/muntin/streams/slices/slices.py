@@ -69,7 +69,7 @@ class Slices(Replayed):
                 kind = KeptSet if binding.compiled else ObjectSet
             merger = self._merger(binding)
             alone = len(others) == 1 and not runs and not watched  # the slices of all sets lie in the same slots
-            if kind is SliceSet and alone and PaneSet.suits(binding, self.shapes, merger):
+            if kind is SliceSet and alone and PaneSet.suits(self.shapes, merger):
                 kind = PaneSet
             self.sets.append(kind(binding, self.shapes, watched=watched, merger=merger))
         if runs:
@@ -335,6 +335,7 @@ class Slices(Replayed):
         def restore() -> None:
             self.plan, self.shapes, self._journal = plan, shapes, journal
             for each in self.sets:
+                each.clear()  # a call that failed may have left them halfway
                 each.reshape(shapes)
             restore_slices()
 
@@ -403,6 +404,7 @@ class Slices(Replayed):
         gap = int(state["gap"][0])
         self.shapes = replace(self.shapes, sinces=state["sinces"], floors=state["floors"], gap=gap)
         for i, each in enumerate(self.sets):
+            each.clear()
             each.reshape(self.shapes)
             each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
         self.emitted = self.emitted.load(

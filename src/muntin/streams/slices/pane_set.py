@@ -19,9 +19,9 @@ from muntin.streams.slices.slice_set import NO_ROWS, STACKED, SliceSet, require
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 
-MANY_KEYS = 4096
+MANY_KEYS = 512
 """With fewer keys their slices are in a cache, however they are laid out."""
-FULL, SPARSE = 2, 4
+FULL, SPARSE = 3, 4
 """Slices are laid out by time if at least one in `FULL` of the panes' slots is taken, and no longer if one in
 `SPARSE`: an empty slot takes as much memory as a slice."""
 PATIENCE = 1
@@ -80,7 +80,7 @@ class PaneSet(SliceSet):
     def _spread(self, arrays: Mapping[str, Array], needed: int, capacity: int, width: int) -> None:
         """Put slices into `capacity` panes and some more, from the edge `needed` on, of keys below `width`."""
         step, phase, length = (int(each[0]) for each in (self.shapes.steps, self.shapes.phases, self.shapes.lengths))
-        room, oldest = capacity + capacity // 4 + 1, (needed - phase) // step
+        room, oldest = capacity + capacity // 8 + 2, (needed - phase) // step
         panes = Panes(self.binding, step, phase, length // step, oldest=oldest, capacity=room, width=width)
         panes.put(np.repeat(arrays["keys"], arrays["sizes"]), arrays["low"], arrays["states"])
         super().clear()

@@ -24,7 +24,7 @@ from muntin import Query, agg, window
 from muntin.aggregators.states import close, counting
 from muntin.errors import AggregationOverflowError, InvariantError
 from muntin.streams.driven import DrivenStream
-from muntin.streams.slices import pane_set, slices
+from muntin.streams.slices import pane_set
 from muntin.streams.slices.pane_set import PaneSet
 from muntin.streams.slices.panes import PANES
 
@@ -34,8 +34,7 @@ ALWAYS = 10**9
 @contextmanager
 def layout(full: int = ALWAYS, sparse: int = ALWAYS) -> Iterator[None]:
     """Lay out slices by time for few keys too, and at once; by default however few slices there are."""
-    constants = {"MANY_KEYS": 0, "PATIENCE": 0, "FULL": full, "SPARSE": sparse}
-    with patch.multiple(pane_set, **constants), patch.object(slices, "FEW_SLICES", 1):
+    with patch.multiple(pane_set, MANY_KEYS=0, PATIENCE=-ALWAYS, FULL=full, SPARSE=sparse):
         yield
 
 
@@ -151,12 +150,12 @@ def test_many_keys_are_laid_out_by_time_once_their_windows_are_full() -> None:
     by_time = []
     for second in range(24):
         table = crowd(rng, second, 5_000)
-        if second == 16:
-            table = pa.concat_tables([table, table.slice(0, 500).set_column(0, "t", pa.array(np.full(500, 105)))])
+        if second == 18:
+            table = pa.concat_tables([table, table.slice(0, 500).set_column(0, "t", pa.array(np.full(500, 125)))])
         assert ours.push(table).equals(theirs.push(table))
         by_time.append(not set_of(ours).is_by_key)
-    assert not any(by_time[:7])  # as many emissions as a window has slices
-    assert all(by_time[10:])
+    assert not any(by_time[:15])  # as many emissions as a window has slices, and some more
+    assert all(by_time[16:])
     restored = query.stream(ours.snapshot())
     assert set_of(restored).is_by_key
     assert ours.close().equals(theirs.close())
@@ -187,7 +186,7 @@ def test_few_keys_stay_by_key() -> None:
 
 
 def test_a_row_far_ahead_lays_out_by_key() -> None:
-    with dense(watermark=200) as (ours, theirs):
+    with dense(watermark=200) as (ours, theirs), patch.object(pane_set, "PATIENCE", ALWAYS):
         for time in (360, 440, 9_000):  # a little ahead there is room, or it is made
             row = pa.table({"t": [time], "k": [7919], "v": [1]})
             assert ours.push(row).to_pylist() == theirs.push(row).to_pylist()
@@ -214,6 +213,26 @@ def test_more_panes_and_more_keys_take_more_room() -> None:
         assert after.width > before.width
 
 
+@pytest.mark.parametrize("keys", [6, 40])
+def test_tumbling_windows_end_while_the_next_ones_are_filled(keys: int) -> None:
+    """The slices that are left when windows have ended are few, and say nothing of how many there will be."""
+    query = Query(window.tumbling(100), COMMUTING, key="k", time="t")
+    rng = np.random.default_rng(1)
+    with layout(pane_set.FULL, pane_set.SPARSE):
+        ours, theirs = query.stream(), query.stream(merge="lazy")
+        for second in range(40):
+            table = crowd(rng, second, keys)
+            assert ours.push(table).to_pylist() == theirs.push(table).to_pylist()
+            ours.check()
+            if second == 20:
+                assert ours.advance(210).to_pylist() == theirs.advance(210).to_pylist()
+            assert not set_of(ours).is_by_key
+        assert ours.advance(1000).to_pylist() == theirs.advance(1000).to_pylist()
+        assert not len(set_of(ours).held())
+        ours.advance(2000)
+        assert set_of(ours).is_by_key
+
+
 def test_sparse_rows_are_laid_out_by_key() -> None:
     with dense() as (ours, theirs):
         for second in range(15, 30):
@@ -235,7 +254,8 @@ def test_definitions_come_and_go() -> None:
             table = crowd(rng, second, 12)
             assert ours.push(table).to_pylist() == theirs.push(table).to_pylist()
             ours.check()
-            assert set_of(ours).is_by_key == (second >= 20)  # the folds do not come back: see `SliceSet.reshape`
+            assert set_of(ours).is_by_key or not 20 <= second < 30
+        assert not set_of(ours).is_by_key  # once all slices that were cut for the other definition are evicted
 
 
 def test_slices_built_elsewhere_are_merged_by_key() -> None:

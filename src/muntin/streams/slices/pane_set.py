@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregations.binding import Binding
-from muntin.durations import BEFORE_TIME
+from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.streams.blocks import MERGES, SLICES
 from muntin.streams.found import Found
 from muntin.streams.slices.due import BY_TIME
@@ -24,8 +24,8 @@ MANY_KEYS = 512
 FULL, SPARSE = 3, 4
 """Slices are laid out by time if at least one in `FULL` of the panes' slots is taken, and no longer if one in
 `SPARSE`: an empty slot takes as much memory as a slice."""
-PATIENCE = 1
-"""How many emissions for each slice of a window must come before slices are laid out by time: that is O(slices), and
+PATIENCE = 8
+"""Slices are laid out by time after this many emissions, and one more for each slice of a window: it is O(slices), and
 an emission O(keys)."""
 
 
@@ -39,9 +39,9 @@ class PaneSet(SliceSet):
         super().__init__(binding, shapes, watched=watched, merger=merger)
 
     @staticmethod
-    def suits(shapes: Shapes, merger: str) -> bool:
-        """Return whether slices may be laid out by time: all are equally long, and windows only slide."""
-        return merger == STACKED and shapes.slides_alone and len(shapes.steps) == 1
+    def suits(binding: Binding, shapes: Shapes, merger: str) -> bool:
+        """Return whether slices may be laid out by time: windows of one definition, of equal slices, not too many."""
+        return binding.fixed and merger in (STACKED, "lazy") and shapes.slides_alone and len(shapes.steps) == 1
 
     @property
     def is_by_key(self) -> bool:
@@ -50,32 +50,33 @@ class PaneSet(SliceSet):
 
     # ------------------------------------------------------------ layouts
 
-    def _lay_out_by_time(self, needed: int) -> None:
-        """Lay out slices by time, if most keys have some between each two edges; `needed` is the oldest edge."""
+    def _lay_out_by_time(self, keys: int, slices: int, needed: int) -> None:
+        """Lay out slices by time, if most of the keys below `keys` have some between each two edges.
+
+        There were so many slices when windows were answered; those before the edge `needed` are evicted.
+        """
         self._emissions += 1
-        slices = int(self.marks[SLICES])
-        if not slices or not self._may_lie_by_time:
+        if keys < MANY_KEYS or needed == END_OF_TIME or not self._may_lie_by_time:
             return
         step, phase, length = (int(each[0]) for each in (self.shapes.steps, self.shapes.phases, self.shapes.lengths))
         length //= step
-        if self._emissions < PATIENCE * length:
+        if self._emissions < PATIENCE + length:
             return
         self._emissions = 0
-        keys = int(np.flatnonzero(self.blocks.size)[-1]) + 1
-        if keys < MANY_KEYS or FULL * slices < keys * length:
+        if FULL * slices < keys * length:
             return
         slots = self.slots()[2]
         low, high = self.slices.low[slots], self.slices.high[slots]
-        panes = (int(low.max()) - needed) // step + 1
+        panes = max(length, (int(low.max(initial=needed)) - needed) // step + 1)
         # Other definitions may have cut slices elsewhere.
-        even = bool(((low - phase) % step == 0).all() and (high - low == step).all() and (low >= needed).all())
+        even = bool(((low - phase) % step == 0).all() and (high - low == step).all())
         if even and FULL * slices >= keys * panes:
-            self._spread(self.save(), needed, max(length, panes), len(self.blocks.base))
+            self._spread(self.save(), needed, panes, len(self.blocks.base))
 
     @property
     def _may_lie_by_time(self) -> bool:
         whole = bool((self.shapes.sinces == BEFORE_TIME).all() and (self.shapes.floors == BEFORE_TIME).all())
-        return whole and not self.watched and self.suits(self.shapes, self.merger)
+        return whole and not self.watched and self.suits(self.binding, self.shapes, self.merger)
 
     def _spread(self, arrays: Mapping[str, Array], needed: int, capacity: int, width: int) -> None:
         """Put slices into `capacity` panes and some more, from the edge `needed` on, of keys below `width`."""
@@ -170,14 +171,16 @@ class PaneSet(SliceSet):
 
     def purge(self, chosen: Array, needed: int, watermark: int, lateness: int) -> None:
         """Evict slices that no window needs any more; lay out the others as suits them."""
+        slices = int(self.marks[SLICES])
         if self.panes is None:
             super().purge(chosen, needed, watermark, lateness)
-            self._lay_out_by_time(needed)
+            self._lay_out_by_time(int(chosen[-1]) + 1 if len(chosen) else 0, slices, needed)
             return
         panes, self._answers = self.panes, ()
+        held = max(panes.length, panes.latest - panes.oldest + 1)
         panes.drop_before(min(needed, panes.time_of(panes.latest + 1)))
         self.marks[SLICES] = panes.slices
-        if SPARSE * panes.slices < panes.keys * max(panes.length, panes.latest - panes.oldest + 1):
+        if SPARSE * slices < panes.keys * held:
             self.lay_out_by_key()
 
     # ------------------------------------------------------------ state

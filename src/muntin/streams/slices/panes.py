@@ -23,7 +23,6 @@ import numpy as np
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States
 from muntin.columns import read_only
-from muntin.kernels.runtime import prefetch
 from muntin.kernels.tiers import SameTypes
 from muntin.kernels.vocabulary import (
     Columns,
@@ -39,7 +38,7 @@ from muntin.kernels.vocabulary import (
     store,
 )
 from muntin.streams.slices.slice_set import move_states, require
-from muntin.streams.slices.slicer import AHEAD, LEAST
+from muntin.streams.slices.slicer import LEAST
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 
@@ -62,14 +61,12 @@ def take_by_time(
 ) -> int:
     """Fold rows into the panes of their times; return how many slices are new."""
     low = high = base = new = 0
-    last = len(keys) - 1
     for row in range(len(keys)):
         time = times[index(row)]
         if time < low or time >= high:
             low = time - (time - phase) % step
             high = low + step
             base = (low - phase) // step % capacity * width
-        prefetch(states, base + keys[index(min(row + AHEAD, last))])
         key = keys[index(row)]
         slot = base + key
         state = lift(columns, times, row)

@@ -68,8 +68,9 @@ class Slices(Replayed):
             if _keeps_rows(plan, binding.aggregations):
                 kind = KeptSet if binding.compiled else ObjectSet
             merger = self._merger(binding)
-            alone = len(others) == 1 and not runs and not watched  # the slices of all sets lie in the same slots
-            if kind is SliceSet and alone and PaneSet.suits(self.shapes, merger):
+            alone = len(others) == 1 and not runs  # the slices of all sets lie in the same slots
+            may_lie_by_time = alone and not watched and plan.merge in ("auto", STACKED)
+            if kind is SliceSet and may_lie_by_time and PaneSet.suits(binding, self.shapes, merger):
                 kind = PaneSet
             self.sets.append(kind(binding, self.shapes, watched=watched, merger=merger))
         if runs:

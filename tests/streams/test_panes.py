@@ -31,11 +31,9 @@ from muntin.streams.slices.panes import PANES
 ALWAYS = 10**9
 
 
-@contextmanager
-def layout(full: int = ALWAYS, sparse: int = ALWAYS) -> Iterator[None]:
+def layout(full: int = ALWAYS, sparse: int = ALWAYS) -> Any:
     """Lay out slices by time for few keys too, and at once; by default however few slices there are."""
-    with patch.multiple(pane_set, MANY_KEYS=0, PATIENCE=-ALWAYS, FULL=full, SPARSE=sparse):
-        yield
+    return patch.multiple(pane_set, MANY_KEYS=0, PATIENCE=-ALWAYS, FULL=full, SPARSE=sparse)
 
 
 def set_of(stream: Any) -> PaneSet:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import contextvars
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,22 @@ FULL, SPARSE = 3, 4
 PATIENCE = 8
 """Slices are laid out by time after this many emissions, and one more for each slice of a window: it is O(slices), and
 an emission O(keys)."""
+_at_once = contextvars.ContextVar("_at_once", default=False)
+
+
+@contextlib.contextmanager
+def by_time_at_once() -> Iterator[None]:
+    """Lay out slices by time inside this block wherever that is possible, however few: to compile what that takes."""
+    before = _at_once.set(True)
+    try:
+        yield
+    finally:
+        _at_once.reset(before)
+
+
+def is_dense(slices: int, slots: int, ratio: int) -> bool:
+    """Return whether at least one in `ratio` of the slots is taken."""
+    return ratio * slices >= slots or _at_once.get()
 
 
 class PaneSet(SliceSet):
@@ -56,21 +74,22 @@ class PaneSet(SliceSet):
         There were so many slices when windows were answered; those before the edge `needed` are evicted.
         """
         self._emissions += 1
-        if keys < MANY_KEYS or needed == END_OF_TIME or not self._may_lie_by_time:
+        few = keys < MANY_KEYS and not _at_once.get()
+        if few or not keys or needed == END_OF_TIME or not self._may_lie_by_time:
             return
         step, phase, length = (int(each[0]) for each in (self.shapes.steps, self.shapes.phases, self.shapes.lengths))
         length //= step
-        if self._emissions < PATIENCE + length:
+        if self._emissions < PATIENCE + length and not _at_once.get():
             return
         self._emissions = 0
-        if FULL * slices < keys * length:
+        if not is_dense(slices, keys * length, FULL):
             return
         slots = self.slots()[2]
         low, high = self.slices.low[slots], self.slices.high[slots]
         panes = max(length, (int(low.max(initial=needed)) - needed) // step + 1)
         # Other definitions may have cut slices elsewhere.
         even = bool(((low - phase) % step == 0).all() and (high - low == step).all())
-        if even and FULL * slices >= keys * panes:
+        if even and is_dense(slices, keys * panes, FULL):
             self._spread(self.save(), needed, panes, len(self.blocks.base))
 
     @property
@@ -116,10 +135,10 @@ class PaneSet(SliceSet):
         """Make room for the panes of rows; lay out slices by key if most of these would be empty."""
         needed = panes.pane_of(batch.latest) - panes.oldest + 1
         if needed > panes.capacity:
-            if SPARSE * (panes.slices + len(batch.times)) < needed * panes.keys:
-                self.lay_out_by_key()
-            else:
+            if is_dense(panes.slices + len(batch.times), needed * panes.keys, SPARSE):
                 self._enlarge(panes, needed, panes.width)
+            else:
+                self.lay_out_by_key()
 
     # ------------------------------------------------------------ rows in, windows out
 
@@ -180,7 +199,7 @@ class PaneSet(SliceSet):
         held = max(panes.length, panes.latest - panes.oldest + 1)
         panes.drop_before(min(needed, panes.time_of(panes.latest + 1)))
         self.marks[SLICES] = panes.slices
-        if SPARSE * slices < panes.keys * held:
+        if not is_dense(slices, panes.keys * held, SPARSE):
             self.lay_out_by_key()
 
     # ------------------------------------------------------------ state

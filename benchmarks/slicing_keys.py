@@ -11,10 +11,10 @@ the table. Bare loops that only touch the same memory, in no cache at first, tak
 for a state of the pane and 3.5 for the window.
 
 By key, a row and its answer took 220 to 260 ns and touched eleven cache lines that were in no cache: a slot of the key
-table; the edges of the newest slice, in two arrays, and its state; the edges of the oldest and the newest one again, for
-the window, and of the oldest once more, to evict it; two folds, the newest state again, and one that is flipped. That
-was not for want of huge pages: NumPy asks for them from 4 MB on, and gets them. A loop over a line of each key, in key
-order, takes 4.5 ns per line with them, and 5.2 without.
+table; the edges of the newest slice, in two arrays, and its state; the edges of the oldest and the newest one again,
+for the window, and of the oldest once more, to evict it; two folds, the newest state again, and one that is flipped.
+That was not for want of huge pages: NumPy asks for them from 4 MB on, and gets them. A loop over a line of each key, in
+key order, takes 4.5 ns per line with them, and 5.2 without.
 
 Rejected: looking up keys of one word in blocks, first all slots, then all numbers, as for keys of bytes: no faster in a
 stream, and a quarter slower where the table is in the cache. Prefetching the states of rows in a pane: no difference,

@@ -17,7 +17,7 @@ from muntin.streams.slices.due import BY_TIME
 from muntin.streams.slices.panes import Panes
 from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.shapes import Shapes
-from muntin.streams.slices.slice_set import NO_ROWS, STACKED, SliceSet, require
+from muntin.streams.slices.slice_set import NO_ROWS, STACKED, SliceSet, require, states_at
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 
@@ -231,7 +231,7 @@ class PaneSet(SliceSet):
         _, places, slots = panes.slots()
         low = panes.time_of(places)
         arrays = {"keys": keys, "sizes": panes.sizes[keys], "low": low, "high": low + panes.step}
-        return arrays | {"states": panes.states[slots], "merges": self.marks[MERGES : MERGES + 1].copy()}
+        return arrays | {"states": states_at(panes.states, slots), "merges": self.marks[MERGES : MERGES + 1].copy()}
 
     @property
     def bytes(self) -> int:

@@ -362,7 +362,7 @@ class SliceSet:
         arrays |= {name: getattr(self.slices, name)[slots] for name in self._further}
         if self.tagged:
             arrays["tag"] = self.slices.tag[slots]
-        return arrays | {"states": self.states[slots], "merges": self.marks[MERGES : MERGES + 1].copy()}
+        return arrays | {"states": states_at(self.states, slots), "merges": self.marks[MERGES : MERGES + 1].copy()}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace the slices by those that `save` returned."""
@@ -461,6 +461,14 @@ def move_states(states: Array, before: Array, other: Array, after: Array) -> Non
     else:  # as bytes: NumPy copies records field by field
         record = np.dtype((np.void, states.dtype.itemsize))
         other.view(record)[after] = states.view(record)[before]
+
+
+def states_at(states: Array, slots: Array) -> Array:
+    """Return a copy of the states in some slots."""
+    if states.dtype.hasobject:
+        return states[slots]
+    record = np.dtype((np.void, states.dtype.itemsize))  # as bytes: NumPy copies records field by field
+    return states.view(record)[slots].view(states.dtype)
 
 
 def more_states(binding: Binding, states: Array, slots: int) -> Array:

@@ -186,7 +186,7 @@ def test_few_keys_stay_by_key() -> None:
 def test_a_row_far_ahead_lays_out_by_key() -> None:
     with dense(watermark=200) as (ours, theirs), patch.object(pane_set, "PATIENCE", ALWAYS):
         for time in (360, 440, 9_000):  # a little ahead there is room, or it is made
-            row = pa.table({"t": [time], "k": [7919], "v": [1]})
+            row = pa.table({"t": [time, time], "k": [7919, -time], "v": [1, 2]})  # one of the keys is new
             assert ours.push(row).to_pylist() == theirs.push(row).to_pylist()
             assert set_of(ours).is_by_key == (time == 9_000)
             ours.check()
@@ -240,13 +240,14 @@ def test_sparse_rows_are_laid_out_by_key() -> None:
         assert set_of(ours).is_by_key
 
 
-def test_definitions_come_and_go() -> None:
+@pytest.mark.parametrize("length", [15, 20])
+def test_definitions_come_and_go(length: int) -> None:
     with dense() as (ours, theirs):
         rng = np.random.default_rng(3)
         for second in range(15, 60):
             for stream in (ours, theirs):
                 if second == 20:
-                    assert stream.add(window.tumbling(15)) == 1
+                    assert stream.add(window.tumbling(length)) == 1
                 if second == 30:
                     stream.remove(1)
             table = crowd(rng, second, 12)
@@ -254,6 +255,67 @@ def test_definitions_come_and_go() -> None:
             ours.check()
             assert set_of(ours).is_by_key or not 20 <= second < 30
         assert not set_of(ours).is_by_key  # once all slices that were cut for the other definition are evicted
+
+
+def test_a_definition_that_came_later_has_no_windows_before() -> None:
+    """The slices from before it are as long as its own, by chance: other definitions cut them."""
+    query = Query(window.sliding(80, every=20), COMMUTING, key="k", time="t")
+    rng = np.random.default_rng(3)
+    with layout():
+        ours, theirs = query.stream(), query.stream(merge="lazy")
+        for second in range(30):
+            for stream in (ours, theirs):
+                if second == 2:
+                    stream.add(window.tumbling(20, offset=10))
+                if second == 12:
+                    stream.add(window.sliding(80, every=10))
+                    stream.remove(0)
+                    stream.remove(1)
+            table = crowd(rng, second, 5)
+            assert ours.push(table).to_pylist() == theirs.push(table).to_pylist()
+            ours.check()
+
+
+def test_all_windows_that_are_left_end_together() -> None:
+    """Panes after the latest one are in places of the ring where others still are."""
+    with dense() as (ours, theirs):
+        for end in (190, 230):
+            assert ours.advance(end).to_pylist() == theirs.advance(end).to_pylist()
+        assert ours.close().to_pylist() == theirs.close().to_pylist()
+
+
+@agg.define(state={"total": "i8"}, commutative=True)
+class checked:
+    """Sums that refuse a value in the middle of a push."""
+
+    def lift(v):
+        if v == 13_000:
+            raise ValueError("13000")
+        return (v,)
+
+    def combine(a, b):
+        return (a.total + b.total,)
+
+    def lower(s):
+        return s.total
+
+
+def test_a_push_that_fails_halfway_changes_nothing() -> None:
+    query = Query(window.sliding(80, every=10), {"total": checked("v")}, key="k", time="t")
+    rng = np.random.default_rng(1)
+    with layout():
+        ours, theirs = query.stream(), query.stream(merge="lazy")
+        for second in range(30):
+            table = crowd(rng, second, 12)
+            if second > 9 and second % 3 == 0:
+                assert not set_of(ours).is_by_key
+                bad = {"t": [10 * second, 10 * second + 9], "k": [7919, 1], "v": [1, 13_000]}
+                for stream in (ours, theirs):
+                    with pytest.raises(ValueError, match="13000"):
+                        stream.push(bad)
+                ours.check()
+                assert_saves_alike(ours, theirs)
+            assert ours.push(table).to_pylist() == theirs.push(table).to_pylist()
 
 
 def test_slices_built_elsewhere_are_merged_by_key() -> None:

@@ -90,25 +90,23 @@ class PaneSet(SliceSet):
         # Other definitions may have cut slices elsewhere.
         even = bool(((low - phase) % step == 0).all() and (high - low == step).all())
         if even and is_dense(slices, keys * panes, FULL):
-            self._spread(self.save(), needed, panes, len(self.blocks.base))
+            self._spread(self.save(), needed, panes, keys)
 
     @property
     def _may_lie_by_time(self) -> bool:
         whole = bool((self.shapes.sinces == BEFORE_TIME).all() and (self.shapes.floors == BEFORE_TIME).all())
         return whole and not self.watched and self.suits(self.binding, self.shapes, self.merger)
 
-    def _spread(self, arrays: Mapping[str, Array], needed: int, capacity: int, width: int) -> None:
-        """Put slices into `capacity` panes and some more, from the edge `needed` on, of keys below `width`."""
+    def _spread(self, arrays: Mapping[str, Array], needed: int, panes: int, keys: int) -> None:
+        """Put slices into panes from the edge `needed` on; there is room for some more panes and keys than these."""
         step, phase, length = (int(each[0]) for each in (self.shapes.steps, self.shapes.phases, self.shapes.lengths))
-        room, oldest = capacity + capacity // 8 + 2, (needed - phase) // step
-        panes = Panes(self.binding, step, phase, length // step, oldest=oldest, capacity=room, width=width)
-        panes.put(np.repeat(arrays["keys"], arrays["sizes"]), arrays["low"], arrays["states"])
+        capacity, width = (each + each // 8 + 2 for each in (panes, keys))
+        oldest = (needed - phase) // step
+        spread = Panes(self.binding, step, phase, length // step, oldest=oldest, capacity=capacity, width=width)
+        spread.put(np.repeat(arrays["keys"], arrays["sizes"]), arrays["low"], arrays["states"])
         super().clear()
-        self.panes = panes
-        self._count(int(arrays["merges"][0]))
-
-    def _count(self, merges: int) -> None:
-        self.marks[SLICES], self.marks[MERGES] = 0 if self.panes is None else self.panes.slices, merges
+        self.panes = spread
+        self.marks[SLICES], self.marks[MERGES] = spread.slices, int(arrays["merges"][0])
 
     def lay_out_by_key(self) -> None:
         """Lay out slices by key again. O(slices)."""
@@ -123,11 +121,12 @@ class PaneSet(SliceSet):
             super().know_keys(count)
             return
         if count > self.panes.width:
-            self._enlarge(self.panes, self.panes.capacity, max(count, 2 * self.panes.width))
+            self._enlarge(self.panes, self.panes.count, count)
         self.panes.keys = max(self.panes.keys, count)
 
-    def _enlarge(self, panes: Panes, capacity: int, width: int) -> None:
-        self._spread(self.save(), panes.time_of(panes.oldest), capacity, width)
+    def _enlarge(self, panes: Panes, count: int, keys: int) -> None:
+        """Make room for `count` panes of `keys` keys. O(slices), so O(1) per pane and key, amortised."""
+        self._spread(self.save(), panes.time_of(panes.oldest), max(panes.length, count), keys)
         assert self.panes is not None
         self.panes.keys = panes.keys
 
@@ -136,7 +135,7 @@ class PaneSet(SliceSet):
         needed = panes.pane_of(batch.latest) - panes.oldest + 1
         if needed > panes.capacity:
             if is_dense(panes.slices + len(batch.times), needed * panes.keys, SPARSE):
-                self._enlarge(panes, needed, panes.width)
+                self._enlarge(panes, needed, panes.keys)
             else:
                 self.lay_out_by_key()
 
@@ -196,7 +195,7 @@ class PaneSet(SliceSet):
             self._lay_out_by_time(int(chosen[-1]) + 1 if len(chosen) else 0, slices, needed)
             return
         panes, self._answers = self.panes, ()
-        held = max(panes.length, panes.latest - panes.oldest + 1)
+        held = max(panes.length, panes.count)
         panes.drop_before(min(needed, panes.time_of(panes.latest + 1)))
         self.marks[SLICES] = panes.slices
         if not is_dense(slices, panes.keys * held, SPARSE):

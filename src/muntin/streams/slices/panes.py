@@ -190,6 +190,11 @@ class Panes:
         return pane % self.capacity * self.width
 
     @property
+    def count(self) -> int:
+        """The number of panes, from the oldest to the latest. O(1)."""
+        return self.latest - self.oldest + 1
+
+    @property
     def bytes(self) -> int:
         """The memory of all panes. O(1)."""
         arrays = (self.held, self.states, self.folds, self.sizes, self.back, self.covers, self.newest)
@@ -273,7 +278,7 @@ class Panes:
         require(np.count_nonzero(self.held) == self.slices, "a pane that was evicted has slices")
         sizes = np.bincount(keys, minlength=self.width)
         require(np.array_equal(sizes, self.sizes), "the number of slices of a key is wrong")
-        require(self.latest - self.oldest < self.capacity, "there are more panes than fit")
+        require(self.count <= self.capacity, "there are more panes than fit")
         states = States(self.binding)
         for key in np.flatnonzero(sizes).tolist():
             mine = dict(zip(panes[keys == key].tolist(), slots[keys == key].tolist(), strict=True))

@@ -21,6 +21,7 @@ from muntin.plans.assumed import types_of
 from muntin.spark.buckets import Keyed
 from muntin.spark.cutter import Cutter, from_table
 from muntin.streams.driven import DrivenStream
+from muntin.streams.slices import pane_set
 
 pytestmark = [pytest.mark.compiled, pytest.mark.slow]
 
@@ -92,6 +93,26 @@ def test_nothing_is_left_to_compile_where_spark_cuts_rows_into_slices(asked: lis
         stream.take_slices(*from_table(cut[0], stream.slices[0]))
         stream.set_watermark(100_000_000)
         assert stream.emit().num_rows == 24
+    finally:
+        tiers._patient.reset(token)
+    assert asked == []
+
+
+@pytest.mark.parametrize("kind", [window.tumbling("1 s"), window.sliding("10 s", every="1 s")], ids=repr)
+def test_nothing_is_left_to_compile_for_many_keys(kind: Any, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    query = Query(kind, {"high": agg.max("v")}, key="k")
+    muntin.warm(query, SCHEMA)
+    asked.clear()
+    monkeypatch.setattr(pane_set, "MANY_KEYS", 100)
+    token = tiers._patient.set(False)
+    try:
+        stream = query.stream()
+        for second in range(40):
+            times = np.full(100, second - 2 * (second == 30)).astype("M8[s]").astype("M8[us]")
+            values = [None if second % 7 == 0 and i == 3 else float(i) for i in range(100)]
+            stream.push(pa.table({"ts": times, "k": [str(i) for i in range(100)], "v": values}))
+        (held,) = stream._state.resolved.strategies[0].sets
+        assert not held.is_by_key
     finally:
         tiers._patient.reset(token)
     assert asked == []

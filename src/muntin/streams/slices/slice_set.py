@@ -56,7 +56,7 @@ from muntin.streams.strategy import Batch
 from muntin.types import Array
 
 _FEW_WINDOWS = 64
-_NO_TIMES = _NO_ROWS = np.zeros(0, np.int64)
+_NO_TIMES = NO_ROWS = np.zeros(0, np.int64)
 STACKED = "two_stacks"
 """The merger whose folds are maintained per key, if there is one sliding definition."""
 SLICING = (order_by_key, take_rows, take_late_rows, take_slices, due_windows, count_rows, purge)
@@ -112,6 +112,11 @@ class SliceSet:
         """The counters of slices and of memory: see `blocks`."""
         marks: Array = self.blocks.marks
         return marks
+
+    @property
+    def is_by_key(self) -> bool:
+        """Whether the slices of a key are contiguous: then rows are put into them key by key, if there are many."""
+        return True
 
     @property
     def slicing(self) -> Any:
@@ -255,7 +260,7 @@ class SliceSet:
         if 8 * count < len(self._room.keys) > _FEW_WINDOWS:
             self._make_room_to_find(_FEW_WINDOWS)  # shrink after a large call
         if not self.watched:
-            return Found(keys, definitions, start, end, first, last, _NO_ROWS)
+            return Found(keys, definitions, start, end, first, last, NO_ROWS)
         found = Found(keys, definitions, start, end, first, last, np.zeros(count, np.int64))
         self.slicing.count_rows(self.slices, Windows(*found.arrays), len(self.shapes.kinds), found.rows)
         return found
@@ -286,6 +291,10 @@ class SliceSet:
         outputs = self.binding.outputs(len(found.keys))
         if len(found.keys):
             self._write(found, outputs)
+        return self._named(outputs)
+
+    def _named(self, outputs: tuple[Array, ...]) -> dict[str, Any]:
+        """Return what kernels wrote, by the name of the aggregate."""
         triples = zip(self.binding.names, self.binding.results, self.binding.raw_results(outputs), strict=True)
         return {name: (values, valid, result) for name, result, (values, valid) in triples}
 
@@ -353,7 +362,7 @@ class SliceSet:
         arrays |= {name: getattr(self.slices, name)[slots] for name in self._further}
         if self.tagged:
             arrays["tag"] = self.slices.tag[slots]
-        return arrays | {"states": self.states[slots], "merges": self.marks[MERGES : MERGES + 1].copy()}
+        return arrays | {"states": states_at(self.states, slots), "merges": self.marks[MERGES : MERGES + 1].copy()}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace the slices by those that `save` returned."""
@@ -452,6 +461,14 @@ def move_states(states: Array, before: Array, other: Array, after: Array) -> Non
     else:  # as bytes: NumPy copies records field by field
         record = np.dtype((np.void, states.dtype.itemsize))
         other.view(record)[after] = states.view(record)[before]
+
+
+def states_at(states: Array, slots: Array) -> Array:
+    """Return a copy of the states in some slots."""
+    if states.dtype.hasobject:
+        return states[slots]
+    record = np.dtype((np.void, states.dtype.itemsize))  # as bytes: NumPy copies records field by field
+    return states.view(record)[slots].view(states.dtype)
 
 
 def more_states(binding: Binding, states: Array, slots: int) -> Array:

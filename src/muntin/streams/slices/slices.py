@@ -28,6 +28,7 @@ from muntin.streams.journal import Journal, Replayed
 from muntin.streams.mergers import cannot_merge
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.object_set import ObjectSet
+from muntin.streams.slices.pane_set import PaneSet
 from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.run_set import RunSet
 from muntin.streams.slices.shapes import Shapes, ints
@@ -67,6 +68,10 @@ class Slices(Replayed):
             if _keeps_rows(plan, binding.aggregations):
                 kind = KeptSet if binding.compiled else ObjectSet
             merger = self._merger(binding)
+            alone = len(others) == 1 and not runs  # the slices of all sets lie in the same slots
+            may_lie_by_time = alone and not watched and plan.merge in ("auto", STACKED)
+            if kind is SliceSet and may_lie_by_time and PaneSet.suits(binding, self.shapes, merger):
+                kind = PaneSet
             self.sets.append(kind(binding, self.shapes, watched=watched, merger=merger))
         if runs:
             self.sets.append(RunSet(runs, plan, self.shapes, watched=watched, merger=merger))
@@ -150,7 +155,7 @@ class Slices(Replayed):
         top = extent(batch.keys)[1] + 1 if len(batch.keys) else 0
         for each in self.sets:
             each.know_keys(top)
-        if top > _MANY_KEYS:
+        if top > _MANY_KEYS and self.sets[0].is_by_key:
             order = self.sets[0].order_by_key(batch.keys, top)
             return _put_back(self._take_in_order(batch.take(order), watermark), order)
         return self._take_in_order(batch, watermark)
@@ -175,7 +180,8 @@ class Slices(Replayed):
     @property
     def has_partials(self) -> bool:
         """Whether slices can be built elsewhere and merged here: only windows by time, with fixed-size states."""
-        plain = all(type(each) is SliceSet and each.binding.fixed and not each.has_tree for each in self.sets)
+        kinds = (SliceSet, PaneSet)
+        plain = all(type(each) in kinds and each.binding.fixed and not each.has_tree for each in self.sets)
         return plain and not len(self.shapes.gaps)
 
     def give_partials(self) -> Partials:
@@ -330,6 +336,7 @@ class Slices(Replayed):
         def restore() -> None:
             self.plan, self.shapes, self._journal = plan, shapes, journal
             for each in self.sets:
+                each.clear()  # a call that failed may have left them halfway
                 each.reshape(shapes)
             restore_slices()
 
@@ -353,7 +360,8 @@ class Slices(Replayed):
         lead = self.sets[0]
         since = BEFORE_TIME
         if not self.shapes.cuts_for(Shapes.of({window_id: definition})):
-            since = int(lead.slices.high[lead.slots()[2]].max(initial=BEFORE_TIME))
+            slots = lead.slots()[2]
+            since = int(lead.slices.high[slots].max(initial=BEFORE_TIME))
         self._reshape(plan, since)
         return max(since, self._complete_from)
 
@@ -397,6 +405,7 @@ class Slices(Replayed):
         gap = int(state["gap"][0])
         self.shapes = replace(self.shapes, sinces=state["sinces"], floors=state["floors"], gap=gap)
         for i, each in enumerate(self.sets):
+            each.clear()
             each.reshape(self.shapes)
             each.load({name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{i}.")})
         self.emitted = self.emitted.load(
@@ -419,10 +428,11 @@ class Slices(Replayed):
 
     def check(self) -> None:
         """Raise `InvariantError` if slices contradict each other. O(n)."""
-        lead = self.sets[0].slots()
         for each in self.sets:
             each.check()
-            same = all(np.array_equal(one, other) for one, other in zip(each.slots(), lead, strict=True))
+        for each in self.sets[1:]:
+            pairs = zip(each.slots(), self.sets[0].slots(), strict=True)
+            same = all(np.array_equal(one, other) for one, other in pairs)
             require(same, "the sets have their slices in different slots")
 
 

@@ -125,6 +125,8 @@ def test_explain_says_who_merges() -> None:
     assert merged(window.sliding(60, every=1)) == (
         "high by two_stacks (windows of one definition slide over up to 60 slices; each takes O(1) combines, amortised)"
     )
+    keyed = Query(window.sliding(60, every=1), {"high": agg.max("v")}, key="k", time="t").explain()
+    assert "from 512 keys on all keys at once, if a third" in str(keyed.stores[0].merge[0])
     assert "by lazy" in merged(window.sliding(7, every=1))  # few slices
     assert "by lazy" in merged(window.sliding(60, every=1), window.tumbling(10))
     assert "by flat_fat" in merged(window.sliding(65, every=1))

@@ -28,7 +28,7 @@ from muntin.streams.journal import Journal, Replayed
 from muntin.streams.mergers import cannot_merge
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.object_set import ObjectSet
-from muntin.streams.slices.pane_set import PaneSet
+from muntin.streams.slices.pane_set import MANY_KEYS, PaneSet
 from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.run_set import RunSet
 from muntin.streams.slices.shapes import Shapes, ints
@@ -111,7 +111,10 @@ class Slices(Replayed):
                 why = "found across the sorted values of the slices, which stay as they are"
                 yield Chosen(each.names, "selection", why)
             else:
-                yield Chosen(each.binding.names, each.merger, self._why_merged_by(each.merger))
+                why = self._why_merged_by(each.merger)
+                if isinstance(each, PaneSet) and self.plan.key_types:
+                    why += f"; from {MANY_KEYS} keys on all keys at once, if a third of them have rows in each slice"
+                yield Chosen(each.binding.names, each.merger, why)
 
     def _why_merged_by(self, merger: str) -> str:
         most = self.shapes.most_slices()

@@ -14,6 +14,7 @@ from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.spark import native, survey
 from muntin.spark.collations import require_bytewise
+from muntin.spark.constants import constant_columns, with_constants, without_constants
 from muntin.spark.explained import default_parallelism
 from muntin.spark.given import known_as
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 PATHS = ("auto", "python", "native")
-_SAME = ("window_id", "revision", "retracted")
-"""Columns that may be constant: Spark adds them, so that they need not come from Python."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,8 @@ class Resolved:
     windows: list[Window]
     ordered: bool
     """Whether the order of rows of equal time matters."""
+    constant: tuple[str, ...]
+    """The columns of the answers that Spark adds."""
 
     @classmethod
     def of(cls, query: Query, frame: DataFrame) -> Resolved:
@@ -69,6 +70,7 @@ class Resolved:
             plan.time_type,
             windows,
             _order_matters(plan),
+            constant_columns(plan, finite=True),
         )
 
     @property
@@ -139,11 +141,10 @@ def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | N
     long = asked_pieces(resolved, pieces)
     rows = _together(resolved, long)
     numbered = [piece for each in long for piece in each.pieces]
-    constant = _SAME if len(resolved.windows) == 1 else _SAME[1:]
-    answers = pa.schema([field for field in resolved.answers if field.name not in constant])
+    answers = without_constants(resolved.answers, resolved.constant)
     task = Task(query, resolved.rows, answers, resolved.asks_for_arrival, dict(enumerate(numbered)), _horizon(resolved))
     found = rows.mapInArrow(Shipped(task), spark_schema(inner_schema(answers)))
-    return _with_constants(found, resolved.answers, constant)
+    return with_constants(found, resolved.answers, resolved.constant)
 
 
 def batch_of_given(query: Query, frame: DataFrame, *, path: str, pieces: int | None) -> DataFrame:
@@ -187,16 +188,6 @@ def choose(
         return "python", problem
     why = faster()
     return ("python", slower) if why is None else ("native", why)
-
-
-def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, ...]) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    # Columns without nulls are still declared nullable, as in the answers of streams.
-    values = {"window_id": "0L", "revision": "0L", "retracted": "false"}
-    return found.select(
-        *((F.expr(values[name]) if name in constant else column(found, name)).alias(name) for name in answers.names)
-    )
 
 
 def kept_whole(resolved: Resolved) -> list[str]:

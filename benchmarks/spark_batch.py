@@ -1,14 +1,24 @@
-"""Batch on Spark: trailing windows of `Query.spark` against Spark's own frames, and one long key on one core and two.
+"""Batch on Spark: frames of `Query.spark` and `Query.over` against Spark's own, and one long key on one core and two.
 
 6 M rows, parquet in, noop out, `local[2]`. Spark's frames run by default and with its segment tree. All entrants run in
 one session, in turns, and ratios are of the medians. Frames that take minutes get fewer rows, as noted. Other load on
 the machine affects figures, and ratios less.
+
+Frames of 10 rows are Spark's own operator. `over` returns what `rowsBetween` does, except that rows of equal time are
+in order of arrival, for which a number by arrival is sorted along: 3 to 6 % of the time. So there is a second rival,
+which sorts by that number too, and has the same answers. `spark` also returns windows (their first and last time, and
+row numbers): a struct of constants alone takes 5 % of the time of a frame, row numbers and first times 10 %.
 
 What was tried: most of the time of a trailing frame is Spark's, which writes rows as Arrow and reads answers; the
 windows themselves are a few hundredths of it. Longer Arrow batches (65,536 rows rather than 10,000) and a longer buffer
 to Python (1 MiB) made no difference. Rows sent in bundles (one binary per task) and sorted in Python, rather than by
 Spark, took 6 to 35 % more CPU time in all of 8 rounds (4 M rows, frames of 10 rows): what Spark saved, Python spent.
 Copying rows of a long key into two pieces by `explode` does not show in the time of its stage.
+
+One long key: on `local[1]` Java and Python already keep 1.4 cores busy (6.8 s of CPU time by Java and 0.6 by Python in
+5.1 s), so that two cores could be 1.4 times as fast at most. Cut into pieces it takes 8.3 to 9.2 s by Java and 0.9 by
+Python, a third more: the survey scans the times twice, and every row is given its piece. That is 5 s on two cores at
+best. The four pieces are equal within 2 %.
 """
 
 from __future__ import annotations
@@ -109,10 +119,23 @@ class Frames:
 
         return min(self.count, most or self.count), made
 
-    def ours(self, query: Query, **options: Any) -> tuple[int, Any]:
+    def with_ties(self, length: int) -> tuple[int, Any]:
+        """Frames by rows with equal times in order of arrival, as ours are."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        def made() -> Any:
+            self.spark.conf.set(TREE, "false")
+            frame = Window.partitionBy("key").orderBy("ts", "arrival").rowsBetween(1 - length, 0)
+            rows = self.read().withColumn("arrival", F.monotonically_increasing_id())
+            return rows.select("key", "ts", "v", F.max("v").over(frame).alias("max"))
+
+        return self.count, made
+
+    def ours(self, query: Query, *, over: bool = False) -> tuple[int, Any]:
         def made() -> Any:
             self.spark.conf.set(TREE, "false")  # as it is by default
-            return query.spark(self.read(), **options)
+            return (query.over if over else query.spark)(self.read())
 
         return self.count, made
 
@@ -134,6 +157,14 @@ def by_rows(spark: Any, where: Path, count: int, rounds: int) -> Iterator[Figure
         }
         targets = {"rowsBetween": target, "rowsBetween, segment tree": 1.3}
         yield from figures(f"trailing max of {length:,} rows", ways, targets, rounds)
+    frame = Window.partitionBy("key").orderBy("ts").rowsBetween(-9, 0)
+    ways = {
+        OURS: frames.ours(Query(window.trailing(rows(10)), {"max": AGGREGATES["max"]}, key="key"), over=True),
+        "rowsBetween": frames.theirs(frame, False, ("max",)),
+        "rowsBetween, ties by arrival": frames.with_ties(10),
+    }
+    targets = {"rowsBetween": 1, "rowsBetween, ties by arrival": 1}
+    yield from figures("trailing max of 10 rows beside each row (`over`)", ways, targets, rounds)
     frame = Window.partitionBy("key").orderBy("ts").rowsBetween(-999, 0)
     ways = {
         OURS: frames.ours(Query(window.trailing(rows(1_000)), AGGREGATES, key="key")),

@@ -18,9 +18,11 @@ from typing import Any
 import pyarrow as pa
 from queries import oracle, streams
 
+from muntin.query.plan import resolve
 from muntin.spark.bucket import COUNTS, Job
 from muntin.spark.buckets import CLERK, labels
 from muntin.spark.clock import Clock
+from muntin.spark.constants import constant_columns
 from muntin.spark.pack import Packer
 from muntin.spark.processor import Processor
 from muntin.spark.schemas import known_to_spark
@@ -156,6 +158,7 @@ class Machine(streams.Stream):
         self.delay = int(self.clock.delay(query.watermark, query.time_type).split()[0])
         self.lost: list[dict[str, Any]] = []
         self.counts = dict.fromkeys(COUNTS, 0)
+        self.never_revises = "revision" in constant_columns(resolve(asked, schema), finite=False)
 
     def ticks(self) -> int | None:
         return self.clock.ticks(self.watermark)
@@ -173,6 +176,7 @@ class Machine(streams.Stream):
         )
         processor = Processor(self.job, Handle(self.store), *states)
         results = list(self.answers(processor, self.pack(rows)))
+        assert not self.never_revises or not self.counts["revisions"] + self.counts["retractions"]
         self.watermark = max(self.watermark, self.seen - self.delay)
         return [each for table in results for each in self.results(table)]
 

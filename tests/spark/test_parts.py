@@ -16,11 +16,13 @@ from spark.model import Chunks, Store, Value
 
 from muntin import Query, agg, window
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.query.plan import resolve
 from muntin.snapshots import Snapshot
 from muntin.spark import chunks, java, needs
 from muntin.spark.bucket_state import BucketState
 from muntin.spark.buckets import Keyed, labels, spark_hash
 from muntin.spark.clock import Clock
+from muntin.spark.constants import constant_columns
 from muntin.spark.memory import Memory
 from muntin.spark.pack import Packer
 from muntin.streams.driven import DrivenStream
@@ -204,3 +206,21 @@ def test_memory_is_bounded() -> None:
     assert memory.take("b") is None
     memory.keep("c", stream, 10)
     assert memory.take("c") is stream
+
+
+def test_only_constant_columns_are_left_to_spark() -> None:
+    """A window's number if there are several, and revisions where a window may be revised, come from Python."""
+    schema = pa.schema({"ts": pa.int64()})
+    one, two = window.tumbling(10), window.sliding(10, every=5)
+
+    def found(windows: Any, *, finite: bool = False, **options: Any) -> tuple[str, ...]:
+        return constant_columns(
+            resolve(Query(windows, {"n": agg.count()}, time="ts", **options), schema), finite=finite
+        )
+
+    assert found(one) == ("window_id", "revision", "retracted")
+    assert found([one, two]) == ("revision", "retracted")
+    assert found(one, allowed_lateness=1) == ("window_id",)
+    assert found([one, two], emit_early=5) == ()
+    assert found(window.trailing(10)) == found(window.session(10)) == ("window_id",)  # a row at the watermark revises
+    assert found([one, two], allowed_lateness=1, finite=True) == ("revision", "retracted")

@@ -215,15 +215,15 @@ class Query:
         return run(self, table, threads)
 
     @overload
-    def over(self, table: Frame, at: None = None, *, schema: Any = None) -> Frame: ...
+    def over(self, table: Frame, at: None = None, *, schema: Any = None, path: str = "auto") -> Frame: ...
 
     @overload
-    def over(self, table: Any, at: Frame, *, schema: Any = None) -> Frame: ...
+    def over(self, table: Any, at: Frame, *, schema: Any = None, path: str = "auto") -> Frame: ...
 
     @overload
-    def over(self, table: Any, at: Any = None, *, schema: Any = None) -> Any: ...
+    def over(self, table: Any, at: Any = None, *, schema: Any = None, path: str = "auto") -> Any: ...
 
-    def over(self, table: Any, at: Any = None, *, schema: Any = None) -> Any:
+    def over(self, table: Any, at: Any = None, *, schema: Any = None, path: str = "auto") -> Any:
         """Return the rows of a table, in order and with all columns, each with what its frames hold.
 
         There is one more column per window and aggregate: `{aggregate}` if the query has one window, else
@@ -233,7 +233,8 @@ class Query:
         returns polars, a batch Spark DataFrame another one, everything else an Arrow table.
 
         `schema` is for a Spark DataFrame that must not be analysed, as in `spark`; with points it is a pair, for the
-        rows and for the points.
+        rows and for the points. `path` is for Spark too: without points, frames of at most 16 rows in all are Spark's
+        `rowsBetween` if it has every aggregate; `muntin.spark.explain(query, frame, over=True)` shows what is chosen.
 
         For frames only: `window.trailing`, `window.leading` and `window.frame`. O(n log n) to sort unsorted rows and
         points, and O(1) combines per row and window, amortised.
@@ -252,9 +253,11 @@ class Query:
             needs.require_packages()
             from muntin.spark.over import over as over_spark
 
-            return over_spark(self, table, at, schema=schema)
+            return over_spark(self, table, at, schema=schema, path=path)
         if schema is not None:
             raise InvalidArgumentError("schema= is for DataFrames of Spark; the types of this table are known")
+        if path != "auto":
+            raise InvalidArgumentError(f"path is {path!r}, and is for DataFrames of Spark; this table is none")
         from muntin.tables.over import over
 
         return over(self, table, at)

@@ -3,7 +3,7 @@
 Imports pyspark only on use.
 """
 
-from muntin.spark.batch import explain
+from muntin.spark.explanation import explain
 from muntin.spark.java import use_packaged_java
 from muntin.spark.late import split
 from muntin.spark.progress import Progress, progress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ from muntin.aggregations.binding import bind
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
-from muntin.showing import Explanation
 from muntin.spark import native, survey
 from muntin.spark.collations import require_bytewise
+from muntin.spark.constants import constant_columns, with_constants, without_constants
 from muntin.spark.explained import default_parallelism
 from muntin.spark.given import known_as
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 PATHS = ("auto", "python", "native")
-_SAME = ("window_id", "revision", "retracted")
-"""Columns that may be constant: Spark adds them, so that they need not come from Python."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,8 @@ class Resolved:
     windows: list[Window]
     ordered: bool
     """Whether the order of rows of equal time matters."""
+    constant: tuple[str, ...]
+    """The columns of the answers that Spark adds."""
 
     @classmethod
     def of(cls, query: Query, frame: DataFrame) -> Resolved:
@@ -69,6 +70,7 @@ class Resolved:
             plan.time_type,
             windows,
             _order_matters(plan),
+            constant_columns(plan, finite=True),
         )
 
     @property
@@ -139,11 +141,10 @@ def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | N
     long = asked_pieces(resolved, pieces)
     rows = _together(resolved, long)
     numbered = [piece for each in long for piece in each.pieces]
-    constant = _SAME if len(resolved.windows) == 1 else _SAME[1:]
-    answers = pa.schema([field for field in resolved.answers if field.name not in constant])
+    answers = without_constants(resolved.answers, resolved.constant)
     task = Task(query, resolved.rows, answers, resolved.asks_for_arrival, dict(enumerate(numbered)), _horizon(resolved))
     found = rows.mapInArrow(Shipped(task), spark_schema(inner_schema(answers)))
-    return _with_constants(found, resolved.answers, constant)
+    return with_constants(found, resolved.answers, resolved.constant)
 
 
 def batch_of_given(query: Query, frame: DataFrame, *, path: str, pieces: int | None) -> DataFrame:
@@ -159,59 +160,37 @@ def batch_of_given(query: Query, frame: DataFrame, *, path: str, pieces: int | N
 
 def chosen(resolved: Resolved, path: str) -> tuple[str, str]:
     """Return the path that answers a query, and why."""
+    by_rows = any(each.row_bounds is not None for each in resolved.windows)
+    return choose(
+        path,
+        lambda: native.refused(resolved),
+        lambda: native.faster(resolved),
+        "Spark's own operators would look at each row of a frame, or sort rows for each frame"
+        if by_rows
+        else "a window holds several slices, and Spark's own operators would copy each into several windows",
+    )
+
+
+def choose(
+    path: str, refused: Callable[[], str | None], faster: Callable[[], str | None], slower: str
+) -> tuple[str, str]:
+    """Return the chosen path, and why: reasons why Spark's own operators cannot answer, are faster, or are slower."""
     if path not in PATHS:
         raise InvalidArgumentError(f"path is {path!r}; it is one of {', '.join(PATHS)}")
     if path == "python":
         return path, "as was asked for"
-    problem = native.refused(resolved)
+    problem = refused()
     if path == "native":
         if problem is not None:
             raise UnsupportedOperationError(f"Spark's own operators cannot answer this query: {problem}")
         return path, "as was asked for"
     if problem is not None:
         return "python", problem
-    why = native.faster(resolved)
-    if why is not None:
-        return "native", why
-    if any(each.row_bounds is not None for each in resolved.windows):
-        return "python", "Spark's own operators would look at each row of a frame, or sort rows for each frame"
-    return "python", "a window holds several slices, and Spark's own operators would copy each into several windows"
+    why = faster()
+    return ("python", slower) if why is None else ("native", why)
 
 
-def explain(query: Query, frame: DataFrame, *, path: str = "auto") -> Explanation:
-    """Return how `Query.spark` answers a query over a DataFrame, and why. No row is read.
-
-    For a batch DataFrame: which path runs, and which windows need all rows of a key in one task.
-    """
-    if frame.isStreaming:
-        return Explanation("streaming: rows are grouped by buckets of keys, and answered by one stateful call a bucket")
-    resolved = Resolved.of(query, frame)
-    name, why = chosen(resolved, path)
-    if name == "native":
-        return Explanation(f"path native: {why}\n  {native.explained(resolved)}, by Spark alone")
-    lines = [f"path python: {why}", f"  rows are sorted by {', '.join([*query.key, str(query.time)])}, by Spark"]
-    lines += ["  and by arrival among equal times, which matters here"] if resolved.ordered else []
-    held = [repr(each) for each in resolved.windows if not each.cuttable]
-    whole = _whole(resolved)
-    lines += [f"  {each} needs all rows of a key at once: a task holds a key in memory" for each in held]
-    if whole:
-        lines += [f"  each key is answered in one task, because {each}" for each in whole]
-    else:
-        lines += ["  a key with more than its share of the rows is cut by time into pieces that overlap by a window"]
-    return Explanation("\n".join(lines))
-
-
-def _with_constants(found: DataFrame, answers: pa.Schema, constant: tuple[str, ...]) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    # Columns without nulls are still declared nullable, as in the answers of streams.
-    values = {"window_id": "0L", "revision": "0L", "retracted": "false"}
-    return found.select(
-        *((F.expr(values[name]) if name in constant else column(found, name)).alias(name) for name in answers.names)
-    )
-
-
-def _whole(resolved: Resolved) -> list[str]:
+def kept_whole(resolved: Resolved) -> list[str]:
     """Return the reasons not to cut keys, however long they are."""
     reasons = [f"{each!r} cannot be cut by time" for each in resolved.windows if survey.lookback([each]) is None]
     if resolved.query.emit_empty:
@@ -225,7 +204,7 @@ def asked_pieces(resolved: Resolved, pieces: int | None) -> list[LongKey]:
     if pieces is not None and (isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1):
         raise InvalidArgumentError(f"pieces is {pieces!r}; give how many a long key may be cut into")
     back = survey.lookback(resolved.windows)
-    if back is None or _whole(resolved) or pieces == 1:
+    if back is None or kept_whole(resolved) or pieces == 1:
         return []
     return survey.long_keys(resolved.frame, resolved.query, resolved.ticks, back, pieces)
 

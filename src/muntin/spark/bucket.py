@@ -39,6 +39,8 @@ class Job:
     """Whether late rows are returned, not just counted."""
     history: bool = False
     """Whether the stream starts from a history."""
+    constant: tuple[str, ...] = ()
+    """The columns of answers that Spark adds."""
 
     @property
     def follows_clock(self) -> bool:
@@ -100,7 +102,10 @@ class Bucket:
         late = stream.take_late()
         written = self._keep(stream, header, watermark, _next_call(stream, clock, came))
         answers = pa.concat_tables(tables) if tables else stream.schema.empty_table()
-        yield {**self._packed(answers, late), **self._counts(stream, before, answers), "written": written}
+        counts = self._counts(stream, before, answers)
+        if "revision" in self.job.constant and (counts["revisions"] or counts["retractions"]):
+            raise RuntimeError("invariant violated: a window was revised, and the query allows no revision")
+        yield {**self._packed(answers, late), **counts, "written": written}
 
     def begin(self, packed: Sequence[tuple[bytes, bool]], reached: int, watermark: int, clock: int) -> None:
         """Start from rows of a history, or from none. All windows due by then count as emitted.
@@ -172,7 +177,7 @@ class Bucket:
 
     def _packed(self, answers: pa.Table, late: pa.Table) -> dict[str, Any]:
         return {
-            "answers": as_binary(answers) if answers.num_rows else None,
+            "answers": as_binary(answers.drop_columns(list(self.job.constant))) if answers.num_rows else None,
             "late_rows": as_binary(late) if late.num_rows and self.job.late else None,
         }
 

@@ -46,6 +46,11 @@ def size_in_bytes(frame: DataFrame) -> int:
     return parse_size(*found.groups()) if found else _UNITS["EiB"]  # Spark's value for unknown
 
 
+def physical_plan(frame: DataFrame) -> str | None:
+    """Return Spark's plan of a DataFrame; None in a pipeline."""
+    return _explained("EXPLAIN SELECT * FROM {frame}", frame)
+
+
 def parse_size(number: str, unit: str) -> int:
     """Parse a number of bytes as Spark writes it.
 

@@ -2,6 +2,8 @@
 
 A key with more than its share of the rows is cut by time. A piece also has the rows before and after it that the frames
 of its own rows reach, and answers only its own.
+
+Short frames by rows are Spark's own `rowsBetween`: see `native_frames`.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ import pyarrow.compute as pc
 
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.query import Query
-from muntin.spark import given, survey
-from muntin.spark.batch import Resolved, asked_pieces, placed
+from muntin.spark import given, native_frames, survey
+from muntin.spark.batch import Resolved, asked_pieces, choose, placed
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
 from muntin.spark.own import send_by_value
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
@@ -40,14 +42,20 @@ _ROWS = 1 << 19
 
 
 def over(
-    query: Query, frame: DataFrame, at: DataFrame | None = None, *, schema: Any = None, pieces: int | None = None
+    query: Query,
+    frame: DataFrame,
+    at: DataFrame | None = None,
+    *,
+    schema: Any = None,
+    path: str = "auto",
+    pieces: int | None = None,
 ) -> DataFrame:
     """Return the rows of a DataFrame, or points, each with the answers of a query's frames there."""
     if at is not None and not hasattr(at, "sparkSession"):
         raise InvalidArgumentError(f"the rows are a DataFrame of Spark, and the points a {type(at).__name__}")
     if schema is not None:
         frame, at = _with_schemas(frame, at, schema)
-        pieces = 1 if pieces is None else pieces
+        pieces = 1 if pieces is None and path != "native" else pieces
     for each in (frame, at):
         if each is not None and (each.isStreaming if schema is None else given.is_streaming(each)):
             raise UnsupportedOperationError("over is for finite DataFrames, and this one is streaming; use spark")
@@ -55,6 +63,9 @@ def over(
     asked = frame if at is None else at
     names = column_names(query, asked.columns)
     resolved = Resolved.of(query, frame)
+    if chosen(resolved, _asked_path(path, at, pieces))[0] == "native":
+        rows = with_inner_names(frame, frame.columns)
+        return native_frames.over_native(resolved, rows, names).toDF(*frame.columns, *names)
     more = [] if at is None else _not_shared(resolved, at)
     rows = with_inner_names(frame, frame.columns) if at is None else _with_points(resolved, at, more)
     long = _long_keys(resolved, pieces)
@@ -68,6 +79,25 @@ def over(
     together = _together(replace(resolved, frame=rows), long)
     found = together.mapInArrow(Shipped(task), spark_schema(inner_schema(answers)))
     return found.toDF(*answers.names)
+
+
+def chosen(resolved: Resolved, path: str) -> tuple[str, str]:
+    """Return the path that answers the rows themselves, and why."""
+    return choose(
+        path,
+        lambda: native_frames.over_refused(resolved),
+        lambda: native_frames.faster(resolved),
+        "Spark's own operators would look at each row of a frame, or run in one task",
+    )
+
+
+def _asked_path(path: str, at: DataFrame | None, pieces: int | None) -> str:
+    """Return the path that the other options leave; reject "native" beside these."""
+    if path == "native" and at is not None:
+        raise UnsupportedOperationError("path is 'native', and Spark's own operators have no points: leave one out")
+    if path == "native" and pieces is not None:
+        raise InvalidArgumentError(f"pieces is {pieces!r}, and Spark's own operators cut no keys: leave one out")
+    return "python" if path == "auto" and (at is not None or pieces is not None) else path
 
 
 def _with_schemas(frame: DataFrame, at: DataFrame | None, schema: Any) -> tuple[DataFrame, DataFrame | None]:

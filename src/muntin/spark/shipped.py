@@ -14,10 +14,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
-HEADER_DDL = "stamp string, timer long, header binary, names binary, small binary"
-CHUNK_KEY_DDL, CHUNK_DDL = "name binary", "data binary"
-FACTS_DDL = "facts string"
+HEADER = (
+    StructType()
+    .add("stamp", StringType())
+    .add("timer", LongType())
+    .add("header", BinaryType())
+    .add("names", BinaryType())
+    .add("small", BinaryType())
+)
+CHUNK_KEY, CHUNK = StructType().add("name", BinaryType()), StructType().add("data", BinaryType())
+FACTS = StructType().add("facts", StringType())
+"""What is in the state. Types rather than text, which every task would have Spark parse, twice each."""
 FOR_BATCHES = {"muntin": "muntin"}
 FOR_STREAMS = {**FOR_BATCHES, "google.protobuf": "protobuf", "pandas": "pandas"}
 """What a worker needs besides Spark's own requirements: modules, and the packages that provide them."""
@@ -59,9 +68,9 @@ class Stateful(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         """Open the state. Also called where muntin may be missing, just to learn which states there are."""
-        header = handle.getValueState("muntin_header", HEADER_DDL)
-        chunks = handle.getMapState("muntin_chunks", CHUNK_KEY_DDL, CHUNK_DDL)
-        facts = handle.getValueState("muntin_query", FACTS_DDL)
+        header = handle.getValueState("muntin_header", HEADER)
+        chunks = handle.getMapState("muntin_chunks", CHUNK_KEY, CHUNK)
+        facts = handle.getValueState("muntin_query", FACTS)
         self.opened = handle, header, chunks, facts
         self.processor: Any = None
 

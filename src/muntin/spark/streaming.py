@@ -20,6 +20,7 @@ from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, RESULT, Job
 from muntin.spark.checkpoint import saved_buckets
 from muntin.spark.clock import Clock
 from muntin.spark.collations import require_bytewise
+from muntin.spark.constants import constant_columns, with_constants, without_constants
 from muntin.spark.explained import default_parallelism, has_watermark
 from muntin.spark.given import known_as
 from muntin.spark.names import inner_schema, with_inner_names
@@ -77,7 +78,9 @@ def streaming(
     Timing.of(query, time)  # rejects durations that do not fit the times
     require_clock(query, time)
     clock = Clock.of(time, str(query.time))
-    job = Job(query, schema, clock, count, late, history is not None)
+    # A late row is null in all other columns, so with these nothing is constant.
+    constant = () if late else constant_columns(plan, finite=False)
+    job = Job(query, schema, clock, count, late, history is not None, constant)
     answers = known_to_spark(plan.answer_schema)
     if late:
         answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))
@@ -107,8 +110,9 @@ def streaming(
     )
     counted = results.observe(f"{OBSERVED} {uuid.uuid4().hex[:8]}", *(F.sum(name).alias(name) for name in COUNTS))
     packed_answers = known_as(counted.select(*PACKED_ANSWERS.names), spark_schema(PACKED_ANSWERS))
-    unpacked = packed_answers.mapInArrow(Shipped(Unpacker(answers, late)), spark_schema(inner_schema(answers)))
-    return refusing_triggers(unpacked.toDF(*answers.names), follows_clock=job.follows_clock)
+    sent = without_constants(answers, constant)
+    unpacked = packed_answers.mapInArrow(Shipped(Unpacker(sent, late)), spark_schema(inner_schema(sent)))
+    return refusing_triggers(with_constants(unpacked, answers, constant), follows_clock=job.follows_clock)
 
 
 def with_clock(frame: DataFrame) -> DataFrame:

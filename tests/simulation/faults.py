@@ -71,7 +71,7 @@ def _forget_shared() -> None:
     for loaded in (
         encoding._loaded,
         encoding._loaded_finding,
-        order._counting,
+        order._placing,
         slice_set.slicing,
         count_set.slicing,
         found.finding,

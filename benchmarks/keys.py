@@ -3,6 +3,11 @@
 100,000 keys are known, and pushes of 100,000 random rows look them up. The rivals do less: Arrow's `dictionary_encode`
 numbers each push separately, without memory; a Python dict remembers, but takes one value at a time. Two columns and a
 million keys are shown too.
+
+What bounds strings: a lookup reads three lines one after the other, a slot of the table (4 MB), the place of the key
+(1.6 MB) and its bytes (1 MB). On a quiet machine it takes 20 ns per row if it runs alone, so that they stay in the
+cache, and 36 after other work; beside Arrow, which empties the caches between its turns, 35 to 64. Rejected:
+prefetching the bytes of all keys of a block, 5 to 10 % less, within the noise of six pairs of runs.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Over 1024 rows at least 3 times as fast as pandas' rolling median; at every range at least as fast as the fastest of
 bottleneck, polars and pandas, and over 1024 rows 1.5 times. From range 1024 to 1048576 the time per row grows no faster
 than the logarithm of the range, which doubles.
+
+What bounds the growth: each block is sorted once, by NumPy's argsort, and blocks of a million no longer fit a cache:
+sorting them takes 3.4 times as long per row as blocks of 1,024 (88 ns and 26, measured together beside other load).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from muntin.showing import Explanation
 from muntin.spark import batch, native, native_frames, survey
 from muntin.spark import over as beside
 from muntin.spark.batch import Resolved, kept_whole
+from muntin.spark.needs import advice
 from muntin.tables.over import require_frames
 
 if TYPE_CHECKING:
@@ -24,14 +25,15 @@ def explain(query: Query, frame: DataFrame, *, path: str = "auto", over: bool = 
     if over:
         return _explain_over(query, frame, path)
     if frame.isStreaming:
-        return Explanation("streaming: rows are grouped by buckets of keys, and answered by one stateful call a bucket")
+        text = "streaming: rows are grouped by buckets of keys, and answered by one stateful call a bucket"
+        return Explanation("\n  ".join([text, *advice(frame.sparkSession)]))
     resolved = Resolved.of(query, frame)
     name, why = batch.chosen(resolved, path)
     if name == "native":
         return Explanation(f"path native: {why}\n  {native.explained(resolved)}, by Spark alone")
     held = [repr(each) for each in resolved.windows if not each.cuttable]
     lines = [f"  {each} needs all rows of a key at once: a task holds a key in memory" for each in held]
-    return _by_python(resolved, why, lines, kept_whole(resolved))
+    return _by_python(resolved, why, lines, kept_whole(resolved), frame)
 
 
 def _explain_over(query: Query, frame: DataFrame, path: str) -> Explanation:
@@ -44,10 +46,10 @@ def _explain_over(query: Query, frame: DataFrame, path: str) -> Explanation:
         return Explanation(f"path native: {why}\n  {native_frames.EXPLAINED}, by Spark alone")
     back = survey.lookback(resolved.windows)
     counted = back is not None and back.rows > 0
-    return _by_python(resolved, why, [], [*kept_whole(resolved), *(["a frame counts rows"] if counted else [])])
+    return _by_python(resolved, why, [], [*kept_whole(resolved), *(["a frame counts rows"] if counted else [])], frame)
 
 
-def _by_python(resolved: Resolved, why: str, lines: list[str], whole: list[str]) -> Explanation:
+def _by_python(resolved: Resolved, why: str, lines: list[str], whole: list[str], frame: DataFrame) -> Explanation:
     """Return how Python answers; `whole` has the reasons not to cut keys."""
     order = ", ".join([*resolved.query.key, str(resolved.query.time)])
     above = [f"path python: {why}", f"  rows are sorted by {order}, by Spark"]
@@ -56,4 +58,5 @@ def _by_python(resolved: Resolved, why: str, lines: list[str], whole: list[str])
     below = below or [
         "  a key with more than its share of the rows is cut by time into pieces that overlap by a window"
     ]
+    below += [f"  {each}" for each in advice(frame.sparkSession)]
     return Explanation("\n".join([*above, *lines, *below]))

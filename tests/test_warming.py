@@ -89,7 +89,6 @@ def test_nothing_is_left_to_compile_where_spark_cuts_rows_into_slices(asked: lis
         assert cutter is not None
         assert stream.slices
         cut = cutter.cut(table, Keyed.of([table["k"]], table.num_rows, 4))
-        assert cut is not None
         stream.take_slices(*from_table(cut[0], stream.slices[0]))
         stream.set_watermark(100_000_000)
         assert stream.emit().num_rows == 24

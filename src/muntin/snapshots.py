@@ -54,19 +54,22 @@ class Snapshot:
         body = b"".join([_PREFIX.pack(MAGIC, FORMAT, len(text)), text, *pieces])
         return body + hashlib.sha256(body).digest()
 
-    def pieces(self) -> tuple[bytes, list[bytes]]:
-        """Return the header and the pieces it describes, for whoever keeps them apart and sees that they stay whole."""
-        pieces = [_encode_schema(self.schema)]
+    def pieces(self) -> tuple[bytes, list[bytes | memoryview]]:
+        """Return the header and the pieces it describes, for whoever keeps them apart and sees that they stay whole.
+
+        Arrays are not copied: what changes them changes their pieces.
+        """
+        pieces: list[bytes | memoryview] = [_encode_schema(self.schema)]
         described = []
         for name, array in self.arrays.items():
-            data = encode_objects(list(array)) if array.dtype == OBJECT else np.ascontiguousarray(array).tobytes()
+            data = encode_objects(list(array)) if array.dtype == OBJECT else _bytes_of(array)
             described.append({"name": name, "dtype": _describe(array.dtype), "rows": len(array), "bytes": len(data)})
             pieces.append(data)
         header = {"facts": self.header, "fingerprint": self.fingerprint, "schema": len(pieces[0]), "arrays": described}
         return json.dumps(header, sort_keys=True).encode(), pieces
 
     @classmethod
-    def of_pieces(cls, text: bytes, pieces: Sequence[bytes], *, allow_pickle: bool = False) -> Snapshot:
+    def of_pieces(cls, text: bytes, pieces: Sequence[bytes | memoryview], *, allow_pickle: bool = False) -> Snapshot:
         """Return the snapshot whose `pieces` these are."""
         header = json.loads(text)
         arrays = {
@@ -136,12 +139,16 @@ def is_whole(data: bytes) -> bool:
     return data[:6] == MAGIC[:6] and hashlib.sha256(data[:-32]).digest() == data[-32:]
 
 
-def _decode_array(piece: bytes, described: Mapping[str, Any], allow_pickle: bool) -> Array:
+def _bytes_of(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).view(np.uint8).data
+
+
+def _decode_array(piece: bytes | memoryview, described: Mapping[str, Any], allow_pickle: bool) -> Array:
     dtype = _dtype(described["dtype"])
     if dtype != OBJECT:
         return np.frombuffer(piece, dtype).copy()
     array = np.empty(described["rows"], OBJECT)
-    for i, value in enumerate(decode_objects(piece, allow_pickle=allow_pickle)):
+    for i, value in enumerate(decode_objects(bytes(piece), allow_pickle=allow_pickle)):
         array[i] = value
     return array
 
@@ -166,6 +173,6 @@ def _encode_schema(schema: Sequence[tuple[str, pa.DataType | None]]) -> bytes:
     return pa.schema(fields).serialize().to_pybytes()  # type: ignore[no-any-return]  # pyarrow has no types here
 
 
-def _decode_schema(data: bytes) -> list[tuple[str, pa.DataType | None]]:
+def _decode_schema(data: bytes | memoryview) -> list[tuple[str, pa.DataType | None]]:
     fields = pa.ipc.read_schema(pa.py_buffer(data))
     return [(field.name, None if (field.metadata or {}).get(b"type") == _ANY else field.type) for field in fields]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from queries import oracle, streams
 
 from muntin.query.plan import resolve
-from muntin.spark.bucket import COUNTS, Job
+from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, Job
 from muntin.spark.buckets import CLERK, labels
 from muntin.spark.clock import Clock
 from muntin.spark.constants import constant_columns
@@ -215,9 +215,7 @@ class Machine(streams.Stream):
         for row in results:
             for name in COUNTS:
                 self.counts[name] += row[name]
-            made = pa.RecordBatch.from_arrays(
-                [pa.array([row.answers], pa.binary()), pa.array([row.late_rows], pa.binary())], ["answers", "late_rows"]
-            )
+            made = pa.RecordBatch.from_pylist([row.asDict()], PACKED_ANSWERS)
             for batch in self.unpacker(iter([made])):
                 table = pa.Table.from_batches([batch]).rename_columns(self.unpacker.schema.names)
                 late = table["late"].combine_chunks()

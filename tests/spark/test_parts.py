@@ -12,19 +12,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from spark.model import Chunks, Store, Value
+from spark.model import Chunks, Handle, Store, Value
 
 from muntin import Query, agg, window
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.kernels.mixing import GOLDEN
 from muntin.query.plan import resolve
 from muntin.snapshots import Snapshot
 from muntin.spark import chunks, java, needs
+from muntin.spark.bucket import PACKED_ANSWERS, Bucket, Job
 from muntin.spark.bucket_state import BucketState
-from muntin.spark.buckets import Keyed, labels, spark_hash
+from muntin.spark.buckets import Keyed, bucket_of_each, labels, spark_hash
 from muntin.spark.clock import Clock
 from muntin.spark.constants import constant_columns
+from muntin.spark.local_chunks import LocalChunks
+from muntin.spark.local_files import read_table, write_table
 from muntin.spark.memory import Memory
-from muntin.spark.pack import Packer
+from muntin.spark.pack import Packer, as_binary
+from muntin.spark.unpack import Unpacker
 from muntin.streams.driven import DrivenStream
 
 
@@ -94,6 +99,7 @@ def test_a_key_never_leaves_its_bucket(kind: str, buckets: list[int]) -> None:
     """Checkpoints have their keys there: these numbers are those of the first version."""
     keyed = Keyed.of(KEYS[kind], 4, 1000)
     assert keyed.buckets[keyed.numbers].tolist() == buckets
+    assert bucket_of_each(KEYS[kind], 4, 1000).tolist() == buckets
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -168,7 +174,7 @@ def test_a_null_time_is_refused() -> None:
 def test_only_what_has_changed_is_written() -> None:
     """Rows that come in the middle of a large array move those after them; most chunks stay."""
     store = Store()
-    state = BucketState(Value(store, "muntin_header"), Chunks(store, "muntin_chunks"))
+    state = BucketState(Value(store, "muntin_header"), Chunks(store, "muntin_chunks"), LocalChunks(None))
     values = np.random.default_rng(7).normal(size=500_000)
 
     def snapshot(array: Any) -> Snapshot:
@@ -187,6 +193,101 @@ def test_only_what_has_changed_is_written() -> None:
     store.values[0, "muntin_chunks"][(again.names[0],)] = (b"other",)
     with pytest.raises(RuntimeError, match="missing or damaged"):
         state.read(again)
+
+
+def test_chunks_on_this_machine_need_not_be_read_from_spark(tmp_path: Path) -> None:
+    store = Store()
+    value, kept = Value(store, "muntin_header"), Chunks(store, "muntin_chunks")
+    state = BucketState(value, kept, LocalChunks(tmp_path))
+    some, other = np.random.default_rng(7).normal(size=(2, 100_000))
+
+    def snapshot(array: Any) -> Snapshot:
+        return Snapshot({"query": {}}, [], "", {"values": array})
+
+    header, _ = state.write(snapshot(some), 5, None)
+    held, store.values[0, "muntin_chunks"] = store.values[0, "muntin_chunks"], {}
+    near = BucketState(value, kept, LocalChunks(tmp_path))
+    assert np.array_equal(near.read(header).arrays["values"], some)
+    with pytest.raises(RuntimeError, match="missing or damaged"):
+        BucketState(value, kept, LocalChunks(None)).read(header)
+    store.values[0, "muntin_chunks"] = held
+    again, _ = state.write(snapshot(other), 6, header)
+    assert {each.name for each in tmp_path.iterdir()} == {name.hex() for name in again.names}, "the old ones are gone"
+    for each in tmp_path.iterdir():
+        each.unlink()
+    assert np.array_equal(near.read(again).arrays["values"], other), "what is not here is in Spark's state"
+
+
+def test_chunks_on_this_machine_are_bounded(tmp_path: Path) -> None:
+    local = LocalChunks(tmp_path, limit=100)
+    for i in range(10):
+        local.write(bytes([i]), bytes(40))
+        os.utime(tmp_path / bytes([i]).hex(), (i, i))
+    kept = sorted(each.name for each in tmp_path.iterdir())
+    assert 0 < len(kept) <= 4, "at most the limit, and what was written since it was looked at"
+    assert kept[-1] == "09"
+    assert local.read(bytes([9])) == bytes(40)
+    assert local.read(bytes([0])) is None
+
+
+def test_what_cannot_be_kept_on_this_machine_is_not_missed(tmp_path: Path) -> None:
+    for where in (None, tmp_path / "nowhere"):
+        local = LocalChunks(where)
+        local.write(b"a", b"data")
+        local.remove([b"a", b"b"])
+        assert local.read(b"a") is None
+        assert write_table(LARGE, where) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+LARGE = pa.table({"v": np.arange(1_000_000)})
+
+
+def test_a_large_table_passes_as_a_file(tmp_path: Path) -> None:
+    assert write_table(LARGE.slice(0, 10), tmp_path) is None
+    path = write_table(LARGE, tmp_path)
+    assert path is not None
+    found = read_table(path)
+    assert list(tmp_path.iterdir()) == [], "whoever reads it is the only one"
+    assert found.equals(LARGE)
+
+
+def test_many_answers_pass_as_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = Query(window.tumbling(10), {"last": agg.last("v")}, key="k", time="t")
+    schema = pa.schema({"t": pa.int64(), "k": pa.int64(), "v": pa.string()})
+    rows = pa.table({"t": [5] * 100, "k": range(100), "v": ["x" * 20_000] * 100}, schema)
+    found, clock = [], Clock("integer", "t")
+    for where in (None, tmp_path):
+        monkeypatch.setattr("muntin.spark.bucket.folder", lambda _, where=where: where)
+        store = Store()
+        state = BucketState(Value(store, "muntin_header"), Chunks(store, "muntin_chunks"), LocalChunks(None))
+        bucket = Bucket(Job(query, schema, clock, 1), Handle(store), state)
+        list(bucket.run([(as_binary(rows), False)], 0, 0, came=True))
+        (result,) = bucket.run([], clock.micros(10) // 1000, 0, came=False)
+        assert (result["answers"] is None) == (result["answers_file"] is not None) == (where is not None)
+        batch = pa.RecordBatch.from_pylist([{name: result[name] for name in PACKED_ANSWERS.names}], PACKED_ANSWERS)
+        answers = resolve(query, schema).answer_schema
+        found.append(pa.Table.from_batches(Unpacker(answers, late=False)(iter([batch]))))
+    assert found[0].num_rows == 100
+    assert found[1].equals(found[0])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_chunks_end_where_their_content_says() -> None:
+    """As checkpoints of the first version have them: else all of their chunks would be written again."""
+    chance = np.random.default_rng(5)
+    for size in (0, 5, 131_072, 131_073, 131_088, 200_000, 1_048_577, 3_000_001):
+        for data in (chance.bytes(size), bytes(size), chance.integers(0, 3, size // 8 + 1).tobytes()[:size]):
+            words = np.frombuffer(data, np.uint64, len(data) // 8)
+            mixed = (words[1:] * GOLDEN) ^ (words[:-1] >> np.uint64(7))
+            ends = (np.flatnonzero(mixed * GOLDEN < np.uint64(2**50)) + 2) * 8
+            expected, begin = [], 0
+            while begin < len(data):
+                wanted = ends[(ends >= begin + 131_072) & (ends <= begin + 1_048_576)]
+                end = min(int(wanted[0]) if len(wanted) else begin + 1_048_576, len(data))
+                expected.append(data[begin:end])
+                begin = end
+            assert list(map(bytes, chunks.cut(data))) == (expected if len(data) > 131_072 else [data] if data else [])
 
 
 def test_chunks_are_neither_small_nor_large() -> None:

@@ -231,7 +231,7 @@ class KeyTable:
         """
         numbers, free = state["numbers"].astype(np.int64), state["free"].astype(np.int64)
         taken = np.concatenate((numbers, free))
-        if len(np.unique(taken)) < len(taken) or (taken < 0).any():
+        if (taken < 0).any() or np.bincount(taken).max(initial=0) > 1:
             raise SnapshotError("the snapshot is damaged: a key's number is there twice, or negative")
         fresh = KeyTable(self.types)
         try:

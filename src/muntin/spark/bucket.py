@@ -14,6 +14,7 @@ from muntin.query.query import ProcessingTime, Query
 from muntin.spark.bucket_state import BucketState, Header, facts_of
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import from_table
+from muntin.spark.local_files import folder, write_table
 from muntin.spark.memory import MEMORY
 from muntin.spark.pack import as_binary, from_binary
 from muntin.streams import snapshots
@@ -22,7 +23,8 @@ from muntin.streams.driven import DrivenStream
 COUNTS = ("rows", "late", "dropped", "windows", "revisions", "retractions", "keys", "slices", "bytes", "written")
 """The counts of a call: rows received, behind the watermark, and taken by no window; windows emitted, revised and
 retracted; then the bucket's current keys, slices and bytes of state, and the bytes written."""
-PACKED_ANSWERS = pa.schema({"answers": pa.binary(), "late_rows": pa.binary()})
+PACKED_ANSWERS = pa.schema({"answers": pa.binary(), "answers_file": pa.string(), "late_rows": pa.binary()})
+"""Answers are in one of the two: in the file, if they are many."""
 RESULT = pa.schema([*PACKED_ANSWERS, *((name, pa.int64()) for name in COUNTS)])
 
 
@@ -176,8 +178,11 @@ class Bucket:
         return written
 
     def _packed(self, answers: pa.Table, late: pa.Table) -> dict[str, Any]:
+        answers = answers.drop_columns(list(self.job.constant))
+        path = write_table(answers, folder("muntin_answers"))
         return {
-            "answers": as_binary(answers.drop_columns(list(self.job.constant))) if answers.num_rows else None,
+            "answers": as_binary(answers) if answers.num_rows and path is None else None,
+            "answers_file": path,
             "late_rows": as_binary(late) if late.num_rows and self.job.late else None,
         }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from muntin.snapshots import Snapshot
 from muntin.spark import chunks
+from muntin.spark.local_chunks import LocalChunks
 
 _NAME = 16
 
@@ -37,11 +38,15 @@ class Header:
 
 
 class BucketState:
-    """The state of the current bucket, which Spark selects. `header` is a value state, `chunks` a map state."""
+    """The state of the current bucket, which Spark selects. `header` is a value state, `chunks` a map state.
 
-    def __init__(self, header: Any, chunks: Any) -> None:
+    `local` has chunks that need not be read from Spark.
+    """
+
+    def __init__(self, header: Any, chunks: Any, local: LocalChunks) -> None:
         self._header = header
         self._chunks = chunks
+        self._local = local
 
     def header(self) -> Header | None:
         """Return the header; None if there is no state."""
@@ -54,6 +59,9 @@ class BucketState:
         return chunks.parted(header.text, data)
 
     def _chunk(self, name: bytes) -> bytes:
+        near = self._local.read(name)
+        if near is not None:
+            return near
         row = self._chunks.getValue((name,))
         data = b"" if row is None else bytes(row[0])
         if chunks.name_of(data) != name:
@@ -71,10 +79,13 @@ class BucketState:
         written = len(text) + len(small)
         for name, piece in pieces.items():
             if name not in known:
-                self._chunks.updateValue((name,), (piece,))
+                self._chunks.updateValue((name,), (bytes(piece),))
+                self._local.write(name, piece)
                 written += len(piece)
-        for name in known.difference(pieces):
+        gone = known.difference(pieces)
+        for name in gone:
             self._chunks.removeKey((name,))
+        self._local.remove(gone)
         header = Header(uuid.uuid4().hex, timer, text, names, small)
         self._header.update((header.stamp, timer, text, b"".join(names), small))
         return header, written

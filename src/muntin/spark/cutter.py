@@ -46,18 +46,20 @@ class Cutter:
             return None
         return cls(query, slices[0])
 
-    def cut(self, table: pa.Table, keyed: Keyed) -> tuple[pa.Table, Array] | None:
-        """Return the slices of rows as a table, and the bucket of each; None if sending rows is better."""
-        if self._waits > 0:
-            self._waits -= 1
-            return None
+    def waits(self) -> bool:
+        """Return whether sending rows is better this time."""
+        self._waits = max(0, self._waits - 1)
+        return self._waits > 0
+
+    def cut(self, table: pa.Table, keyed: Keyed) -> tuple[pa.Table, Array]:
+        """Return the slices of rows as a table, and the bucket of each."""
         times = time_column(table, str(self.query.time)).values.astype(np.int64)  # as in streams, to share machine code
         batch = Batch(keyed.numbers, times, select(table, self.query.columns))
         with working_on(table.num_rows):
             self.slices.take(batch, BEFORE_TIME)
         partials = self.slices.give_partials()
         if len(partials.keys) * _FEW > table.num_rows:
-            self._waits = _AGAIN
+            self._waits = _AGAIN + 1
         which = pa.array(partials.keys)
         return as_table([column.take(which) for column in keyed.columns], partials), keyed.buckets[partials.keys]
 

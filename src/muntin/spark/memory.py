@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from muntin.streams.driven import DrivenStream
 
-_BYTES = 256 << 20
+_BYTES = 512 << 20
 
 
 class Memory:

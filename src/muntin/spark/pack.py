@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from muntin.errors import InvalidArgumentError
 from muntin.query.query import Query
-from muntin.spark.buckets import CLERK, Keyed
+from muntin.spark.buckets import CLERK, Keyed, bucket_of_each
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import CUTTERS
 from muntin.spark.worker import freeze_loaded
+from muntin.types import Array
 
 PACKED = pa.schema(
     {
@@ -100,10 +101,7 @@ class Packer:
     def packed(self, batches: list[pa.RecordBatch], task: int, part: int) -> pa.RecordBatch:
         """Return rows as one binary per bucket: raw, or cut into slices."""
         table = pa.Table.from_batches(batches).combine_chunks().cast(self.schema)
-        keyed = Keyed.of([table[name] for name in self.key], table.num_rows, len(self.labels))
-        cutter = None if self.query is None else CUTTERS.get(self.token, self.query, self.schema)
-        cut = None if cutter is None else cutter.cut(table, keyed)
-        table, numbers = (table, keyed.buckets[keyed.numbers]) if cut is None else cut
+        table, numbers, is_cut = self._in_buckets(table)
         counts = np.bincount(numbers, minlength=len(self.labels))
         if np.count_nonzero(counts) > 1:
             # 16-bit numbers are radix-sorted, in linear time.
@@ -112,7 +110,18 @@ class Packer:
         begins = np.cumsum(counts) - counts
         used = np.flatnonzero(counts).tolist()
         data = [as_binary(table.slice(begins[i], counts[i])) for i in used]
-        return _batch([self.labels[i] for i in used], task, part, cut is not None, [None] * len(used), data)
+        return _batch([self.labels[i] for i in used], task, part, is_cut, [None] * len(used), data)
+
+    def _in_buckets(self, table: pa.Table) -> tuple[pa.Table, Array, bool]:
+        """Return rows, or the slices they were cut into, the bucket of each, and whether they were cut."""
+        columns, rows, count = [table[name] for name in self.key], table.num_rows, len(self.labels)
+        cutter = None if self.query is None else CUTTERS.get(self.token, self.query, self.schema)
+        if cutter is not None and cutter.waits():
+            return table, bucket_of_each(columns, rows, count), False
+        keyed = Keyed.of(columns, rows, count)
+        if cutter is None:
+            return table, keyed.buckets[keyed.numbers], False
+        return *cutter.cut(table, keyed), True
 
 
 def watermark_row(task: int, micros: int) -> pa.RecordBatch:

@@ -9,9 +9,12 @@ from typing import Any
 from pyspark.sql import Row
 
 from muntin.errors import SnapshotError
-from muntin.spark.bucket import COUNTS, Bucket, Job, require_compatible
+from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, Bucket, Job, require_compatible
 from muntin.spark.bucket_state import BucketState
 from muntin.spark.buckets import CLERK
+from muntin.spark.local_chunks import FOLDER as CHUNKS
+from muntin.spark.local_chunks import LocalChunks
+from muntin.spark.local_files import folder
 from muntin.spark.worker import freeze_loaded
 
 HISTORY = "history"
@@ -24,7 +27,7 @@ class Processor:
     def __init__(self, job: Job, handle: Any, header: Any, chunks: Any, facts: Any) -> None:
         self.job = job
         self.handle = handle
-        self.state = BucketState(header, chunks)
+        self.state = BucketState(header, chunks, LocalChunks(folder(CHUNKS)))
         self.facts = facts
 
     def begin(self, history: Any, now: Any) -> None:
@@ -83,5 +86,5 @@ def _place(packed: tuple[Any, ...]) -> tuple[int, int]:
 
 
 def _row(result: dict[str, Any]) -> Row:
-    names = ("answers", "late_rows", *COUNTS)
+    names = (*PACKED_ANSWERS.names, *COUNTS)
     return Row(**{name: result[name] for name in names})

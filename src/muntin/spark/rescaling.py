@@ -25,6 +25,7 @@ from muntin.spark.buckets import CLERK, Keyed, labels
 from muntin.spark.checkpoint import read_state, saved_facts
 from muntin.spark.chunks import joined, parted
 from muntin.spark.folders import Folder
+from muntin.spark.local_chunks import LocalChunks
 from muntin.spark.needs import apply_settings
 from muntin.streams.regrouping import known_keys, regrouped
 from muntin.streams.slices.generations import by_time
@@ -176,7 +177,7 @@ class Mover:
 
     def __init__(self, handle: Any, header: Any, chunks: Any, facts: Any) -> None:
         self.handle = handle
-        self.state = BucketState(header, chunks)
+        self.state = BucketState(header, chunks, LocalChunks(None))
         self.facts = facts
 
     def begin(self, given: Any, now: Any) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from muntin.spark.bucket import PACKED_ANSWERS
+from muntin.spark.local_files import read_table
 from muntin.spark.names import inner_schema
 from muntin.spark.pack import from_binary
 from muntin.spark.worker import freeze_loaded
@@ -26,9 +28,11 @@ class Unpacker:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the answers, and late rows as rows that are null except for `late`. O(n)."""
         for batch in batches:
-            for answers, late in zip(batch["answers"], batch["late_rows"], strict=True):
+            for answers, path, late in zip(*(batch[name] for name in PACKED_ANSWERS.names), strict=True):
                 if answers.is_valid:
                     yield from self._answers(from_binary(answers.as_buffer())).to_batches()
+                if path.is_valid:
+                    yield from self._answers(read_table(path.as_py())).to_batches()
                 if late.is_valid:
                     yield from self._late(from_binary(late.as_buffer())).to_batches()
         freeze_loaded()

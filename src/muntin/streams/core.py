@@ -141,7 +141,7 @@ class StreamCore:
         """Release keys of which no strategy holds anything, whenever their number has doubled."""
         if not self.types.keys or len(self.keys) < 2 * self._crowd:
             return
-        held = np.unique(np.concatenate([each.held_keys() for each in self.strategies]))
+        held = _union([each.held_keys() for each in self.strategies])
         idle = np.setdiff1d(self.keys.in_use(), held, assume_unique=True)
         if len(idle):
             self.keys.release(idle)
@@ -261,3 +261,8 @@ def _with(plan: Plan, window_id: int, window: Window) -> Plan:
 
 def _without(plan: Plan, window_id: int) -> Plan:
     return replace(plan, windows={i: each for i, each in plan.windows.items() if i != window_id})
+
+
+def _union(keys: list[Array]) -> Array:
+    """Return all of some ascending keys, ascending. O(1) for one array."""
+    return keys[0] if len(keys) == 1 else np.unique(np.concatenate(keys))

@@ -12,6 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.columns import inverse
+from muntin.keys.order import by_key_and_time
+from muntin.streams.slices.slice_set import states_at
 from muntin.types import Array
 
 _LENGTHS = "generations"
@@ -49,10 +52,13 @@ def by_key(arrays: Mapping[str, Array]) -> dict[str, Array]:
     out = dict(arrays)
     for prefix in _prefixes(arrays, (_LENGTHS,)):
         lengths, keys = out.pop(f"{prefix}{_LENGTHS}"), out.pop(f"{prefix}key")
-        order = _ascending(keys)
-        out[f"{prefix}keys"], out[f"{prefix}sizes"] = np.unique(keys, return_counts=True)
-        for name in ("low", "high"):
-            out[prefix + name] = np.repeat(out[prefix + name], lengths)[order]
+        low, high = (np.repeat(out[prefix + name], lengths) for name in ("low", "high"))
+        places, ends = by_key_and_time(keys, int(keys.max(initial=-1)) + 1, low)
+        order = np.arange(len(keys)) if places is None else inverse(places)
+        sizes = np.diff(ends, prepend=0)
+        held = np.flatnonzero(sizes)
+        out |= {f"{prefix}keys": held, f"{prefix}sizes": sizes[held]}
+        out |= {f"{prefix}low": low[order], f"{prefix}high": high[order]}
         _reorder(out, prefix, order)
     return out
 
@@ -68,21 +74,14 @@ def _prefixes(arrays: Mapping[str, Array], names: tuple[str, ...]) -> Iterator[s
 def _reorder(arrays: dict[str, Array], prefix: str, order: Array) -> None:
     for name in _OF_SLICES:
         if prefix + name in arrays:
-            arrays[prefix + name] = _taken(arrays[prefix + name], order)
-
-
-def _taken(array: Array, order: Array) -> Array:
-    if array.dtype.hasobject or array.dtype.names is None:
-        return array[order]
-    # As bytes: NumPy copies records field by field.
-    plain = np.ascontiguousarray(array).view(np.dtype((np.void, array.dtype.itemsize)))
-    return plain[order].view(array.dtype)
+            array = arrays[prefix + name]
+            arrays[prefix + name] = array[order] if array.dtype.names is None else states_at(array, order)
 
 
 def _ascending(values: Array) -> Array:
     """Return the stable order of integers. O(n) if few are distinct."""
-    distinct = np.sort(pc.unique(pa.array(values)).to_numpy())
-    if len(distinct) > 1 << 16:
+    encoded = pc.dictionary_encode(pa.array(values))
+    if len(encoded.dictionary) > 1 << 16:
         return np.argsort(values, kind="stable")
-    ranks = np.searchsorted(distinct, values).astype(np.uint16)  # NumPy sorts 16 bits in linear time
-    return np.argsort(ranks, kind="stable")
+    ranks = np.argsort(np.argsort(encoded.dictionary.to_numpy())).astype(np.uint16)
+    return np.argsort(ranks[encoded.indices.to_numpy()], kind="stable")  # NumPy sorts 16 bits in linear time

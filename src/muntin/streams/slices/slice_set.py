@@ -377,7 +377,10 @@ class SliceSet:
             getattr(self.slices, name)[slots] = arrays[name]
         if self.tagged:
             self.slices.tag[slots] = arrays["tag"]
-        self.states[slots] = States(self.binding).revived(arrays["states"].copy())
+        states = arrays["states"]
+        if states.dtype.hasobject:
+            states = States(self.binding).revived(states.copy())
+        put_states(self.states, slots, states)
 
     @property
     def kept(self) -> int:
@@ -456,11 +459,16 @@ def require(condition: bool, message: str) -> None:
 
 def move_states(states: Array, before: Array, other: Array, after: Array) -> None:
     """Copy states from `before` in one array to `after` in another."""
+    put_states(other, after, states_at(states, before))
+
+
+def put_states(states: Array, slots: Array, others: Array) -> None:
+    """Copy other states of the same type into some slots."""
     if states.dtype.hasobject:
-        other[after] = states[before]
+        states[slots] = others
     else:  # as bytes: NumPy copies records field by field
         record = np.dtype((np.void, states.dtype.itemsize))
-        other.view(record)[after] = states.view(record)[before]
+        states.view(record)[slots] = others.view(record)
 
 
 def states_at(states: Array, slots: Array) -> Array:

@@ -392,8 +392,9 @@ class Slices(Replayed):
         self._quiet_until = BEFORE_TIME
 
     def held_keys(self) -> Array:
-        """Return the keys that have slices."""
-        return np.union1d(self.sets[0].held(), self.emitted.keys)
+        """Return the keys that have slices, or windows in the ledger."""
+        held = self.sets[0].held()
+        return np.union1d(held, self.emitted.keys) if len(self.emitted) else held
 
     def save(self) -> dict[str, Array]:
         """Return all slices. O(n)."""

@@ -146,16 +146,19 @@ def test_one_long_key_among_others(session: Any) -> None:
         assert listed(answer.toArrow()) == listed(query.run(table))
 
 
-def test_a_long_key_that_a_sample_shows(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("key", ["k", None])
+def test_a_long_key_that_a_sample_shows(key: str | None, session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where windows by time may be cut anywhere, a look at some of the rows tells where."""
     for name, value in {"_SMALL": 0, "_FEW": 500, "_SAMPLE": 0.3}.items():
         monkeypatch.setattr(survey, name, value)
     chance = np.random.default_rng(6)
     table = pa.table({"ts": pa.array(np.sort(chance.integers(0, 10**9, 4000))), "k": np.minimum(np.arange(4000), 50)})
-    query = Query([window.trailing(10**7), window.sliding(10**7, every=10**6)], {"n": agg.count()}, key="k")
+    query = Query([window.trailing(10**7), window.sliding(10**7, every=10**6)], {"n": agg.count()}, key=key)
     answer = query.spark(frame_of(session, table))
-    assert partitions(answer) > 4  # two pieces for each of two cores, and the other keys
+    assert partitions(answer) >= 4 + (key is not None)  # two pieces for each of two cores, and the other keys
     assert listed(answer.toArrow()) == listed(query.run(table))
+    few = table.slice(0, 400)
+    assert partitions(query.spark(frame_of(session, few))) < 4, "and no key that is short"
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -304,6 +307,37 @@ def test_explain_says_which_path_and_why(session: Any) -> None:
     assert "agg.median('len'), and not one of" in said(window.tumbling("1 hour"), agg.median("len"))
     assert "window.punctuated('line') cannot be cut by time" in said(window.punctuated("line"))
     assert "window.delta('line', 5.0) needs all rows of a key at once" in said(window.delta("line", 5.0))
+
+
+@pytest.mark.connect
+def test_explain_says_what_would_be_faster_in_another_session(session: Any) -> None:
+    """Where Python answers, and Spark adds up the bytes of its batches; the session is left as it is."""
+    finite, streaming = frame_of(session, calls(10, seed=1)), session.readStream.format("rate").load()
+    name = "spark.sql.execution.arrow.maxBytesPerBatch"
+    trailing = Query(window.trailing("1 hour"), {"n": agg.count()})
+    tumbling = Query(window.tumbling("1 hour"), {"n": agg.count()})
+
+    def is_advised(query: Query, frame: Any, **options: Any) -> bool:
+        return f"{name}=2147483647 saves that" in muntin.spark.explain(query, frame, **options)
+
+    before = session.conf.get(name, None)
+    try:
+        session.conf.unset(name)
+        assert is_advised(trailing, finite)
+        assert is_advised(trailing, finite, over=True)
+        assert is_advised(tumbling, streaming)
+        assert not is_advised(tumbling, finite), "Spark answers it alone"
+        session.conf.set(name, "64m")
+        assert is_advised(trailing, finite)
+        trailing.spark(finite)
+        assert session.conf.get(name) == "64m"
+        session.conf.set(name, "2147483647")
+        assert not is_advised(trailing, finite)
+        assert not is_advised(tumbling, streaming)
+    finally:
+        session.conf.unset(name)
+        if before is not None:
+            session.conf.set(name, before)
 
 
 @pytest.mark.connect

@@ -148,12 +148,32 @@ def long_keys(frame: DataFrame, query: Query, ticks: Column, back: Lookback, for
     # If windows neither number rows nor need gaps, a cut is possible anywhere, and a sample is enough.
     exact = forced is not None or back.rows > 0 or back.gap is not None
     sample, least = (_SAMPLE, _FEW) if forced is None else (1.0, 1)
-    found = _longest(frame, query, ticks, slots, sample, least)
-    if not found:
-        return []
-    counted = (_counted if exact else partial(_sampled, parts=most))(frame, query, ticks, found)
-    cuts = [cut(each.key, stretches, back, most) for each, stretches in zip(found, counted, strict=True)]
+    if not query.key and not exact:
+        found = _only(frame, ticks, most)
+    else:
+        seen = _longest(frame, query, ticks, slots, sample, least)
+        survey = _counted if exact else partial(_sampled, parts=most)
+        found = list(zip(seen, survey(frame, query, ticks, seen), strict=True)) if seen else []
+    cuts = [cut(each.key, stretches, back, most) for each, stretches in found]
     return [each for each in cuts if each is not None]
+
+
+def _only(frame: DataFrame, ticks: Column, parts: int) -> list[tuple[Seen, Stretches]]:
+    """Return stretches of all rows, if there is only one key, and it is long: in one scan."""
+    from pyspark.sql import functions as F
+
+    times = frame.select(ticks.alias("time")).sample(fraction=_SAMPLE, seed=0)
+    wanted = (F.count("*"), F.min("time"), F.max("time"), F.percentile_approx("time", _places(parts)))
+    ((count, first, last, between),) = times.agg(*wanted).collect()
+    if count < _FEW * _SAMPLE or first is None:  # none of the rows has a time: the reader reports it
+        return []
+    seen = Seen((), first, last)
+    return [(seen, seen.stretches(between))]
+
+
+def _places(parts: int) -> list[float]:
+    """Return the quantiles at which a key of `parts` parts may be cut."""
+    return [i / (_FINER * parts) for i in range(1, _FINER * parts)]
 
 
 def _longest(frame: DataFrame, query: Query, ticks: Column, slots: int, sample: float, least: int) -> list[Seen]:
@@ -189,8 +209,7 @@ def _sampled(frame: DataFrame, query: Query, ticks: Column, keys: list[Seen], pa
 
     number = numbered(frame, query, [each.key for each in keys])
     rows = frame.select(number.alias("key"), ticks.alias("time")).sample(fraction=_SAMPLE, seed=0).where("key >= 0")
-    places = [i / (_FINER * parts) for i in range(1, _FINER * parts)]
-    found: dict[int, Any] = dict(rows.groupBy("key").agg(F.percentile_approx("time", places)).collect())
+    found: dict[int, Any] = dict(rows.groupBy("key").agg(F.percentile_approx("time", _places(parts))).collect())
     return [each.stretches(found.get(i) or ()) for i, each in enumerate(keys)]
 
 

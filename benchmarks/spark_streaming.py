@@ -1,9 +1,9 @@
 """Streaming on Spark: `Query.spark` beside Spark's own windows, and beside Python that drops its rows.
 
-8 or 20 M rows, parquet in, noop out, `local[2]`. All ways run in one session, one after the other, in two rounds: Java
-compiles for minutes, so only the last round counts. The first micro-batches of each are not counted. A way that takes
-longer than its patience is stopped, what it has done by then counts, and it is not run again. On a machine with other
-load only the ratios are meaningful. All of it takes about ten minutes.
+8 or 20 M rows, parquet in, noop out, `local[2]`. All ways run in one session, one after the other, in three rounds:
+Java compiles for minutes, so only the last round counts. The first micro-batches of each are not counted. A way that
+takes longer than its patience is stopped, what it has done by then counts, and it is not run again. On a machine with
+other load only the ratios are meaningful. All of it takes about ten minutes.
 
 With many keys, there are more answers than rows: five per row for 100,000 keys and for a million. There the time is
 also given per row and answer.
@@ -17,16 +17,26 @@ row's bucket, as one more column, cost a tenth of the whole. With two workers, t
 from the previous batch half of the time; otherwise it reads it, a fifth of the time at 10,000 keys. Unix sockets,
 rather than TCP, between Java and Python made no difference.
 
-Where the time of 10 keys goes, for a micro-batch of 1 M rows: the map stage takes 320 ms, of which Python takes 35 of
-CPU time, and the same stage with rows dropped 300. The stateful stage takes 140 to 160 ms, of which the buckets take 5
-to 15 in Python; the rest are about 30 calls to Spark's state server per task, and the commit (30 to 50 ms). Planning
-takes 25 ms more than for dropped rows. Spark splits the file of a batch 3 to 1, for all ways, so that one of two cores
-idles for half of the map stage.
+Where the time of 10 keys goes, for a micro-batch of 1 M rows: the stateful stage takes 140 to 160 ms, of which the
+buckets take 5 to 15 in Python; the rest are about 30 calls to Spark's state server per task, and the commit (30 to 50
+ms). Planning takes 25 ms more than for dropped rows. In the map stage Python takes 35 ms of CPU time. Spark splits the
+file of a batch 3 to 1, for all ways, so that one of two cores idles for half of the map stage; two files per batch
+made no difference to the ratios. As long as batches for Python were limited in bytes, Spark added up their sizes after
+each row: dropped rows took 409 to 479 ns rather than 228 to 252, in turns in one session, and ours 642 rather than 445.
 
-At 100,000 keys, columns of answers that are constant (window_id, revision, retracted) are added by Spark: 645 ns per
-row and answer rather than 767, in one pair of quiet runs. Rejected, in pairs of runs too: unpacking answers in batches
-of 65,536 (582 against 594), and packing them in binaries below a megabyte, which Java's collector can move (610 against
-550). Answers that come out of nowhere, in batches from Python, take 78 ns each: Spark's part of writing them.
+With many keys, state and answers are what counts. Spark's state server sends bytes as text, 10 ns per byte; a bucket
+that another worker answered before is read from files instead. Answers crossed Java twice, the first time in binaries
+of 30 MB, for which each copy takes new pages; they are in files too, until they are unpacked. Together with fewer
+copies and sorts of state: 930 to 500-560 ns per row and answer at 1,000,000 keys, 580 to 410-430 at 100,000. Columns of
+answers that are constant (window_id, revision, retracted) are added by Spark: 645 ns rather than 767 at the time. What
+is left at 1,000,000 keys, in core time per micro-batch of 1 M rows and 4.6 M answers: Java 1.2 to 1.5 s, half of it for
+answers, which take 120 to 150 ns each even if they come out of nowhere; Python 2.5 s, of which hashing chunks takes a
+tenth, and answering windows a quarter.
+
+Rejected, in pairs of runs: unpacking answers in smaller batches, of 4,096 to 65,536 rows (no difference); packing them
+in binaries below a megabyte, which Java's collector can move (610 against 550); windows that Spark knows not to be null
+(695 to 742 against 676 to 695); columns of a window sent flat, for Spark to make a struct of (114 against 119); glibc
+without mmap, so that pages are used again (no difference).
 """
 
 from __future__ import annotations
@@ -247,7 +257,7 @@ def run(quick: bool) -> Iterator[Figure]:
     before: dict[str, Timing] = {}
     for each in SCENARIOS:
         scenario = replace(each, batch=rows_for(quick, each.batch), rows=rows_for(quick, each.rows))
-        found = compare(spark, scenario, 1 if quick else 2)
+        found = compare(spark, scenario, 1 if quick else 3)
         times = {way: measured.timing for way, measured in found.items()}
         before[each.name] = times[OURS]
         if each.answered is not None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
+import time
+import zipfile
+import zipimport
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,10 +30,11 @@ from muntin.spark.buckets import Keyed, bucket_of_each, labels, spark_hash
 from muntin.spark.clock import Clock
 from muntin.spark.constants import constant_columns
 from muntin.spark.local_chunks import LocalChunks
-from muntin.spark.local_files import read_table, write_table
+from muntin.spark.local_files import delete_unread, read_table, write_table
 from muntin.spark.memory import Memory
 from muntin.spark.pack import Packer, as_binary
 from muntin.spark.unpack import Unpacker
+from muntin.spark.worker import settle
 from muntin.streams.driven import DrivenStream
 
 
@@ -157,6 +162,28 @@ def test_a_worker_settles() -> None:
     subprocess.run([sys.executable, "-c", SETTLED], check=True)
 
 
+def test_a_worker_reads_no_archive_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invalidated caches of imports cost nothing, and a module in a zip file is still found."""
+    archive = tmp_path / "some.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        out.writestr("first_in_archive.py", "value = 1")
+        out.writestr("second_in_archive.py", "value = 2")
+    monkeypatch.syspath_prepend(str(archive))
+    import first_in_archive  # type: ignore[import-not-found]
+
+    assert first_in_archive.value == 1
+    assert str(archive) in sys.path_importer_cache
+    settle()
+    assert str(archive) not in sys.path_importer_cache
+    read: list[str] = []
+    monkeypatch.setattr(zipimport, "_read_directory", read.append)
+    importlib.invalidate_caches()
+    assert read == []
+    import second_in_archive  # type: ignore[import-not-found]
+
+    assert second_in_archive.value == 2
+
+
 def test_integers_out_of_reach_are_refused() -> None:
     clock = Clock("integer", "t")
     assert clock.ticks(clock.micros(-5) // 1000) == -5
@@ -250,6 +277,17 @@ def test_a_large_table_passes_as_a_file(tmp_path: Path) -> None:
     found = read_table(path)
     assert list(tmp_path.iterdir()) == [], "whoever reads it is the only one"
     assert found.equals(LARGE)
+
+
+def test_files_that_nobody_reads_are_deleted_after_a_day(tmp_path: Path) -> None:
+    old, new = write_table(LARGE, tmp_path), write_table(LARGE, tmp_path)
+    assert old is not None
+    assert new is not None
+    os.utime(old, (time.time() - 90_000,) * 2)
+    delete_unread(tmp_path)
+    assert [str(each) for each in tmp_path.iterdir()] == [new]
+    delete_unread(tmp_path / "nowhere")
+    delete_unread(None)
 
 
 def test_many_answers_pass_as_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from muntin.query.query import ProcessingTime, Query
 from muntin.spark.bucket_state import BucketState, Header, facts_of
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import from_table
-from muntin.spark.local_files import folder, write_table
+from muntin.spark.local_files import ANSWERS, folder, write_table
 from muntin.spark.memory import MEMORY
 from muntin.spark.pack import as_binary, from_binary
 from muntin.streams import snapshots
@@ -179,7 +179,7 @@ class Bucket:
 
     def _packed(self, answers: pa.Table, late: pa.Table) -> dict[str, Any]:
         answers = answers.drop_columns(list(self.job.constant))
-        path = write_table(answers, folder("muntin_answers"))
+        path = write_table(answers, folder(ANSWERS))
         return {
             "answers": as_binary(answers) if answers.num_rows and path is None else None,
             "answers_file": path,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from functools import cache
+import os
+import time
 from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
 
+ANSWERS = "muntin_answers"
+"""The folder of answers on their way to the worker that unpacks them."""
 _LARGE = 1 << 20
 """A table of fewer bytes goes through Spark: a file would not be faster."""
+_DAY = 24 * 60 * 60
 
 
-@cache
 def folder(name: str) -> Path | None:
     """Return a folder of this Spark session, which Spark deletes in the end; None outside of a worker."""
     from pyspark import SparkFiles
@@ -49,3 +52,11 @@ def read_table(path: str) -> pa.Table:
     with contextlib.suppress(OSError):
         Path(path).unlink()
     return table
+
+
+def delete_unread(where: Path | None) -> None:
+    """Delete files of yesterday and before, which nobody reads any more: a task failed, or its answers were limited."""
+    with contextlib.suppress(OSError):  # another process may delete the same ones
+        for entry in os.scandir(where) if where is not None else ():
+            if entry.stat().st_mtime < time.time() - _DAY:
+                Path(entry.path).unlink(missing_ok=True)

@@ -24,7 +24,7 @@ from muntin.spark.own import send_by_value
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.survey import LongKey
 from muntin.spark.task import ARRIVAL, PIECE
-from muntin.spark.worker import freeze_loaded
+from muntin.spark.worker import settle
 from muntin.tables.answers import cast
 from muntin.tables.over import as_rows_have_it, column_names, over_tables, require_frames
 from muntin.tables.sorted_rows import key_ends
@@ -254,7 +254,7 @@ class OverTask:
             known = count  # it is read again: there must be more new rows, lest the time become quadratic
         if waiting:
             yield from self._answered(pa.concat_tables(waiting))
-        freeze_loaded()
+        settle()
 
     def _last_key(self, table: pa.Table) -> int:
         """Return the first row of the last key, which may continue."""

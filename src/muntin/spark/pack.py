@@ -19,7 +19,7 @@ from muntin.query.query import Query
 from muntin.spark.buckets import CLERK, Keyed, bucket_of_each
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import CUTTERS
-from muntin.spark.worker import freeze_loaded
+from muntin.spark.worker import settle
 from muntin.types import Array
 
 PACKED = pa.schema(
@@ -78,7 +78,7 @@ class Packer:
             yield self.packed(waiting, task, part)
         if latest is not None:
             yield from self._markers(task, self.clock.micros(latest))
-        freeze_loaded()
+        settle()
 
     def _markers(self, task: int, latest: int) -> Iterator[pa.RecordBatch]:
         """Yield rows without data: for Spark's watermark, and for buckets without rows of this task."""

@@ -14,8 +14,8 @@ from muntin.spark.bucket_state import BucketState
 from muntin.spark.buckets import CLERK
 from muntin.spark.local_chunks import FOLDER as CHUNKS
 from muntin.spark.local_chunks import LocalChunks
-from muntin.spark.local_files import folder
-from muntin.spark.worker import freeze_loaded
+from muntin.spark.local_files import ANSWERS, delete_unread, folder
+from muntin.spark.worker import settle
 
 HISTORY = "history"
 """What a checkpoint records besides the query: whether the stream started from a history."""
@@ -29,6 +29,7 @@ class Processor:
         self.handle = handle
         self.state = BucketState(header, chunks, LocalChunks(folder(CHUNKS)))
         self.facts = facts
+        delete_unread(folder(ANSWERS))
 
     def begin(self, history: Any, now: Any) -> None:
         """Start a bucket from its rows of a history: all that tasks have packed of it, in one row."""
@@ -60,7 +61,7 @@ class Processor:
 
     def close(self) -> None:
         """Nothing is left open."""
-        freeze_loaded()
+        settle()
 
     def _check(self) -> None:
         """Reject a checkpoint of another query; record this one."""

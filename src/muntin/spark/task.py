@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from muntin.query.query import Query
 from muntin.spark.names import inner, inner_schema
-from muntin.spark.worker import freeze_loaded
+from muntin.spark.worker import settle
 from muntin.tables.answers import cast
 from muntin.tables.sorted_rows import SortedStream
 from muntin.windows.found import Cut
@@ -58,7 +58,7 @@ class Task:
             yield from self._given(stream.push(self._rows(table)))
         if stream is not None:
             yield from self._given(stream.close())
-        freeze_loaded()
+        settle()
 
     def _stream(self, table: pa.Table) -> SortedStream:
         number = table[PIECE][0].as_py() if self.pieces else -1

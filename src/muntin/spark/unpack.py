@@ -11,7 +11,7 @@ from muntin.spark.bucket import PACKED_ANSWERS
 from muntin.spark.local_files import read_table
 from muntin.spark.names import inner_schema
 from muntin.spark.pack import from_binary
-from muntin.spark.worker import freeze_loaded
+from muntin.spark.worker import settle
 
 LATE = "late"
 """The column of late rows, if requested."""
@@ -35,7 +35,7 @@ class Unpacker:
                     yield from self._answers(read_table(path.as_py())).to_batches()
                 if late.is_valid:
                     yield from self._late(from_binary(late.as_buffer())).to_batches()
-        freeze_loaded()
+        settle()
 
     def _answers(self, table: pa.Table) -> pa.Table:
         if self.late:

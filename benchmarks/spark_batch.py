@@ -15,10 +15,10 @@ to Python (1 MiB) made no difference. Rows sent in bundles (one binary per task)
 Spark, took 6 to 35 % more CPU time in all of 8 rounds (4 M rows, frames of 10 rows): what Spark saved, Python spent.
 Copying rows of a long key into two pieces by `explode` does not show in the time of its stage.
 
-One long key: on `local[1]` Java and Python already keep 1.4 cores busy (6.8 s of CPU time by Java and 0.6 by Python in
-5.1 s), so that two cores could be 1.4 times as fast at most. Cut into pieces it takes 8.3 to 9.2 s by Java and 0.9 by
-Python, a third more: the survey scans the times twice, and every row is given its piece. That is 5 s on two cores at
-best. The four pieces are equal within 2 %.
+One long key: on `local[1]` Java and Python already keep 1.5 cores busy (4.9 to 5.4 s of CPU time in 3.5 s), so that two
+cores could be 1.35 times as fast at most. Cut into pieces it takes 0.9 to 1.1 s more for the survey, one scan of a
+sample of the times, and 0.7 s more for the rows, each of which is given its piece: 1.1 to 1.2 times. The four pieces
+are equal within 2 %. With two scans, as for a query with a key, the survey takes 0.2 s longer.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ import muntin.spark
 from muntin import ProcessingTime, Query, agg, rows, window
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.spark import needs
+from muntin.spark.local_chunks import FOLDER as CHUNKS
+from muntin.spark.local_files import ANSWERS
 from muntin.watching.spark_health import SparkHealth
 
 CALLS = pa.schema({"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "line": pa.int32(), "len": pa.float64()})
@@ -156,6 +158,45 @@ def _require_metrics(running: Any, counts: muntin.spark.Progress) -> None:
     assert (health.rows, health.keys, health.dropped) == (counts.rows, counts.keys, counts.dropped)
     assert health.watermark == registry.get_sample_value("muntin_watermark_timestamp_seconds", {"query": ""})
     assert health.batch_seconds is not None
+
+
+@pytest.mark.connect
+def test_large_answers_and_large_state(session: Any, tmp_path: Path) -> None:
+    """Both pass between workers as files, of which those of answers are gone when they have been read."""
+    feed = Feed(session, tmp_path, CALLS)
+    minutes = [
+        pa.table(
+            {
+                "ts": [datetime.datetime(2024, 1, 1, 0, minute, tzinfo=datetime.UTC)] * 100,
+                "region": [f"{minute} {i} ".ljust(20_000, "x") for i in range(100)],
+                "line": range(100),
+                "len": [1.0] * 100,
+            }
+        ).cast(CALLS)
+        for minute in range(4)
+    ]
+    for each in minutes:
+        feed.add(each)
+    query = Query(window.tumbling("2 minutes"), {"last": agg.last("region")}, key="line", watermark="0 seconds")
+    before = files_of_session(ANSWERS)
+    answers = pa.concat_tables(feed.run(query, buckets=1))
+    assert answers.nbytes > 1 << 20
+    expected = query.run(pa.concat_tables(minutes[:2]))
+    assert comparable(answers, query) == comparable(expected, query)
+    if before is not None:
+        assert files_of_session(ANSWERS) == before
+        assert files_of_session(CHUNKS)
+
+
+def files_of_session(folder: str) -> set[str] | None:
+    """Return the files that workers on this machine have; None on Spark Connect, which does not tell where."""
+    from pyspark import SparkFiles
+    from pyspark.sql import is_remote
+
+    if is_remote():
+        return None
+    where = Path(SparkFiles.getRootDirectory()) / folder
+    return {each.name for each in where.iterdir()} if where.exists() else set()
 
 
 def test_early_by_the_clock(session: Any, tmp_path: Path) -> None:

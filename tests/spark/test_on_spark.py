@@ -21,8 +21,7 @@ import muntin.spark
 from muntin import ProcessingTime, Query, agg, rows, window
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.spark import needs
-from muntin.spark.local_chunks import FOLDER as CHUNKS
-from muntin.spark.local_files import ANSWERS
+from muntin.spark.local_files import ANSWERS, CHUNKS
 from muntin.watching.spark_health import SparkHealth
 
 CALLS = pa.schema({"ts": pa.timestamp("us", "UTC"), "region": pa.string(), "line": pa.int32(), "len": pa.float64()})

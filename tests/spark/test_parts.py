@@ -169,9 +169,7 @@ def test_a_worker_reads_no_archive_again(tmp_path: Path, monkeypatch: pytest.Mon
         out.writestr("first_in_archive.py", "value = 1")
         out.writestr("second_in_archive.py", "value = 2")
     monkeypatch.syspath_prepend(str(archive))
-    import first_in_archive  # type: ignore[import-not-found]
-
-    assert first_in_archive.value == 1
+    assert importlib.import_module("first_in_archive").value == 1
     assert str(archive) in sys.path_importer_cache
     settle()
     assert str(archive) not in sys.path_importer_cache
@@ -179,9 +177,7 @@ def test_a_worker_reads_no_archive_again(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(zipimport, "_read_directory", read.append)
     importlib.invalidate_caches()
     assert read == []
-    import second_in_archive  # type: ignore[import-not-found]
-
-    assert second_in_archive.value == 2
+    assert importlib.import_module("second_in_archive").value == 2
 
 
 def test_integers_out_of_reach_are_refused() -> None:
@@ -243,6 +239,10 @@ def test_chunks_on_this_machine_need_not_be_read_from_spark(tmp_path: Path) -> N
     for each in tmp_path.iterdir():
         each.unlink()
     assert np.array_equal(near.read(again).arrays["values"], other), "what is not here is in Spark's state"
+    last, _ = state.write(snapshot(some), 7, again)
+    state.clear(last)
+    assert state.header() is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_chunks_on_this_machine_are_bounded(tmp_path: Path) -> None:

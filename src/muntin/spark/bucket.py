@@ -169,7 +169,7 @@ class Bucket:
         reached = max(watermark, 0 if known is None else self.job.clock.millis(known))
         if stream.is_empty and reached <= max(watermark, 0) and at is None:
             if old is not None:
-                self.state.clear()
+                self.state.clear(old)
             return 0
         timer = reached + 1 if at is None else at
         self.handle.registerTimer(timer)

@@ -90,10 +90,11 @@ class BucketState:
         self._header.update((header.stamp, timer, text, b"".join(names), small))
         return header, written
 
-    def clear(self) -> None:
+    def clear(self, old: Header) -> None:
         """Forget the bucket."""
         self._header.clear()
         self._chunks.clear()
+        self._local.remove(old.names)
 
 
 def facts_of(header: Header) -> dict[str, str]:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-FOLDER = "muntin_chunks"
 _BYTES = 1 << 30
 _LOOK_EVERY = 1 << 26
 """The bytes that a process writes before it looks again at how many there are."""

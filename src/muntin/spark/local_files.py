@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-ANSWERS = "muntin_answers"
-"""The folder of answers on their way to the worker that unpacks them."""
+ANSWERS, CHUNKS = "muntin_answers", "muntin_chunks"
+"""The folders of answers on their way to the worker that unpacks them, and of chunks of state."""
 _LARGE = 1 << 20
 """A table of fewer bytes goes through Spark: a file would not be faster."""
 _DAY = 24 * 60 * 60

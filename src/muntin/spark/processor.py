@@ -12,9 +12,8 @@ from muntin.errors import SnapshotError
 from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, Bucket, Job, require_compatible
 from muntin.spark.bucket_state import BucketState
 from muntin.spark.buckets import CLERK
-from muntin.spark.local_chunks import FOLDER as CHUNKS
 from muntin.spark.local_chunks import LocalChunks
-from muntin.spark.local_files import ANSWERS, delete_unread, folder
+from muntin.spark.local_files import ANSWERS, CHUNKS, delete_unread, folder
 from muntin.spark.worker import settle
 
 HISTORY = "history"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.aggregators.fiba.arity import arity
+from muntin.aggregators.fiba.folds import refresh_all_spines
 from muntin.aggregators.fiba.nodes import (
     COUNT,
     FRONT,
@@ -30,7 +31,6 @@ from muntin.aggregators.fiba.nodes import (
     move_left,
     new_leaf,
     parent_of,
-    refresh_all_spines,
     release,
     release_alone,
     row_of,

@@ -12,6 +12,7 @@ alternate in the two halves of the arrays; after them is room for the entries of
 from __future__ import annotations
 
 from muntin.aggregators.fiba.arity import arity
+from muntin.aggregators.fiba.folds import count_entries, refresh_spines, update_above
 from muntin.aggregators.fiba.nodes import (
     COUNT,
     HEIGHT,
@@ -25,18 +26,15 @@ from muntin.aggregators.fiba.nodes import (
     Arena,
     adopt_kid,
     copy_kid,
-    count_entries,
     count_of,
     entries_before,
     grow_root,
     kid_of,
     new_like,
     parent_of,
-    refresh_spines,
     row_of,
     span,
     spine_of,
-    update_above,
 )
 from muntin.aggregators.fiba.single import belongs, is_late, push_last, put, refresh_or_note, seek_top
 from muntin.kernels.vocabulary import Columns, Ints, Slots, combine, index, kernel, lift, load, store

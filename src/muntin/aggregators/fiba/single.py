@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muntin.aggregators.fiba.arity import arity
+from muntin.aggregators.fiba.folds import refresh, refresh_all_spines, refresh_spines, update_above
 from muntin.aggregators.fiba.nodes import (
     AT_ROOT,
     COUNT,
@@ -37,15 +38,11 @@ from muntin.aggregators.fiba.nodes import (
     open_gap,
     parent_of,
     place_of,
-    refresh,
-    refresh_all_spines,
-    refresh_spines,
     row_of,
     shift,
     shrink_root,
     span,
     spine_of,
-    update_above,
 )
 from muntin.kernels.vocabulary import Ints, State, combine, hold, index, kernel, load, store
 

@@ -15,6 +15,7 @@ from muntin.aggregators.fiba import check, pictures
 from muntin.aggregators.fiba.arity import ARITIES
 from muntin.aggregators.fiba.bulk_evict import EVICT_KERNELS
 from muntin.aggregators.fiba.bulk_insert import INSERT_KERNELS
+from muntin.aggregators.fiba.folds import FOLD_KERNELS
 from muntin.aggregators.fiba.nodes import (
     COUNT,
     FREE_ROWS,
@@ -84,6 +85,7 @@ class Fiba(Aggregator):
 
     structure: ClassVar[tuple[Any, ...]] = (
         *NODE_KERNELS,
+        *FOLD_KERNELS,
         *SINGLE_KERNELS,
         *EVICT_KERNELS,
         *INSERT_KERNELS,

@@ -93,7 +93,7 @@ class Replayed(Strategy):
     def restore_point(self) -> RestorePoint:
         """Return a callback that restores the current state. Amortised O(1) per row."""
         metrics = self.metrics()
-        return self._journal.restore_point(metrics["slices"] + metrics["kept"])
+        return self._journal.restore_point(metrics.get("slices", 0) + metrics["kept"])
 
     def _in_words(self) -> in_words:
         return in_words(self.plan.aggregates.values(), self.plan.types.values())

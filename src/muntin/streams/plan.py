@@ -9,15 +9,22 @@ from muntin.query.plan import Plan
 from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.mergers import merger_names
 from muntin.streams.row_slices.counted import Counted
+from muntin.streams.rows.frames import Frames
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
 from muntin.streams.tiles import Tiles
 from muntin.windows.base import Window
 from muntin.windows.shapes import SINGLE_ROWS
 
-STRATEGIES: dict[str, type[Strategy]] = {"slices": Slices, "counted": Counted, "tiles": Tiles, "tuples": Tuples}
+STRATEGIES: dict[str, type[Strategy]] = {
+    "slices": Slices,
+    "counted": Counted,
+    "tiles": Tiles,
+    "rows": Frames,
+    "tuples": Tuples,
+}
 """The strategies that can be forced, by name. `register` adds to it."""
-CHOSEN_FROM = ("slices", "counted", "tiles", "tuples")
+CHOSEN_FROM = ("slices", "counted", "tiles", "rows", "tuples")
 """The candidates when nothing is forced, best first. The last one answers everything."""
 
 

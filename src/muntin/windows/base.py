@@ -17,7 +17,7 @@ from muntin.errors import InvalidArgumentError
 from muntin.types import Array, ColumnType
 from muntin.windows.buffered import BufferedWindows, Terms
 from muntin.windows.found import Cut, Found, Points, SortedRows
-from muntin.windows.shapes import Density, Lookback, RowShape, Tiling, TimeShape
+from muntin.windows.shapes import Density, FrameShape, Lookback, RowShape, Tiling, TimeShape
 
 TIME_BOUNDS = ("start", "end")
 """The fields of all windows."""
@@ -167,6 +167,11 @@ class Window(ABC):
     @property
     def time_shape(self) -> TimeShape | None:
         """Its shape for slices by time; None if these cannot answer it."""
+        return None
+
+    @property
+    def frame_shape(self) -> FrameShape | None:
+        """Its shape, if it is a frame by time; else None."""
         return None
 
     @property

@@ -82,6 +82,24 @@ class Tiling:
 
 
 @dataclass(frozen=True)
+class FrameShape:
+    """Frames by time: each holds the rows at [since, until) after its row's time, and is due `ahead` after it."""
+
+    since: int
+    until: int
+    tile: int
+    """The step whose last multiple at or before `since` begins a frame; 0 if it begins there."""
+    low: int
+    high: int
+    """The start and the end, relative to its row's time, as answers tell them."""
+    ahead: int
+    back: int
+    """How long before its row's time a frame may begin."""
+    waits_at_end: bool
+    """Whether a row at the very time at which a frame is due may still be in it, or have a frame due then."""
+
+
+@dataclass(frozen=True)
 class Lookback:
     """How far back from a time the windows open at that time may reach."""
 

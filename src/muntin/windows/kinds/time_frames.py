@@ -30,7 +30,7 @@ from muntin.windows.buffered import (
 from muntin.windows.found import Cut, Found, Points, SortedRows, finding
 from muntin.windows.held_rows import HeldRows
 from muntin.windows.kinds.each_row import EachRow
-from muntin.windows.shapes import Lookback, Tiling
+from muntin.windows.shapes import FrameShape, Lookback, Tiling
 
 
 class TimeFrame(EachRow):
@@ -134,6 +134,13 @@ class TimeFrame(EachRow):
         return Lookback(time=self.ahead + self.back, ahead=self.ahead)
 
     # ------------------------------------------------------------ streams
+
+    @property
+    def frame_shape(self) -> FrameShape:
+        """Its shape."""
+        since, until = self.held
+        times = (since, until, self.tile, self.low, self.high)
+        return FrameShape(*times, ahead=self.ahead, back=self.back, waits_at_end=self.waits_at_end)
 
     @property
     def tiling(self) -> Tiling | None:

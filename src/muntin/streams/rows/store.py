@@ -1,0 +1,246 @@
+"""The rows of all keys in order, with their columns, and the states of the trees' nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregations.binding import Binding
+from muntin.columns import Column, read_only
+from muntin.errors import InvariantError
+from muntin.kernels import cache as kernel_cache
+from muntin.kernels.generate import standalone
+from muntin.kernels.vocabulary import Ints, index, kernel
+from muntin.streams.rows import finding, folding, tree
+from muntin.streams.rows.tree import DONE, FANOUT, HELD, LEAF, MOVES, NO_ROOM, STALES, Log, Tree, insert_rows
+from muntin.types import OBJECT, Array, ColumnType
+
+_WITHIN = (*tree.ARENA, *tree.POSITIONS, *tree.INSERTION, *tree.EVICTION, *finding.WITHIN)
+
+
+@kernel
+def move_values(values: Any, moves: Ints, count: int) -> None:
+    """Carry out the moves of a log, in order."""
+    for i in range(0, count, 2):
+        values[index(moves[index(i)])] = values[index(moves[index(i + 1)])]
+
+
+@cache
+def ordering(compiled: bool) -> Any:
+    """Return the kernels that see no state, compiled once for all aggregations."""
+    kernels = (insert_rows, move_values, *finding.FINDING)
+    return kernel_cache.load(standalone(*kernels, within=_WITHIN, counted=False), compiled=compiled)
+
+
+class RowStore:
+    """Rows by key and time, equal times in the order of arrival.
+
+    `beside` are further arrays with an entry for each row, which move with it. The rows of a column are at the places
+    of its array; what is at other places means nothing.
+    """
+
+    def __init__(
+        self, types: Mapping[str, ColumnType], bindings: Sequence[Binding], leaf: int = LEAF, fanout: int = FANOUT
+    ) -> None:
+        self.types = types
+        self.bindings = tuple(bindings)
+        self.tree, self.log = Tree.empty(leaf, fanout), Log.empty()
+        self.values = {name: np.zeros(0, kind.physical) for name, kind in types.items()}
+        self.valid: dict[str, Array | None] = dict.fromkeys(types)
+        """Where values are not null; None as long as none is."""
+        self.masks = [[np.zeros(0, np.bool_) for _ in each.masks] for each in self.bindings]
+        self.states = [each.slots(0) for each in self.bindings]
+        self.suffixes = [each.slots(leaf) for each in self.bindings]
+        self.beside: dict[Any, Array] = {}
+        self._numbers = np.zeros(0, np.int64)
+        self._cursor = np.zeros(1, np.int64)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self.tree.marks[HELD])
+
+    @property
+    def kernels(self) -> Any:
+        """The kernels that see no state."""
+        return ordering(not kernel_cache.is_uncompiled())
+
+    def folding(self, which: int) -> Any:
+        """Return the kernels that fold the states of a binding."""
+        return self.bindings[which].kernels(folding.FOLDING, "refold", "answer_ranges")
+
+    # ------------------------------------------------------------ rows in
+
+    def insert(self, keys: Array, times: Array, columns: Mapping[str, Column], beside: Mapping[Any, Array]) -> None:
+        """Insert rows, sorted by key and time, after those of equal time. O(log n) each at worst, O(1) in order."""
+        if not len(keys):
+            return
+        self._know_keys(int(keys[-1]) + 1)
+        self._make_room(len(keys))
+        for name, column in columns.items():
+            if column.valid is not None and self.valid[name] is None:
+                self.valid[name] = np.ones(len(self.tree.times), np.bool_)
+        masks = [binding.inputs(columns, len(keys))[len(binding.columns) :] for binding in self.bindings]
+        log = self.log._replace(places=np.empty(len(keys), np.int64))
+        self._cursor[0] = done = 0
+        stopped = NO_ROOM
+        while stopped != DONE:
+            stopped = self.kernels.insert_rows(self.tree, log, keys, times, self._cursor)
+            self._carry_out(log, slice(done, int(self._cursor[0])), columns, masks, beside)
+            done = int(self._cursor[0])
+            if stopped == NO_ROOM:
+                self._make_room(len(keys) - done, more=True)
+
+    def _carry_out(
+        self,
+        log: Log,
+        rows: slice,
+        columns: Mapping[str, Column],
+        masks: Sequence[Sequence[Array]],
+        beside: Mapping[Any, Array],
+    ) -> None:
+        """Do to the columns and the states what was done to the trees."""
+        places, moves = log.places[rows], int(self.tree.marks[MOVES])
+        for name, column in columns.items():
+            self._write(self.values[name], log.moves, moves, places, column.values[rows])
+            valid = self.valid[name]
+            if valid is not None:
+                self._write(valid, log.moves, moves, places, True if column.valid is None else column.valid[rows])
+        for held, new in zip(self.masks, masks, strict=True):
+            for mask, given in zip(held, new, strict=True):
+                self._write(mask, log.moves, moves, places, given[rows])
+        for name, numbers in beside.items():
+            self._write(self.beside[name], log.moves, moves, places, numbers[rows])
+        stale = int(self.tree.marks[STALES])
+        if stale:
+            for i in range(len(self.bindings)):
+                self.folding(i).refold(self.tree, log.stale, stale, self.inputs(i), self.states[i])
+            tree.close(self.tree, log.stale[:stale])
+
+    def _write(self, held: Array, moves: Array, count: int, places: Array, new: Any) -> None:
+        if count:
+            bits = held if held.dtype == OBJECT else held.view(f"u{held.dtype.itemsize}")
+            self.kernels.move_values(bits, moves, count)
+        held[places] = new
+
+    def inputs(self, which: int) -> tuple[Array, ...]:
+        """Return what a binding reads: columns and masks, by place."""
+        binding = self.bindings[which]
+        return (*(read_only(self.values[name]) for name in binding.columns), *map(read_only, self.masks[which]))
+
+    def _know_keys(self, count: int) -> None:
+        known = len(self.tree.keys) // tree.KEY
+        if count > known:
+            keys = np.full(tree.KEY * max(count, 2 * known), tree.NONE, np.int64)
+            keys[: len(self.tree.keys)] = self.tree.keys
+            keys[len(self.tree.keys) + tree.ROWS :: tree.KEY] = 0
+            self.tree = self.tree._replace(keys=keys)
+
+    def _make_room(self, rows: int, *, more: bool = False) -> None:
+        """Grow the arrays for rows; `more` if they turned out to be too short. Amortised O(1) per row."""
+        grown = tree.grown(self.tree, rows, more=more)
+        if grown is self.tree:
+            return
+        self.tree = grown
+        places, nodes = len(grown.times), len(grown.nodes) // tree.NODE
+        for arrays in (self.values, self.valid, self.beside):
+            for name, array in arrays.items():
+                arrays[name] = None if array is None else tree.longer(array, places)
+        self.masks = [[tree.longer(mask, places) for mask in held] for held in self.masks]
+        self.states = [_more_states(each, held, nodes) for each, held in zip(self.bindings, self.states, strict=True)]
+
+    def add_beside(self, name: Any, numbers: Array) -> None:
+        """Give each row a further number, in the order of `rows`."""
+        held = np.zeros(len(self.tree.times), numbers.dtype)
+        held[self.rows()[1]] = numbers
+        self.beside[name] = held
+
+    # ------------------------------------------------------------ rows out
+
+    @property
+    def present(self) -> Array:
+        """The keys that have rows, ascending."""
+        found: Array = np.flatnonzero(self.tree.keys[tree.ROWS :: tree.KEY])
+        return found
+
+    def rows(self, keys: Array | None = None) -> tuple[Array, Array]:
+        """Return the keys and the places of all rows, or of those of some keys, in order. O(n)."""
+        keys = self.present if keys is None else keys
+        count = int(self.tree.keys[tree.KEY * keys + tree.ROWS].sum())
+        owners, places = np.empty(count, np.int64), np.empty(count, np.int64)
+        self.kernels.list_all(self.tree, keys, owners, places)
+        return owners, places
+
+    def take(self, places: Array) -> dict[str, Column]:
+        """Return the columns of some rows. O(rows)."""
+        valid = {name: None if held is None else held[places] for name, held in self.valid.items()}
+        return {
+            name: Column(read_only(values[places]), valid[name], self.types[name])
+            for name, values in self.values.items()
+        }
+
+    def listed(self, first: Array, last: Array) -> tuple[Array, Array, Array]:
+        """Return the places of the rows of ranges, each once, and the bounds of the ranges among them. O(rows)."""
+        if len(self._numbers) < len(self.tree.times):
+            self._numbers = np.zeros(len(self.tree.times), np.int64)
+        begins, ends = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
+        places = np.empty(1024, np.int64)
+        while True:
+            count = self.kernels.list_rows(self.tree, first, last, self._numbers, places, begins, ends)
+            if count >= 0:
+                return places[:count], begins, ends
+            places = np.empty(4 * len(places), np.int64)
+
+    def answers(self, which: int, first: Array, last: Array) -> tuple[Array, ...]:
+        """Return the outputs of a binding for ranges of rows: see `answer_ranges`."""
+        outputs = self.bindings[which].outputs(len(first))
+        if len(first):
+            run = self.folding(which).answer_ranges
+            run(self.tree, self.states[which], self.suffixes[which], self.inputs(which), first, last, outputs)
+        return outputs
+
+    # ------------------------------------------------------------ state
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays, without what objects refer to."""
+        arrays = [*self.tree, *self.values.values(), *self.beside.values(), *self.states]
+        arrays += [each for each in self.valid.values() if each is not None]
+        arrays += [mask for held in self.masks for mask in held]
+        return sum(array.nbytes for array in arrays)
+
+    def save(self) -> dict[str, Array]:
+        """Return the rows as arrays by name, by key and time."""
+        keys, places = self.rows()
+        state = {"keys": keys, "times": self.tree.times[places]}
+        for name, column in self.take(places).items():
+            state[f"value.{name}"] = column.values
+            state[f"valid.{name}"] = np.zeros(0, np.bool_) if column.valid is None else column.valid
+        return state | {f"beside.{name}": held[places] for name, held in self.beside.items()}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the rows by those that `save` returned. O(n)."""
+        marks = self.tree.marks
+        beside = {name: state[f"beside.{name}"] for name in self.beside}
+        RowStore.__init__(self, self.types, self.bindings, int(marks[tree.LEAF_SIZE]), int(marks[tree.KIDS_SIZE]))
+        columns = {}
+        for name, kind in self.types.items():
+            valid = state[f"valid.{name}"]
+            known = len(valid) == len(state["keys"]) and len(valid) > 0
+            columns[name] = Column(read_only(state[f"value.{name}"]), valid if known else None, kind)
+        self.beside = {name: np.zeros(0, numbers.dtype) for name, numbers in beside.items()}
+        self.insert(state["keys"], state["times"], columns, beside)
+
+    def check(self) -> None:
+        """Raise `InvariantError` if the trees are inconsistent. O(n)."""
+        reason = tree.wrong(self.tree)
+        if reason is not None:
+            raise InvariantError(reason)
+
+
+def _more_states(binding: Binding, states: Array, count: int) -> Array:
+    longer = binding.slots(count)
+    longer[: len(states)] = states
+    return longer

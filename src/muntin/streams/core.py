@@ -172,7 +172,9 @@ class StreamCore:
         return held_from + window.lead_in
 
     def _give(self, plan: Plan, window_id: int, window: Window) -> int:
-        """Give a window to a strategy that can add it, or to a new one, which begins with the next row.
+        """Give a window to a strategy that can add it, or to a new one, which begins with the rows of another.
+
+        If none holds rows, it begins with the next one.
 
         Returns the time from which that strategy has all rows.
         """
@@ -183,7 +185,12 @@ class StreamCore:
                 continue
         alone = replace(plan, windows={window_id: window})
         able = chosen_for(alone, self.forced.strategy)  # the forced one, if it can answer it
-        self.strategies = [*self.strategies, *strategies_for(alone, replace(self.forced, strategy=able))]
+        (new,) = strategies_for(alone, replace(self.forced, strategy=able))
+        held = [rows for each in self.strategies if (rows := each.rows_held()) is not None]
+        self.strategies = [*self.strategies, new]
+        complete = new.begin(min(held, key=lambda rows: rows.complete_from)) if held else None
+        if complete is not None:
+            return complete
         return self.progress.seen if self.progress.seen == BEFORE_TIME else self.progress.seen + 1
 
     def remove(self, window_id: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -45,11 +46,26 @@ class Batch:
         return Batch(self.keys[rows], self.times[rows], columns, self.arrived)
 
 
+@dataclass(frozen=True)
+class HeldBatch:
+    """The rows that a strategy holds, by key and time, for another one to begin with."""
+
+    rows: Batch
+    watermark: int
+    complete_from: int
+    """Every row from this time on is among them."""
+    kept_from: int
+    """No row from this time on was evicted."""
+
+
 class Strategy(ABC):
     """A way to keep what windows need of the rows."""
 
     keeps: ClassVar[str | None] = None
     """What is kept of rows besides states, an answer of `decisions.KEPT`; None if each window decides."""
+
+    alone: ClassVar[bool] = False
+    """Whether it answers a single definition: each has a strategy of its own."""
 
     def __init__(self, plan: Plan) -> None:
         reason = self.can(plan)
@@ -81,6 +97,17 @@ class Strategy(ABC):
         Rejects a point whose frame may hold evicted rows.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot tell what frames hold at points")
+
+    def rows_held(self) -> HeldBatch | None:
+        """Return the rows that are kept; None if only states are. O(n)."""
+        return None
+
+    def begin(self, held: HeldBatch) -> int | None:
+        """Begin with these rows, before any others; return the time from which they are complete. O(n).
+
+        None if rows that are in the stream already are of no use: then it begins with the next row.
+        """
+        return None
 
     @abstractmethod
     def held_keys(self) -> Array:

@@ -42,7 +42,7 @@ from muntin.query.plan import Plan
 from muntin.streams.buffer.definition import BufferedDefinition
 from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.decisions import NOTHING
-from muntin.streams.strategy import Batch
+from muntin.streams.strategy import Batch, HeldBatch
 from muntin.tables.answers import Answers
 from muntin.types import ANY, Array
 from muntin.windows.base import Window
@@ -135,6 +135,12 @@ class Tiles(Tuples):
         self._rows = HeldRows(nothing, nothing, nothing, {_STATE: states, _CONTENT: content})
         self._few = _FEW  # how many rows there may be before they are merged
         self._merged_at = BEFORE_TIME  # the watermark at which rows were last merged
+
+    def rows_held(self) -> None:
+        """Return None: there are states, not rows."""
+
+    def begin(self, held: HeldBatch) -> None:  # the interface of strategies
+        """Return None: begins with the next row."""
 
     def _part(self, window_id: int, definition: Window, plan: Plan) -> BufferedDefinition:
         return TiledDefinition(window_id, definition.buffered(plan.terms), plan)

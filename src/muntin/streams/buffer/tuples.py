@@ -20,7 +20,7 @@ from muntin.streams.buffer.asked import answered, rows_near
 from muntin.streams.buffer.definition import BufferedDefinition, under
 from muntin.streams.decisions import ROWS
 from muntin.streams.points import AskedPoints, FramesAtPoints
-from muntin.streams.strategy import Batch, Strategy
+from muntin.streams.strategy import Batch, HeldBatch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
@@ -172,6 +172,21 @@ class Tuples(Strategy):
         self._parts = [*self._parts, part]
         self.plan = plan
         self._wake_at(np.flatnonzero(self._wake < _NEVER), BEFORE_TIME)
+        return self._complete_from
+
+    def rows_held(self) -> HeldBatch | None:
+        """Return the rows. O(1)."""
+        rows = Batch(self._rows.keys, self._rows.times, self._rows.columns)
+        return HeldBatch(rows, self._watermark, self._complete_from, self._kept_from)
+
+    def begin(self, held: HeldBatch) -> int | None:
+        """Begin with these rows; return the time from which they are complete. O(n)."""
+        rows, count = held.rows, len(held.rows.times)
+        self._rows = HeldRows(rows.keys, rows.times, np.arange(-count, 0), rows.columns)
+        self._watermark, self._complete_from, self._kept_from = held.watermark, held.complete_from, held.kept_from
+        for part in self._parts:
+            part.begin(self._rows, self._watermark)
+        self._wake_at(np.unique(rows.keys), BEFORE_TIME)
         return self._complete_from
 
     def remove(self, window_id: int, plan: Plan) -> None:

@@ -25,12 +25,13 @@ from muntin.streams.rows.tree import (
     after_time,
     as_start,
     at_of,
-    evict_up_to,
+    evict_first,
     is_end,
     leaf_of,
     longer,
     place_of,
     position,
+    rank_of,
     times_first,
 )
 
@@ -306,7 +307,7 @@ def let_go(tree: Tree, keys: Ints, frames: Ints, due: Ints, until: int, memory: 
     for key in keys:
         wake[key] = END_OF_TIME
         if tree.keys[key * KEY + ROOT] != NONE:
-            latest = max(latest, evict_up_to(tree, key, until))
+            latest = max(latest, evict_first(tree, key, rank_of(tree, after_time(tree, key, until))))
         leaf = tree.keys[key * KEY + FIRST]
         if leaf == NONE:
             continue

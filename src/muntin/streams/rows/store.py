@@ -14,11 +14,11 @@ from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.kernels.vocabulary import Ints, index, kernel
-from muntin.streams.rows import finding, folding, tree
+from muntin.streams.rows import counting, finding, folding, tree
 from muntin.streams.rows.tree import DONE, FANOUT, HELD, LEAF, MOVES, NO_ROOM, STALES, Log, Tree, insert_rows
 from muntin.types import OBJECT, Array, ColumnType
 
-_WITHIN = (*tree.ARENA, *tree.POSITIONS, *tree.INSERTION, *tree.EVICTION, *finding.WITHIN)
+_WITHIN = (*tree.ARENA, *tree.POSITIONS, *tree.INSERTION, tree.drop_leaf, *finding.WITHIN, *counting.WITHIN)
 
 
 @kernel
@@ -31,7 +31,7 @@ def move_values(values: Any, moves: Ints, count: int) -> None:
 @cache
 def ordering(compiled: bool) -> Any:
     """Return the kernels that see no state, compiled once for all aggregations."""
-    kernels = (insert_rows, move_values, *finding.FINDING)
+    kernels = (insert_rows, move_values, tree.evict_first, *finding.FINDING, *counting.COUNTING)
     return kernel_cache.load(standalone(*kernels, within=_WITHIN, counted=False), compiled=compiled)
 
 
@@ -61,6 +61,11 @@ class RowStore:
     def __len__(self) -> int:
         """Return the number of rows."""
         return int(self.tree.marks[HELD])
+
+    @property
+    def keys(self) -> int:
+        """The number of keys that there is room for."""
+        return len(self.tree.keys) // tree.KEY
 
     @property
     def kernels(self) -> Any:
@@ -131,7 +136,7 @@ class RowStore:
         return (*(read_only(self.values[name]) for name in binding.columns), *map(read_only, self.masks[which]))
 
     def _know_keys(self, count: int) -> None:
-        known = len(self.tree.keys) // tree.KEY
+        known = self.keys
         if count > known:
             keys = np.full(tree.KEY * max(count, 2 * known), tree.NONE, np.int64)
             keys[: len(self.tree.keys)] = self.tree.keys
@@ -152,7 +157,7 @@ class RowStore:
         self.states = [_more_states(each, held, nodes) for each, held in zip(self.bindings, self.states, strict=True)]
 
     def add_beside(self, name: Any, numbers: Array) -> None:
-        """Give each row a further number, in the order of `rows`."""
+        """Give each row a further number, in the order of `rows`. O(n)."""
         held = np.zeros(len(self.tree.times), numbers.dtype)
         held[self.rows()[1]] = numbers
         self.beside[name] = held

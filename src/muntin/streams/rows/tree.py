@@ -288,6 +288,37 @@ def after_time(tree: Tree, key: int, time: int) -> int:
     return position(leaf, low)
 
 
+@kernel
+def rank_of(tree: Tree, where: int) -> int:
+    """Return how many rows of a key are before a position. O(log n)."""
+    nodes = tree.nodes
+    node = leaf_of(where)
+    rank = at_of(where) - nodes[node * NODE + LO]
+    parent = nodes[node * NODE + PARENT]
+    while parent != NONE:
+        base = nodes[parent * NODE + BASE]
+        for slot in range(nodes[parent * NODE + LO], nodes[node * NODE + SLOT]):
+            rank += nodes[tree.kids[base + slot] * NODE + COUNT]
+        node = parent
+        parent = nodes[node * NODE + PARENT]
+    return rank
+
+
+@kernel
+def at_rank(tree: Tree, key: int, rank: int) -> int:
+    """Return the position before which `rank` rows are, as a start. O(log n)."""
+    nodes = tree.nodes
+    node = tree.keys[key * KEY + ROOT]
+    while nodes[node * NODE + LEVEL] > 0:
+        base = nodes[node * NODE + BASE]
+        slot = nodes[node * NODE + LO]
+        while slot < nodes[node * NODE + HI] - 1 and rank >= nodes[tree.kids[base + slot] * NODE + COUNT]:
+            rank -= nodes[tree.kids[base + slot] * NODE + COUNT]
+            slot += 1
+        node = tree.kids[base + slot]
+    return position(node, nodes[node * NODE + LO] + rank)
+
+
 # ---------------------------------------------------------------- insertion
 
 
@@ -575,34 +606,30 @@ def drop_leaf(tree: Tree, key: int) -> None:
 
 
 @kernel
-def evict_up_to(tree: Tree, key: int, time: int) -> int:
-    """Evict the rows of a key up to a time; return the time of the last one. Amortised O(1) per row."""
+def evict_first(tree: Tree, key: int, count: int) -> int:
+    """Evict the first rows of a key; return the time of the last one. O(1) per row, and O(log n) for a leaf."""
     nodes = tree.nodes
     latest = BEFORE_TIME
-    while tree.keys[key * KEY + FIRST] != NONE:
+    tree.keys[key * KEY + ROWS] -= count
+    tree.marks[HELD] -= count
+    while count > 0:
         leaf = tree.keys[key * KEY + FIRST]
-        low, high = nodes[leaf * NODE + LO], nodes[leaf * NODE + HI]
-        base = nodes[leaf * NODE + BASE]
-        stop = low
-        while stop < high and tree.times[base + stop] <= time:
-            stop += 1
-        if stop > low:
-            latest = tree.times[base + stop - 1]
-            node = leaf
-            while node != NONE:
-                nodes[node * NODE + COUNT] -= stop - low
-                node = nodes[node * NODE + PARENT]
-            tree.keys[key * KEY + ROWS] -= stop - low
-            tree.marks[HELD] -= stop - low
-            nodes[leaf * NODE + LO] = stop
-        if stop < high:
-            break
-        drop_leaf(tree, key)
+        low = nodes[leaf * NODE + LO]
+        gone = min(count, nodes[leaf * NODE + HI] - low)
+        latest = tree.times[nodes[leaf * NODE + BASE] + low + gone - 1]
+        node = leaf
+        while node != NONE:
+            nodes[node * NODE + COUNT] -= gone
+            node = nodes[node * NODE + PARENT]
+        nodes[leaf * NODE + LO] = low + gone
+        if low + gone == nodes[leaf * NODE + HI]:
+            drop_leaf(tree, key)
+        count -= gone
     return latest
 
 
 ARENA = (block_class, allot, give_back, new_node, free_node)
-POSITIONS = (position, leaf_of, at_of, place_of, as_start, is_end, leaf_at, after_time)
+POSITIONS = (position, leaf_of, at_of, place_of, as_start, is_end, leaf_at, after_time, rank_of, at_rank)
 INSERTION = (
     mark_stale,
     adopt,
@@ -617,7 +644,6 @@ INSERTION = (
     sort_stale,
     times_first,
 )
-EVICTION = (drop_leaf, evict_up_to)
 
 
 # ---------------------------------------------------------------- invariants

@@ -1,0 +1,296 @@
+"""Which frames by rows are to be emitted, and which rows they hold. No kernel here sees a value or a state.
+
+A frame is known by the number of its row, so that a late row gives all later numbers to other rows. The words, which
+are those of the numbers, move on before the frames are looked at: after a late row F before A and B, with the words of
+three rows
+
+    before   A 5   B 3   C new            numbers 0, 1, 2
+    after    F 5   A 3   B new   C new    numbers 0 to 3, and 0 and 1 hold other rows than before
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.kernels.vocabulary import Ints, index, kernel
+from muntin.streams.rows.finding import CHANGED, NEW, Fresh
+from muntin.streams.rows.tree import (
+    KEY,
+    NONE,
+    ROOT,
+    ROWS,
+    Tree,
+    after_time,
+    as_start,
+    at_rank,
+    evict_first,
+    longer,
+    place_of,
+    rank_of,
+)
+
+SKIPPED = -2
+"""An empty frame that was not emitted early, before others that were."""
+GONE, DONE, SEEN, EMITTED = range(4)
+"""The numbers of a key: rows evicted; frames that are final, that have been due, and whose words are not NEW."""
+NUMBERS = 4
+SINCE, UNTIL, AHEAD, BACK = range(4)
+"""A definition: the frame of row i holds the rows [i + SINCE, i + UNTIL), and needs as many rows AHEAD and BACK."""
+WATERMARK, SETTLED, EARLIER, EARLY = range(4)
+"""The moment: the watermark, that less the lateness, and that less one; whether frames are emitted early."""
+KEY_AT, RANK, COUNT_OUT = range(3)
+"""The cursor: the key, the row to go on from (NONE: from the start), and how many frames were found."""
+
+
+class Numbered(NamedTuple):
+    """Frames to be emitted."""
+
+    keys: Ints
+    places: Ints
+    """Of their rows."""
+    first: Ints
+    last: Ints
+    """The positions between which their rows are; NONE where they hold none."""
+    revisions: Ints
+    from_row: Ints
+    to_row: Ints
+    start: Ints
+    end: Ints
+    """The places of their first and last rows."""
+
+    @classmethod
+    def empty(cls, room: int) -> Numbered:
+        """Return room for frames."""
+        return cls(*(np.empty(room, np.int64) for _ in cls._fields))
+
+    def longer(self) -> Numbered:
+        """Return the same with more room."""
+        return Numbered(*(longer(each, 4 * len(each)) for each in self))
+
+    def first_rows(self, count: int) -> Numbered:
+        """Return a copy of the first frames."""
+        return Numbered(*(each[:count].copy() for each in self))
+
+
+@kernel
+def rows_up_to(tree: Tree, key: int, time: int) -> int:
+    """Return how many rows of a key are not later than a time. O(log n)."""
+    if tree.keys[key * KEY + ROOT] == NONE:
+        return 0
+    return rank_of(tree, after_time(tree, key, time))
+
+
+@kernel
+def mark_changed(tree: Tree, words: Ints, frame: Ints, key: int, gone: int, lowest: int, emitted: int) -> int:
+    """Give the words of numbers back to these, new rows having come from row `lowest` on; return the first changed one.
+
+    Marks the frames that hold other rows than before, or whose row has another time. O(d) for d later rows.
+    """
+    first = max(0, min(lowest, lowest - frame[UNTIL] + 1))
+    total = tree.keys[key * KEY + ROWS]
+    rank = first
+    writer = at_rank(tree, key, first)
+    reader = at_rank(tree, key, lowest)
+    while rank < emitted:
+        writer = as_start(tree, writer)
+        place = place_of(tree, writer)
+        moved = False
+        if rank >= lowest:
+            reader = as_start(tree, reader)
+            while words[place_of(tree, reader)] == NEW:
+                reader = as_start(tree, reader + 1)
+            source = place_of(tree, reader)
+            word = words[source]
+            words[source] = NEW
+            words[place] = word
+            moved = tree.times[source] != tree.times[place]
+            reader += 1
+        low, high = max(rank + frame[SINCE] + gone, 0) - gone, min(rank + frame[UNTIL], total)
+        if words[place] >= 0 and (moved or (low < high and high > lowest)):
+            words[place] = CHANGED - words[place]
+        writer += 1
+        rank += 1
+    return first
+
+
+@kernel
+def find_numbered(
+    tree: Tree,
+    words: Ints,
+    numbers: Ints,
+    frame: Ints,
+    moment: Ints,
+    fresh: Fresh,
+    cursor: Ints,
+    out: Numbered,
+) -> bool:
+    """Find the frames of some keys that are to be emitted, in order; return whether there was room for all.
+
+    Walks through the rows whose frames are due now, or hold other rows than before: O(1) amortised for each.
+    """
+    count = cursor[COUNT_OUT]
+    while cursor[KEY_AT] < len(fresh.keys):
+        k = cursor[KEY_AT]
+        key = fresh.keys[k]
+        at = key * NUMBERS
+        total = tree.keys[key * KEY + ROWS]
+        gone = numbers[at + GONE]
+        done, seen, emitted = numbers[at + DONE] - gone, numbers[at + SEEN] - gone, numbers[at + EMITTED] - gone
+        reached = total if moment[WATERMARK] == END_OF_TIME else rows_up_to(tree, key, moment[WATERMARK])
+        due = total if moment[WATERMARK] == END_OF_TIME else reached - frame[AHEAD]
+        begin = fresh.ends[k - 1] if k > 0 else 0
+        changed = seen  # the first frame that may have changed
+        if begin < fresh.ends[k]:
+            lowest = rows_up_to(tree, key, fresh.times[begin])
+            for i in range(begin, fresh.ends[k]):
+                if fresh.times[i] == fresh.times[begin]:
+                    lowest -= 1
+            if cursor[RANK] == NONE:
+                changed = mark_changed(tree, words, frame, key, gone, lowest, emitted)
+        rank = cursor[RANK]
+        if rank == NONE:
+            rank = max(0, done, min(changed, seen))
+        stop = total if moment[EARLY] > 0 else min(total, due)
+        if rank < stop:
+            where = at_rank(tree, key, rank)
+            first, last = NONE, NONE
+            front = tail = NONE
+        while rank < stop:
+            low = min(max(rank + gone + frame[SINCE], 0), total + gone)
+            high = min(max(rank + gone + frame[UNTIL], low), total + gone)
+            is_empty = low == high
+            if not is_empty:
+                front = at_rank(tree, key, low - gone) if front == NONE or low != first + 1 else front + (low - first)
+                front = as_start(tree, front)
+                if tail == NONE or high - last > 1 or high < last:
+                    tail = at_rank(tree, key, high - gone - 1)
+                elif high > last:
+                    tail = as_start(tree, tail + 1)
+                first, last = low, high
+            place = place_of(tree, where)
+            word = words[index(place)]
+            revision = NONE
+            if word == NEW or word == SKIPPED:
+                revision = 0
+            elif word <= CHANGED:
+                revision = CHANGED - word + 1
+            emits = rank < due or (moment[EARLY] > 0 and not is_empty)
+            if revision != NONE and emits:
+                if count == len(out.keys):
+                    cursor[RANK], cursor[COUNT_OUT] = rank, count
+                    return False
+                out.keys[index(count)] = key
+                out.places[index(count)] = place
+                out.first[index(count)] = NONE if is_empty else front
+                out.last[index(count)] = NONE if is_empty else tail + 1
+                out.revisions[index(count)] = revision
+                out.from_row[index(count)] = low
+                out.to_row[index(count)] = high
+                out.start[index(count)] = place if is_empty else place_of(tree, front)
+                out.end[index(count)] = place if is_empty else place_of(tree, tail)
+                count += 1
+                words[index(place)] = revision
+            elif word == NEW and moment[EARLY] > 0:
+                words[index(place)] = SKIPPED
+            rank += 1
+            where = as_start(tree, where + 1)
+        numbers[at + SEEN] = max(numbers[at + SEEN], min(total, due) + gone)
+        numbers[at + EMITTED] = max(numbers[at + EMITTED], stop + gone)
+        cursor[KEY_AT], cursor[RANK] = k + 1, NONE
+    cursor[COUNT_OUT] = count
+    return True
+
+
+@kernel
+def let_rows_go(tree: Tree, keys: Ints, numbers: Ints, frame: Ints, moment: Ints, lateness: int, wake: Ints) -> int:
+    """Evict the rows of some keys that no frame needs; return the greatest time gone.
+
+    Keeps the rows of frames that are not final, and one more, which tells which rows are too late. Writes at which
+    watermark each key is to be looked at again: when its next frame may be due or final.
+    """
+    latest = BEFORE_TIME
+    for key in keys:
+        wake[key] = END_OF_TIME
+        if tree.keys[key * KEY + ROOT] == NONE:
+            continue
+        at = key * NUMBERS
+        total = tree.keys[key * KEY + ROWS]
+        settled = total if moment[WATERMARK] == END_OF_TIME else rows_up_to(tree, key, moment[SETTLED])
+        final = total if moment[WATERMARK] == END_OF_TIME else settled - frame[AHEAD]
+        numbers[at + DONE] = max(numbers[at + DONE], numbers[at + GONE] + final)
+        # A point at the watermark may lie before rows of that very time, which are final.
+        earlier = rows_up_to(tree, key, moment[EARLIER])
+        needed = min(numbers[at + DONE], numbers[at + GONE] + earlier) - frame[BACK] - 1
+        if needed > numbers[at + GONE]:
+            evicted = min(needed - numbers[at + GONE], total)
+            latest = max(latest, evict_first(tree, key, evicted))
+            numbers[at + GONE] += evicted
+            settled -= evicted
+            if tree.keys[key * KEY + ROOT] == NONE:
+                continue
+        reached = rows_up_to(tree, key, moment[WATERMARK])
+        if reached < tree.keys[key * KEY + ROWS]:
+            wake[key] = tree.times[place_of(tree, at_rank(tree, key, reached))]
+        if settled < tree.keys[key * KEY + ROWS]:
+            wake[key] = min(wake[key], tree.times[place_of(tree, at_rank(tree, key, settled))] + lateness)
+    return latest
+
+
+@kernel
+def judge_rows(
+    tree: Tree, keys: Ints, row_times: Ints, numbers: Ints, frame: Ints, moment: Ints, verdicts: Ints
+) -> None:
+    """Write what becomes of late rows, sorted by key and time: 1 with a frame of its own, 2 in those of others, else 0.
+
+    Each is judged as if those taken before it were in. O(log n) each.
+    """
+    before, taken = NONE, 0
+    for i in range(len(keys)):
+        key = keys[i]
+        if key != before:
+            taken = 0
+        before = key
+        known = key * KEY < len(tree.keys)
+        gone = numbers[key * NUMBERS + GONE] if known else 0
+        at = gone + taken + (rows_up_to(tree, key, row_times[i]) if known else 0)
+        total = gone + taken + (tree.keys[key * KEY + ROWS] if known else 0)
+        reached = gone + taken + (rows_up_to(tree, key, moment[SETTLED]) if known else 0)
+        done = max(0, reached - frame[AHEAD])
+        # This row adds a frame; its last row must not be reached yet either.
+        newest = total if frame[AHEAD] > 0 or (at < total and reached < total) else total - 1
+        verdicts[i] = 0
+        if done <= at <= newest:
+            verdicts[i] = 1
+        elif max(done, at - frame[UNTIL] + 1) <= min(newest, at - frame[SINCE]):
+            verdicts[i] = 2
+        if verdicts[i] > 0:
+            taken += 1
+
+
+@kernel
+def ranks_at(tree: Tree, keys: Ints, at: Ints, before: Ints, upto: Ints, total: Ints) -> None:
+    """Write for points how many rows of their key are earlier, not later, and in all. O(log n) each."""
+    for i in range(len(keys)):
+        before[i] = upto[i] = total[i] = 0
+        if keys[i] != NONE and keys[i] * KEY < len(tree.keys) and tree.keys[keys[i] * KEY + ROOT] != NONE:
+            before[i] = rows_up_to(tree, keys[i], at[i] - 1)
+            upto[i] = rows_up_to(tree, keys[i], at[i])
+            total[i] = tree.keys[keys[i] * KEY + ROWS]
+
+
+@kernel
+def at_ranks(tree: Tree, keys: Ints, first: Ints, last: Ints) -> None:
+    """Replace the ranks between which rows are by positions, by NONE where there are none. O(log n) each."""
+    for i in range(len(keys)):
+        if first[i] >= last[i]:
+            first[i] = last[i] = NONE
+        else:
+            first[i] = as_start(tree, at_rank(tree, keys[i], first[i]))
+            last[i] = at_rank(tree, keys[i], last[i] - 1) + 1
+
+
+COUNTING = (find_numbered, let_rows_go, judge_rows, ranks_at, at_ranks)
+WITHIN = (rows_up_to, mark_changed)

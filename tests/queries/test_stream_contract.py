@@ -327,6 +327,25 @@ def everything() -> Query:
     return Query(windows, aggregates, key=["k", "name"], time="t", watermark="3 seconds", allowed_lateness="9 seconds")
 
 
+@pytest.mark.parametrize(
+    "made",
+    [window.sliding(2, every=1), window.tumbling(3), window.session(1), window.trailing(2), window.leading(2)],
+    ids=str,
+)
+@pytest.mark.parametrize("aggregate", [agg.count(), agg.collect("t")], ids=str)
+def test_windows_that_a_watermark_before_any_row_made_final_are_not_emitted(made: Any, aggregate: Any) -> None:
+    """As after a row that is too old to matter."""
+    query = Query(made, {"n": aggregate}, time="t", allowed_lateness=30)
+    emitted = []
+    for before in ([], [-500]):
+        stream = query.stream()
+        stream.push(pa.table({"t": pa.array(before, pa.int64())}))
+        stream.advance(31)
+        emitted.append([row for row in stream.push({"t": [-1, 0, 2]}).to_pylist() if row["window"]["start"] > -300])
+    assert emitted[0] == emitted[1]
+    assert len(emitted[0]) < query.run({"t": [-1, 0, 2]}).num_rows
+
+
 def some_rows(start: int) -> pa.Table:
     count = 12
     seconds = [start + (i * 7) % 11 for i in range(count)]

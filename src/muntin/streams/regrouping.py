@@ -28,6 +28,8 @@ _LINES = ("shifts", "fresh", "odd", "least")
 """For windows by rows: a line for each key whose definitions number rows separately."""
 _UNSET = {"gone": 0, "done": 0, "since": END_OF_TIME}
 """What kinds of windows keep per key number, and the value for keys of which they keep nothing."""
+_NUMBERED = ("gone", "done", "seen", "sent")
+"""What strategies over rows in order count for each key number."""
 _TUPLES = {"known": 1, "edges": 2, "closed": 3}
 """What kinds of windows keep as tuples that begin with a key, with the length of a tuple."""
 _ALIKE = ("watermark", "seen", "horizon")
@@ -373,9 +375,28 @@ def _kinds(shares: _Shares) -> dict[str, Array]:
     return _named("kind.", arrays)
 
 
+# ------------------------------------------------------------ rows in order
+
+
+def _ordered(shares: _Shares, definitions: int) -> dict[str, Array]:  # noqa: ARG001  # as above
+    """Return rows, with their words, and what is known of definitions and keys."""
+    arrays = _named("rows.", _held_rows([each.under("rows.") for each in shares]))
+    arrays["wake"] = _joined(each.by_number(each["wake"], END_OF_TIME) for each in shares)
+    for name in shares[0].arrays:
+        if name in _NUMBERED:
+            arrays[name] = _joined(each.by_number(each[name], 0) for each in shares)
+        elif name.endswith(".keys") and name != "rows.keys":  # new rows that no window has seen
+            arrays |= _rows_of(shares, name, (name.removesuffix("keys") + "times",))
+        elif name not in arrays and not name.endswith(".times"):
+            arrays[name] = _greatest(each[name] for each in shares)
+    return arrays
+
+
 _STRATEGIES: dict[str, Callable[[_Shares, int], dict[str, Array]]] = {
     "slices": _slices,
     "counted": _counted,
     "tuples": _buffered,
     "tiles": _buffered,
+    "frames": _ordered,
+    "row_frames": _ordered,
 }

@@ -145,6 +145,7 @@ class Slices(Replayed):
         """Put the rows into slices. O(1) combines per row."""
         if not len(batch.times):
             return np.ones(0, np.bool_)
+        self._begin_at(watermark)
         if self.shapes.own.each:
             self.shapes.own.cover(batch.times)
         if not self.shapes.takes_every_row:
@@ -153,6 +154,11 @@ class Slices(Replayed):
                 held[held] = self._take_by_key(batch.take(np.flatnonzero(held)), watermark)
                 return held
         return self._take_by_key(batch, watermark)
+
+    def _begin_at(self, watermark: int) -> None:
+        """Begin with the watermark that came before any rows: windows that were final by then are not emitted."""
+        if self.watermark == BEFORE_TIME:
+            self.watermark = watermark
 
     def _take_by_key(self, batch: Batch, watermark: int) -> Array:
         top = extent(batch.keys)[1] + 1 if len(batch.keys) else 0
@@ -204,6 +210,7 @@ class Slices(Replayed):
         taken = np.ones(len(partials.keys), np.bool_)
         if not len(taken):
             return taken
+        self._begin_at(watermark)
         for each in self.sets:
             each.know_keys(int(partials.keys.max()) + 1)
         if watermark != BEFORE_TIME and int(partials.low.min()) < watermark:

@@ -142,7 +142,12 @@ def test_the_strategy_is_the_one_that_runs() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy(strategy: str) -> None:
-    others = {"counted": window.tumbling(rows(10)), "tiles": window.trailing(10, hop=2)}
+    others = {
+        "counted": window.tumbling(rows(10)),
+        "tiles": window.trailing(10, hop=2),
+        "frames": window.trailing(10),
+        "row_frames": window.trailing(rows(10)),
+    }
     first = others.get(strategy, window.tumbling(10))
     query = Query([first, window.trailing(rows(3))], SUM, time="t", ordered=True)
     plan = query.explain(SCHEMA, strategy)
@@ -153,7 +158,7 @@ def test_every_strategy(strategy: str) -> None:
         assert [each.kept for each in plan.windows] == ["rows", "rows"]
         assert "slices would keep nothing (in order)" in " ".join(str(plan).split())
     else:
-        assert plan.windows[0].kept == "nothing"
+        assert plan.windows[0].kept == ("rows" if strategy in ("frames", "row_frames") else "nothing")
         assert strategy in plan.windows[1].not_by or plan.windows[1].strategy == strategy
     stream = query.stream(strategy=strategy)
     stream.push({"t": [1, 2, 30], "v": [1.0, 2.0, 3.0]})
@@ -261,10 +266,10 @@ def test_rows_that_are_kept() -> None:
     query = Query(window.trailing(rows(50)), SUM, key="k", time="t", watermark=20)
     plan = query.explain(SCHEMA, keys=10, rows_per_second=2)
     (store,) = plan.stores
-    assert (store.row_count, store.row_time, store.row_bytes) == (50, 20, 32)
-    assert plan.bytes == 10 * (50 + 20 * 2) * 32
+    assert (store.row_count, store.row_time, store.row_bytes) == (50, 20, 23)
+    assert plan.bytes == 10 * (50 + 20 * 2) * 23
     assert query.explain(SCHEMA).bytes is None  # nobody has said how many rows come
-    assert Query(window.trailing(rows(50)), SUM, time="t").explain(SCHEMA).stores[0].bytes == 50 * 32
+    assert Query(window.trailing(rows(50)), SUM, time="t").explain(SCHEMA).stores[0].bytes == 50 * 23
     stream = query.stream()
     for t in range(0, 400, 10):
         stream.push({"t": np.repeat(np.arange(t, t + 10), 2), "v": np.ones(20), "k": ["a"] * 20})
@@ -393,9 +398,10 @@ window 1
 window 2
   definition  window.trailing(rows(100))
   class       context free, measured in rows
-  strategy    tuples; not slices: window.trailing(rows(100)) is not by time; not counted:
+  strategy    row_frames; not slices: window.trailing(rows(100)) is not by time; not counted:
               window.trailing(rows(100)) is neither tumbling nor sliding by rows; not tiles:
-              window.trailing(rows(100)) does not begin at multiples of a hop
+              window.trailing(rows(100)) does not begin at multiples of a hop; not frames:
+              window.trailing(rows(100)) is no frame by time
   rows        they are kept (out of order, by rows): a late row moves the last row of every later slice
               on into the next
   edges       where the rows put them
@@ -409,11 +415,11 @@ kept by slices
               which stay as they are)
   state       144 bytes a slice, up to 1,731 at a time; 16 bytes for each distinct value of a slice;
               more while a session lasts longer
-kept by tuples
+kept by row_frames
   windows     2
-  merged by   longest, middle by the aggregators of run (the rows that are kept are windows of a sorted
-              table)
-  state       28 bytes a row, the last 100 rows, and those of the last 70 seconds
+  merged by   longest by a tree of rows (O(log n) combines a late row, O(1) a row in order and a
+              window); middle by the aggregators of run (their states have no fixed size)
+  state       19 bytes a row, the last 100 rows, and those of the last 70 seconds
 run
   how         rows are sorted by key and time, unless they are in order already; then each window takes
               one pass over them

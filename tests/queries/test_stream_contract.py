@@ -361,6 +361,10 @@ def some_rows(start: int) -> pa.Table:
     )
 
 
+def as_a_set(table: pa.Table) -> list[str]:
+    return sorted(map(repr, table.to_pylist()))
+
+
 def test_the_golden_snapshot_is_read_as_ever() -> None:
     stream = everything().stream()
     stream.push(some_rows(0))
@@ -370,7 +374,7 @@ def test_the_golden_snapshot_is_read_as_ever() -> None:
     for each in (stream, restored):
         each.push(some_rows(21))
     assert restored.late.equals(stream.late)
-    assert restored.close().equals(stream.close())
+    assert as_a_set(restored.close()) == as_a_set(stream.close())  # frames of another strategy come in another order
     assert restored.metrics()["rows"] == 36
 
 

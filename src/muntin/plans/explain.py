@@ -21,7 +21,6 @@ from muntin.plans.assumed import types_of
 from muntin.plans.query_plan import QueryPlan, StorePlan, WindowPlan
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import ProcessingTime, Query
-from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.decisions import NOTHING, ROWS, VALUES, Facts, decide
 from muntin.streams.plan import CHOSEN_FROM, Forced, name_of, strategies_for, why_not
 from muntin.streams.slices.slices import Slices
@@ -164,7 +163,7 @@ class Subject:
         times = [each for each in held if each is not None]
         row_time = max(times) / self._ticks if len(times) == len(held) else None
         row_count = max(each.rows_held for each in plan.windows.values())
-        size = expected.row_bytes(plan.types) if isinstance(strategy, Tuples) else None
+        size = strategy.row_bytes
         rows = None if row_time is None else 0 if not row_time else _times(row_time, rows_per_second)
         return replace(
             store,

@@ -133,6 +133,11 @@ class Strategy(ABC):
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
 
     @property
+    def row_bytes(self) -> int | None:
+        """The bytes of a row that is kept; None if that is not known."""
+        return None
+
+    @property
     def may_fail(self) -> bool:
         """Whether taking rows or answering windows can raise an error, as a user's own functions may."""
         return True

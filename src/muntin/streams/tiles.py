@@ -136,6 +136,10 @@ class Tiles(Tuples):
         self._few = _FEW  # how many rows there may be before they are merged
         self._merged_at = BEFORE_TIME  # the watermark at which rows were last merged
 
+    @property
+    def row_bytes(self) -> None:
+        """None: rows are merged into tiles."""
+
     def rows_held(self) -> None:
         """Return None: there are states, not rows."""
 

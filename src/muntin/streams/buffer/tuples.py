@@ -59,6 +59,11 @@ class Tuples(Strategy):
         """Return None: rows answer every window."""
         return None
 
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row: key, time, number, and the columns that are read."""
+        return 3 * 8 + sum(kind.physical.itemsize for kind in self.plan.types.values())
+
     def merged_by(self) -> Iterator[Chosen]:
         """Yield the aggregators of `run`, for all aggregates."""
         why = "the rows that are kept are windows of a sorted table"

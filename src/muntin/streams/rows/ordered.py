@@ -20,6 +20,7 @@ from muntin.streams.decisions import ROWS
 from muntin.streams.journal import Journal, Replayed
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.store import RowStore
+from muntin.streams.rows.tree import LEAF, NODE
 from muntin.streams.strategy import Batch, HeldBatch
 from muntin.types import Array
 
@@ -50,6 +51,14 @@ class OrderedRows(Replayed):
     def may_fail(self) -> bool:
         """Whether an aggregation can raise an error."""
         return bool(self.apart) or any(each.may_fail for each in self.bindings)
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row: its time, what is read of it, a word for each window, and its share of a full leaf."""
+        columns = sum(kind.physical.itemsize for kind in self.plan.types.values())
+        masks = sum(len(each.masks) for each in self.bindings)
+        leaf = NODE * 8 + sum(each.dtype.itemsize for each in self.bindings)
+        return 8 + columns + masks + 4 * len(self.plan.windows) + -(-leaf // LEAF)
 
     def merged_by(self) -> Iterator[Chosen]:
         """Yield what aggregates the rows of windows."""

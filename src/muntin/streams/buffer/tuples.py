@@ -60,7 +60,7 @@ class Tuples(Strategy):
         return None
 
     @property
-    def row_bytes(self) -> int:
+    def row_bytes(self) -> int | None:
         """The bytes of a row: key, time, number, and the columns that are read."""
         return 3 * 8 + sum(kind.physical.itemsize for kind in self.plan.types.values())
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME
-from muntin.kernels.vocabulary import Ints, index, kernel
-from muntin.streams.rows.finding import CHANGED, NEW, Fresh
+from muntin.kernels.vocabulary import Ints, index, inlined, kernel
+from muntin.streams.rows.finding import CHANGED, NEW, SKIPPED, Fresh, revision_of
 from muntin.streams.rows.tree import (
     KEY,
     NONE,
@@ -32,8 +32,6 @@ from muntin.streams.rows.tree import (
     rank_of,
 )
 
-SKIPPED = -2
-"""An empty frame that was not emitted early, before others that were."""
 GONE, DONE, SEEN, EMITTED = range(4)
 """The numbers of a key: rows evicted; frames that are final, that have been due, and whose words are not NEW."""
 NUMBERS = 4
@@ -41,8 +39,9 @@ SINCE, UNTIL, AHEAD, BACK = range(4)
 """A definition: the frame of row i holds the rows [i + SINCE, i + UNTIL), and needs as many rows AHEAD and BACK."""
 WATERMARK, SETTLED, EARLIER, EARLY = range(4)
 """The moment: the watermark, that less the lateness, and that less one; whether frames are emitted early."""
-KEY_AT, RANK, COUNT_OUT = range(3)
-"""The cursor: the key, the row to go on from (NONE: from the start), and how many frames were found."""
+KEY_AT, RANK, COUNT_OUT, DUE_RANK, STOP = range(5)
+"""The cursor: the key, the row to go on from (NONE: from the start), and how many frames were found; then the first row
+whose frame is not due, and the first that is not looked at."""
 
 
 class Numbered(NamedTuple):
@@ -89,7 +88,7 @@ def mark_changed(tree: Tree, words: Ints, frame: Ints, key: int, gone: int, lowe
 
     Marks the frames that hold other rows than before, or whose row has another time. O(d) for d later rows.
     """
-    first = max(0, min(lowest, lowest - frame[UNTIL] + 1))
+    first: int = max(0, min(lowest, lowest - frame[UNTIL] + 1))
     total = tree.keys[key * KEY + ROWS]
     rank = first
     writer = at_rank(tree, key, first)
@@ -117,6 +116,30 @@ def mark_changed(tree: Tree, words: Ints, frame: Ints, key: int, gone: int, lowe
 
 
 @kernel
+def next_of_key(tree: Tree, words: Ints, numbers: Ints, frame: Ints, moment: Ints, fresh: Fresh, cursor: Ints) -> None:
+    """Set the cursor to the frames of the next key that are to be looked at, and their changed words."""
+    k = cursor[KEY_AT]
+    key = fresh.keys[k]
+    at, total = key * NUMBERS, tree.keys[key * KEY + ROWS]
+    gone = numbers[at + GONE]
+    all_due = moment[WATERMARK] == END_OF_TIME
+    cursor[DUE_RANK] = total if all_due else min(total, rows_up_to(tree, key, moment[WATERMARK]) - frame[AHEAD])
+    cursor[STOP] = total if moment[EARLY] > 0 else cursor[DUE_RANK]
+    if cursor[RANK] == NONE:
+        begin = fresh.ends[k - 1] if k > 0 else 0
+        changed = numbers[at + SEEN] - gone  # the first frame that may have changed
+        if begin < fresh.ends[k]:
+            lowest = rows_up_to(tree, key, fresh.times[begin])
+            for i in range(begin, fresh.ends[k]):
+                if fresh.times[i] == fresh.times[begin]:
+                    lowest -= 1
+            changed = min(changed, mark_changed(tree, words, frame, key, gone, lowest, numbers[at + EMITTED] - gone))
+        cursor[RANK] = max(0, numbers[at + DONE] - gone, changed)
+    numbers[at + SEEN] = max(numbers[at + SEEN], cursor[DUE_RANK] + gone)
+    numbers[at + EMITTED] = max(numbers[at + EMITTED], cursor[STOP] + gone)
+
+
+@kernel
 def find_numbered(
     tree: Tree,
     words: Ints,
@@ -131,77 +154,61 @@ def find_numbered(
 
     Walks through the rows whose frames are due now, or hold other rows than before: O(1) amortised for each.
     """
-    count = cursor[COUNT_OUT]
     while cursor[KEY_AT] < len(fresh.keys):
-        k = cursor[KEY_AT]
-        key = fresh.keys[k]
-        at = key * NUMBERS
-        total = tree.keys[key * KEY + ROWS]
-        gone = numbers[at + GONE]
-        done, seen, emitted = numbers[at + DONE] - gone, numbers[at + SEEN] - gone, numbers[at + EMITTED] - gone
-        reached = total if moment[WATERMARK] == END_OF_TIME else rows_up_to(tree, key, moment[WATERMARK])
-        due = total if moment[WATERMARK] == END_OF_TIME else reached - frame[AHEAD]
-        begin = fresh.ends[k - 1] if k > 0 else 0
-        changed = seen  # the first frame that may have changed
-        if begin < fresh.ends[k]:
-            lowest = rows_up_to(tree, key, fresh.times[begin])
-            for i in range(begin, fresh.ends[k]):
-                if fresh.times[i] == fresh.times[begin]:
-                    lowest -= 1
-            if cursor[RANK] == NONE:
-                changed = mark_changed(tree, words, frame, key, gone, lowest, emitted)
-        rank = cursor[RANK]
-        if rank == NONE:
-            rank = max(0, done, min(changed, seen))
-        stop = total if moment[EARLY] > 0 else min(total, due)
-        if rank < stop:
-            where = at_rank(tree, key, rank)
-            first, last = NONE, NONE
-            front = tail = NONE
-        while rank < stop:
-            low = min(max(rank + gone + frame[SINCE], 0), total + gone)
-            high = min(max(rank + gone + frame[UNTIL], low), total + gone)
-            is_empty = low == high
-            if not is_empty:
-                front = at_rank(tree, key, low - gone) if front == NONE or low != first + 1 else front + (low - first)
-                front = as_start(tree, front)
-                if tail == NONE or high - last > 1 or high < last:
-                    tail = at_rank(tree, key, high - gone - 1)
-                elif high > last:
-                    tail = as_start(tree, tail + 1)
-                first, last = low, high
-            place = place_of(tree, where)
-            word = words[index(place)]
-            revision = NONE
-            if word == NEW or word == SKIPPED:
-                revision = 0
-            elif word <= CHANGED:
-                revision = CHANGED - word + 1
-            emits = rank < due or (moment[EARLY] > 0 and not is_empty)
-            if revision != NONE and emits:
-                if count == len(out.keys):
-                    cursor[RANK], cursor[COUNT_OUT] = rank, count
-                    return False
-                out.keys[index(count)] = key
-                out.places[index(count)] = place
-                out.first[index(count)] = NONE if is_empty else front
-                out.last[index(count)] = NONE if is_empty else tail + 1
-                out.revisions[index(count)] = revision
-                out.from_row[index(count)] = low
-                out.to_row[index(count)] = high
-                out.start[index(count)] = place if is_empty else place_of(tree, front)
-                out.end[index(count)] = place if is_empty else place_of(tree, tail)
-                count += 1
-                words[index(place)] = revision
-            elif word == NEW and moment[EARLY] > 0:
-                words[index(place)] = SKIPPED
-            rank += 1
-            where = as_start(tree, where + 1)
-        numbers[at + SEEN] = max(numbers[at + SEEN], min(total, due) + gone)
-        numbers[at + EMITTED] = max(numbers[at + EMITTED], stop + gone)
-        cursor[KEY_AT], cursor[RANK] = k + 1, NONE
-    cursor[COUNT_OUT] = count
+        next_of_key(tree, words, numbers, frame, moment, fresh, cursor)
+        key = fresh.keys[cursor[KEY_AT]]
+        gone = numbers[key * NUMBERS + GONE]
+        if cursor[RANK] < cursor[STOP] and not find_of_number(tree, words, key, gone, frame, cursor, out):
+            return False
+        cursor[KEY_AT], cursor[RANK] = cursor[KEY_AT] + 1, NONE
     return True
+
+
+@kernel
+def find_of_number(tree: Tree, words: Ints, key: int, gone: int, frame: Ints, cursor: Ints, out: Numbered) -> bool:
+    """Find the frames of a key; return whether there was room."""
+    total = tree.keys[key * KEY + ROWS]
+    where = at_rank(tree, key, cursor[RANK])
+    first = last = front = tail = NONE  # of the frame before: the numbers of its rows, and its first and last row
+    while cursor[RANK] < cursor[STOP]:
+        rank = cursor[RANK]
+        low = min(max(rank + gone + frame[SINCE], 0), total + gone)
+        high = min(max(rank + gone + frame[UNTIL], low), total + gone)
+        is_empty = low == high
+        if not is_empty:
+            front = moved(tree, key, front, low - first, low - gone)
+            tail = moved(tree, key, tail, high - last, high - 1 - gone)
+            first, last = low, high
+        place = place_of(tree, where)
+        revision = revision_of(words[index(place)], False)
+        if revision != NONE and (rank < cursor[DUE_RANK] or not is_empty):
+            count = cursor[COUNT_OUT]
+            if count == len(out.keys):
+                return False
+            out.keys[index(count)] = key
+            out.places[index(count)] = place
+            out.first[index(count)] = NONE if is_empty else front
+            out.last[index(count)] = NONE if is_empty else tail + 1
+            out.revisions[index(count)] = revision
+            out.from_row[index(count)] = low
+            out.to_row[index(count)] = high
+            out.start[index(count)] = place if is_empty else place_of(tree, front)
+            out.end[index(count)] = place if is_empty else place_of(tree, tail)
+            cursor[COUNT_OUT] = count + 1
+            words[index(place)] = revision
+        elif words[index(place)] == NEW:
+            words[index(place)] = SKIPPED
+        cursor[RANK] = rank + 1
+        where = as_start(tree, where + 1)
+    return True
+
+
+@inlined
+def moved(tree: Tree, key: int, where: int, by: int, rank: int) -> int:
+    """Return a row that is `by` rows after another, of a rank: O(1) if it is the next one or the same."""
+    if where != NONE and by == 0:
+        return where
+    return as_start(tree, where + 1) if where != NONE and by == 1 else at_rank(tree, key, rank)
 
 
 @kernel
@@ -293,4 +300,4 @@ def at_ranks(tree: Tree, keys: Ints, first: Ints, last: Ints) -> None:
 
 
 COUNTING = (find_numbered, let_rows_go, judge_rows, ranks_at, at_ranks)
-WITHIN = (rows_up_to, mark_changed)
+WITHIN = (rows_up_to, mark_changed, next_of_key, moved, find_of_number)

@@ -35,11 +35,10 @@ from muntin.streams.rows.tree import (
     times_first,
 )
 
-NEW, HELD, HIDDEN = -1, -2, -3
+NEW, HELD, HIDDEN, SKIPPED, CHANGED = range(-1, -6, -1)
 """A frame that was never emitted; a row that is in frames of others, but came too late for its own; one that the
-definition does not see."""
-CHANGED = -4
-"""A frame that was emitted before it was due, with the revision CHANGED - word, and has changed since."""
+definition does not see; a frame without rows that was not emitted early, when others were; a frame that was emitted
+before it was due, with the revision CHANGED - word, and has changed since."""
 SINCE, UNTIL, AHEAD, TILE = range(4)
 """A definition: a frame holds the rows from time + SINCE, or the multiple of TILE before that, to before time + UNTIL;
 it is due AHEAD after its row."""
@@ -47,8 +46,9 @@ FRAME = 4
 FINAL, FROM, TO, DUE, EARLY = range(5)
 """The moment, as times of rows: frames up to FINAL never change again; those in (FROM, TO] are looked at, whatever
 came; those up to DUE are due. EARLY: others that hold rows are emitted, too."""
-KEY_AT, WHERE, COUNT_OUT = range(3)
-"""The cursor: the key, the position to go on from (NONE: from the start), and how many frames were found."""
+KEY_AT, WHERE, COUNT_OUT, REACHED, OWN, INSIDE = range(6)
+"""The cursor: the key, the position to go on from (NONE: from the start), and how many frames were found; then new rows
+of the key: the first whose frames are not all behind, the first not behind itself, and the first not before a frame."""
 
 
 class Fresh(NamedTuple):
@@ -89,14 +89,15 @@ class Found(NamedTuple):
 @inlined
 def start_of(frame: Ints, time: int) -> int:
     """Return the first time that belongs to the frame of a time."""
-    start = time + frame[SINCE]
+    start: int = time + frame[SINCE]
     return start - start % frame[TILE] if frame[TILE] > 0 else start
 
 
 @inlined
 def last_with(frame: Ints, time: int) -> int:
     """Return the last time whose frame begins at or before a time."""
-    return (time - time % frame[TILE] + frame[TILE] - 1 if frame[TILE] > 0 else time) - frame[SINCE]
+    last: int = (time - time % frame[TILE] + frame[TILE] - 1 if frame[TILE] > 0 else time) - frame[SINCE]
+    return last
 
 
 @kernel
@@ -124,6 +125,43 @@ def first_from(tree: Tree, key: int, time: int) -> int:
     return as_start(tree, after_time(tree, key, time - 1))
 
 
+@inlined
+def revision_of(word: int, is_changed: bool) -> int:
+    """Return the revision with which a frame is to be emitted, if it is due; NONE if there is nothing to emit."""
+    if word in (NEW, SKIPPED):
+        return 0
+    if word <= CHANGED:
+        return CHANGED - word + 1
+    return word + 1 if word >= 0 and is_changed else NONE
+
+
+@kernel
+def next_wanted(frame: Ints, moment: Ints, fresh: Fresh, stop: int, cursor: Ints, at: int) -> int:
+    """Return the least time, from that of a row on, whose frame is to be looked at. Amortised O(1)."""
+    wanted = END_OF_TIME
+    if moment[FROM] < moment[TO] and at <= moment[TO]:
+        wanted = max(at, moment[FROM] + 1)
+    while cursor[REACHED] < stop and last_with(frame, fresh.times[cursor[REACHED]]) < at:
+        cursor[REACHED] += 1
+    if cursor[REACHED] < stop:
+        wanted = min(wanted, max(at, fresh.times[cursor[REACHED]] - frame[UNTIL] + 1))
+    while cursor[OWN] < stop and fresh.times[cursor[OWN]] < at:
+        cursor[OWN] += 1
+    return min(wanted, fresh.times[cursor[OWN]]) if cursor[OWN] < stop else wanted
+
+
+@kernel
+def first_wanted(tree: Tree, frame: Ints, moment: Ints, fresh: Fresh, k: int, cursor: Ints, latest: int) -> int:
+    """Return the first row of the k-th key whose frame may have to be looked at; sets the cursor to its new rows."""
+    key, stop = fresh.keys[k], fresh.ends[k]
+    begin = fresh.ends[k - 1] if k > 0 else 0
+    cursor[REACHED] = cursor[OWN] = cursor[INSIDE] = begin
+    time = moment[FROM] + 1 if moment[FROM] < moment[TO] else latest + 1
+    if begin < stop:
+        time = min(time, fresh.times[begin], fresh.times[begin] - frame[UNTIL] + 1)
+    return first_from(tree, key, max(time, moment[FINAL] + 1))
+
+
 @kernel
 def find_frames(tree: Tree, words: Ints, frame: Ints, moment: Ints, fresh: Fresh, cursor: Ints, out: Found) -> bool:
     """Find the frames of some keys that are to be emitted, in order; return whether there was room for all.
@@ -131,81 +169,68 @@ def find_frames(tree: Tree, words: Ints, frame: Ints, moment: Ints, fresh: Fresh
     Walks through the rows whose frames are due now, or hold a new row, and no others: O(1) amortised for each, and
     O(LEAF + log n) where others are passed over.
     """
-    times = tree.times
-    count = cursor[COUNT_OUT]
     latest = END_OF_TIME if moment[EARLY] > 0 else moment[DUE]
     while cursor[KEY_AT] < len(fresh.keys):
         k = cursor[KEY_AT]
-        key = fresh.keys[k]
-        stop = fresh.ends[k]
-        reached = own = inside = fresh.ends[k - 1] if k > 0 else 0
-        where = cursor[WHERE]
-        if tree.keys[key * KEY + ROOT] == NONE:
-            cursor[KEY_AT] = k + 1
-            continue
-        front = back = NONE
-        if where == NONE:
-            time = moment[FROM] + 1 if moment[FROM] < moment[TO] else latest + 1
-            if reached < stop:
-                time = min(time, fresh.times[reached], fresh.times[reached] - frame[UNTIL] + 1)
-            where = first_from(tree, key, max(time, moment[FINAL] + 1))
-        while not is_end(tree, where):
-            at = times[index(place_of(tree, where))]
-            # The least time from here on whose frame is to be looked at.
-            wanted = END_OF_TIME
-            if at <= moment[TO] and moment[FROM] < moment[TO]:
-                wanted = max(at, moment[FROM] + 1)
-            while reached < stop and last_with(frame, fresh.times[reached]) < at:
-                reached += 1
-            if reached < stop:
-                wanted = min(wanted, max(at, fresh.times[reached] - frame[UNTIL] + 1))
-            while own < stop and fresh.times[own] < at:
-                own += 1
-            if own < stop:
-                wanted = min(wanted, fresh.times[own])
-            if wanted > latest:
-                break
-            if wanted > at:
-                where = next_start(tree, key, where, wanted)
-                continue
-            start, until = start_of(frame, at), at + frame[UNTIL]
-            while inside < stop and fresh.times[inside] < start:
-                inside += 1
-            is_changed = inside < stop and fresh.times[inside] < until
-            if front == NONE:
-                front = first_from(tree, key, start)
-                back = after_time(tree, key, until - 1)
-            else:
-                front = next_start(tree, key, front, start)
-                back = next_end(tree, key, back, until)
-            is_empty = is_end(tree, front) or times[index(place_of(tree, front))] >= until
-            emits = at <= moment[DUE] or (moment[EARLY] > 1 and not is_empty)
-            while not is_end(tree, where) and times[index(place_of(tree, where))] == at:
-                place = place_of(tree, where)
-                word = words[index(place)]
-                revision = NONE
-                if word == NEW:
-                    revision = 0
-                elif word <= CHANGED:
-                    revision = CHANGED - word + 1
-                elif word >= 0 and is_changed:
-                    revision = word + 1
-                if revision != NONE and emits:
-                    if count == len(out.keys):
-                        cursor[WHERE], cursor[COUNT_OUT] = where, count
-                        return False
-                    out.keys[index(count)] = key
-                    out.places[index(count)] = place
-                    out.first[index(count)] = NONE if is_empty else front
-                    out.last[index(count)] = back
-                    out.revisions[index(count)] = revision
-                    count += 1
-                    words[index(place)] = revision
-                elif revision > 0:
-                    words[index(place)] = CHANGED - (revision - 1)
-                where = as_start(tree, where + 1)
+        if tree.keys[fresh.keys[k] * KEY + ROOT] != NONE:
+            if cursor[WHERE] == NONE:
+                cursor[WHERE] = first_wanted(tree, frame, moment, fresh, k, cursor, latest)
+            if not find_of_key(tree, words, frame, moment, fresh, k, cursor, latest, out):
+                return False
         cursor[KEY_AT], cursor[WHERE] = k + 1, NONE
-    cursor[COUNT_OUT] = count
+    return True
+
+
+@kernel
+def find_of_key(
+    tree: Tree,
+    words: Ints,
+    frame: Ints,
+    moment: Ints,
+    fresh: Fresh,
+    k: int,
+    cursor: Ints,
+    latest: int,
+    out: Found,
+) -> bool:
+    """Find the frames of the k-th key; return whether there was room."""
+    times, key, stop = tree.times, fresh.keys[k], fresh.ends[k]
+    front = back = NONE
+    where = cursor[WHERE]
+    while not is_end(tree, where):
+        at = times[index(place_of(tree, where))]
+        wanted = next_wanted(frame, moment, fresh, stop, cursor, at)
+        if wanted > latest:
+            break
+        if wanted > at:
+            where = next_start(tree, key, where, wanted)
+            continue
+        start, until = start_of(frame, at), at + frame[UNTIL]
+        while cursor[INSIDE] < stop and fresh.times[cursor[INSIDE]] < start:
+            cursor[INSIDE] += 1
+        is_changed = cursor[INSIDE] < stop and fresh.times[cursor[INSIDE]] < until
+        front = first_from(tree, key, start) if front == NONE else next_start(tree, key, front, start)
+        back = after_time(tree, key, until - 1) if back == NONE else next_end(tree, key, back, until)
+        is_empty = is_end(tree, front) or times[index(place_of(tree, front))] >= until
+        emits = at <= moment[DUE] or (moment[EARLY] > 1 and not is_empty)
+        while not is_end(tree, where) and times[index(place_of(tree, where))] == at:
+            place = place_of(tree, where)
+            revision = revision_of(words[index(place)], is_changed)
+            if revision != NONE and emits:
+                count = cursor[COUNT_OUT]
+                if count == len(out.keys):
+                    cursor[WHERE] = where
+                    return False
+                out.keys[index(count)] = key
+                out.places[index(count)] = place
+                out.first[index(count)] = NONE if is_empty else front
+                out.last[index(count)] = back
+                out.revisions[index(count)] = revision
+                cursor[COUNT_OUT] = count + 1
+                words[index(place)] = revision
+            elif revision > 0:
+                words[index(place)] = CHANGED - (revision - 1)
+            where = as_start(tree, where + 1)
     return True
 
 
@@ -320,4 +345,4 @@ def let_go(tree: Tree, keys: Ints, frames: Ints, due: Ints, until: int, memory: 
 
 
 FINDING = (find_frames, find_at, rows_between, list_rows, list_all, let_go)
-WITHIN = (start_of, last_with, next_end, next_start, first_from)
+WITHIN = (start_of, last_with, next_end, next_start, first_from, revision_of, next_wanted, first_wanted, find_of_key)

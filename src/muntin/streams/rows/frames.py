@@ -193,7 +193,7 @@ class Frames(OrderedRows):
 
     def _find(self, part: _Definition, moment: Array, fresh: Fresh) -> Found:
         words, shape = self.store.beside[part.window_id], np.array(part.numbers, np.int64)
-        cursor = np.array([0, NONE, 0], np.int64)
+        cursor = np.array([0, NONE, 0, 0, 0, 0], np.int64)
         while not self.store.kernels.find_frames(self.store.tree, words, shape, moment, fresh, cursor, self._room):
             self._room = self._room.longer()
         return self._room.first_rows(int(cursor[2]))

@@ -95,8 +95,7 @@ class OrderedRows(Replayed):
 
     def _active(self, watermark: int, early: bool) -> Array:
         """Return the keys to look at, ascending."""
-        wake = self._wake[: self.store.keys]
-        return np.flatnonzero(wake < NEVER if early else wake <= watermark)
+        return self.store.present if early else np.flatnonzero(self._wake[: self.store.keys] <= watermark)
 
     def _missing(self, rows: Batch, taken: Array) -> None:
         """Note which rows are not held."""

@@ -105,7 +105,7 @@ class RowFrames(OrderedRows):
 
     def _emit_of(self, active: Array, watermark: int, early: bool) -> list[Answers]:
         moment, fresh = self._moment(watermark, early=early), by_key(self._fresh, active)
-        words, cursor = self.store.beside[_WORDS], np.array([0, NONE, 0], np.int64)
+        words, cursor = self.store.beside[_WORDS], np.array([0, NONE, 0, 0, 0], np.int64)
         state = (self.store.tree, words, self._numbers, self._shape, moment, fresh, cursor)
         while not self.store.kernels.find_numbered(*state, self._room):
             self._room = self._room.longer()

@@ -150,9 +150,9 @@ class RowStore:
             return
         self.tree = grown
         places, nodes = len(grown.times), len(grown.nodes) // tree.NODE
-        for arrays in (self.values, self.valid, self.beside):
-            for name, array in arrays.items():
-                arrays[name] = None if array is None else tree.longer(array, places)
+        self.values = {name: tree.longer(array, places) for name, array in self.values.items()}
+        self.beside = {name: tree.longer(array, places) for name, array in self.beside.items()}
+        self.valid = {name: mask if mask is None else tree.longer(mask, places) for name, mask in self.valid.items()}
         self.masks = [[tree.longer(mask, places) for mask in held] for held in self.masks]
         self.states = [_more_states(each, held, nodes) for each, held in zip(self.bindings, self.states, strict=True)]
 

@@ -69,12 +69,13 @@ class Tree(NamedTuple):
     marks: Ints
 
     @classmethod
-    def empty(cls, leaf: int = LEAF, kids: int = FANOUT) -> Tree:
+    def empty(cls, leaf: int = LEAF, fanout: int = FANOUT) -> Tree:
         """Return trees without rows."""
         marks = np.zeros(MARKS, np.int64)
         marks[FREE_NODE], marks[FREE_KIDS], marks[FREE_BLOCK:] = NONE, NONE, NONE
-        marks[LEAF_SIZE], marks[KIDS_SIZE] = leaf, kids
-        return cls(*(np.zeros(0, np.int64) for _ in range(5)), marks)
+        marks[LEAF_SIZE], marks[KIDS_SIZE] = leaf, fanout
+        nodes, kids, lows, times, keys = (np.zeros(0, np.int64) for _ in range(5))
+        return cls(nodes, kids, lows, times, keys, marks)
 
 
 class Log(NamedTuple):
@@ -95,12 +96,8 @@ class Log(NamedTuple):
     def empty(cls, length: int = 1 << 13) -> Log:
         """Return room for a log; insertion stops when it is full."""
         none = np.zeros(0, np.int64)
-        return cls(
-            none,
-            np.zeros(2 * length, np.int64),
-            *(np.zeros(length, np.int64) for _ in range(2)),
-            np.zeros(520, np.int64),
-        )
+        moves, stale, order, made = (np.zeros(size, np.int64) for size in (2 * length, length, length, AT_ONCE))
+        return cls(none, moves, stale, order, made)
 
 
 def grown(held: Tree, rows: int, *, more: bool) -> Tree:
@@ -155,7 +152,7 @@ def allot(tree: Tree, room: int) -> int:
     """Return the first place of a block."""
     marks = tree.marks
     which = block_class(room)
-    base = marks[which]
+    base: int = marks[which]
     if base != NONE:
         marks[which] = tree.times[base]  # a free block's first place links to the next one
         return base
@@ -176,7 +173,7 @@ def give_back(tree: Tree, base: int, room: int) -> None:
 def new_node(tree: Tree, level: int) -> int:
     """Return a new open node without entries; an inner one has kids already, a leaf gets a block by its maker."""
     nodes, marks = tree.nodes, tree.marks
-    node = marks[FREE_NODE]
+    node: int = marks[FREE_NODE]
     if node != NONE:
         marks[FREE_NODE] = nodes[node * NODE + NEXT]
     else:
@@ -237,7 +234,8 @@ def at_of(place: int) -> int:
 @inlined
 def place_of(tree: Tree, where: int) -> int:
     """Return the place of the row at a position: where its time and its columns are."""
-    return tree.nodes[index(leaf_of(where) * NODE + BASE)] + at_of(where)
+    place: int = tree.nodes[index(leaf_of(where) * NODE + BASE)] + at_of(where)
+    return place
 
 
 @inlined
@@ -253,17 +251,18 @@ def as_start(tree: Tree, where: int) -> int:
 @inlined
 def is_end(tree: Tree, where: int) -> bool:
     """Return whether no row follows a start position."""
-    return at_of(where) == tree.nodes[index(leaf_of(where) * NODE + HI)]
+    high: int = tree.nodes[index(leaf_of(where) * NODE + HI)]
+    return at_of(where) == high
 
 
 @kernel
 def leaf_at(tree: Tree, key: int, time: int) -> int:
     """Return the last leaf whose first row is not later than a time, or the first leaf. O(log n), O(1) at the end."""
     nodes = tree.nodes
-    last = tree.keys[key * KEY + LAST]
+    last: int = tree.keys[key * KEY + LAST]
     if tree.times[nodes[last * NODE + BASE] + nodes[last * NODE + LO]] <= time:
         return last
-    node = tree.keys[key * KEY + ROOT]
+    node: int = tree.keys[key * KEY + ROOT]
     while nodes[node * NODE + LEVEL] > 0:
         row = nodes[node * NODE + BASE]
         slot = nodes[node * NODE + HI] - 1
@@ -293,7 +292,7 @@ def rank_of(tree: Tree, where: int) -> int:
     """Return how many rows of a key are before a position. O(log n)."""
     nodes = tree.nodes
     node = leaf_of(where)
-    rank = at_of(where) - nodes[node * NODE + LO]
+    rank: int = at_of(where) - nodes[node * NODE + LO]
     parent = nodes[node * NODE + PARENT]
     while parent != NONE:
         base = nodes[parent * NODE + BASE]
@@ -437,13 +436,13 @@ def share_out(tree: Tree, log: Log, leaf: int, total: int) -> int:
     elif nodes[at + NEXT] == NONE:
         first = size - nodes[at + LO]
     else:
-        parts = max(2, (total + size - 1) // size)
-        first = min((total + parts - 1) // parts, size - nodes[at + LO])
+        shares = max(2, (total + size - 1) // size)
+        first = min((total + shares - 1) // shares, size - nodes[at + LO])
         tree.marks[SPLITS] += 1
     nodes[at + HI] = nodes[at + LO] + first
     log.made[0] = leaf
     rest = total - first
-    parts = (rest + size - 1) // size
+    parts: int = (rest + size - 1) // size
     is_last = nodes[at + NEXT] == NONE
     for i in range(parts):
         made = new_node(tree, 0)
@@ -505,10 +504,11 @@ def has_room(tree: Tree) -> bool:
     """Return whether `AT_ONCE` more rows fit in any case."""
     size, marks = tree.marks[LEAF_SIZE], tree.marks
     leaves = AT_ONCE // (size // 2) + 4
-    places = marks[USED] + leaves * size <= len(tree.times)
+    places: bool = marks[USED] + leaves * size <= len(tree.times)
     inner = leaves + 64
-    kids = marks[KID_ROWS] + inner * marks[KIDS_SIZE] <= len(tree.kids)
-    return places and kids and (marks[NODES] + leaves + inner) * NODE <= len(tree.nodes)
+    kids: bool = marks[KID_ROWS] + inner * marks[KIDS_SIZE] <= len(tree.kids)
+    nodes: bool = (marks[NODES] + leaves + inner) * NODE <= len(tree.nodes)
+    return places and kids and nodes
 
 
 @kernel
@@ -580,7 +580,8 @@ def insert_rows(tree: Tree, log: Log, keys: Ints, row_times: Ints, cursor: Ints)
 @inlined
 def times_first(tree: Tree, leaf: int) -> int:
     """Return the time of the first row of a leaf."""
-    return tree.times[tree.nodes[leaf * NODE + BASE] + tree.nodes[leaf * NODE + LO]]
+    time: int = tree.times[tree.nodes[leaf * NODE + BASE] + tree.nodes[leaf * NODE + LO]]
+    return time
 
 
 # ---------------------------------------------------------------- eviction

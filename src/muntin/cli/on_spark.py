@@ -18,10 +18,11 @@ from rich.console import Console
 
 from muntin import spark
 from muntin.cli.doctor import JAVAS, java_version
+from muntin.cli.errors import InputError, OutputError
 from muntin.cli.interrupts import Stop, stop_on_interrupt
 from muntin.cli.progress import Display, Summary
-from muntin.cli.sinks import SUFFIXES, OutputError
-from muntin.cli.sources import InputError, Source, format_of
+from muntin.cli.sinks import SUFFIXES
+from muntin.cli.sources import Source, format_of
 from muntin.errors import MuntinError
 from muntin.query import Query
 from muntin.spark.java import find_java

@@ -25,7 +25,7 @@ from muntin.tables.answers import Answers, AnswerTables, TakeKeys
 from muntin.tables.pieces import Piece, pieces_of, worth_it
 from muntin.tabular import kind_of
 from muntin.threads import in_threads, require_threads, shares
-from muntin.types import Array
+from muntin.types import NULL, Array
 from muntin.windows.base import Window
 from muntin.windows.found import Arrival, Found, SortedRows
 
@@ -121,7 +121,7 @@ def sorted_rows(
         ends=ends,
         arrival=range(data.num_rows) if places is None else Arrival(places),
         columns=columns,
-        time_type=time.type,
+        time_type=plan.time_type,
         partial=query.partial,
         emit_empty=query.emit_empty,
     )
@@ -183,6 +183,8 @@ def as_times(column: Column, name: str) -> Column:
     """Return a column as the time column; reject nulls and values that are not times."""
     if column.valid is not None and not column.valid.all():
         raise _no_time(name, column.valid)
+    if column.type == NULL and not len(column.values):
+        return column  # without a row there need not be a type
     kind = time_type(column.type, name)
     if len(column.values):
         low, high = extent(column.values)

@@ -109,30 +109,29 @@ def locked(output: Path | None) -> Iterator[None]:
         yield
         return
     path = work_folder(output) / LOCK
-    handle = _taken(path, output)
-    try:
-        yield
-    finally:
-        path.unlink()  # while it is held: who waits for this file looks whether it is still the one of this name
-        os.close(handle)
-        with suppress(OSError):
-            path.parent.rmdir()  # unless there is a run to resume
+    with _taken(path, output):
+        try:
+            yield
+        finally:
+            path.unlink()  # while it is held: who waits for this file looks whether it is still the one of this name
+            with suppress(OSError):
+                path.parent.rmdir()  # unless there is a run to resume
 
 
-def _taken(path: Path, output: Path) -> int:
+def _taken(path: Path, output: Path) -> BinaryIO:
     while True:
         make_folder(path.parent)
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            file = path.open("ab")
         except FileNotFoundError:
             continue  # another run has just ended, and deleted the folder
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(handle), path.stat()):
-                return handle
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
         except BlockingIOError:
-            os.close(handle)
+            file.close()
             raise OutputError(f"another run is writing to {output}; wait for it, or give another output") from None
         except FileNotFoundError:
             pass  # another run had it, and has just ended
-        os.close(handle)
+        file.close()

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -71,10 +71,11 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 class Disk:
     """What a folder holds after a power cut: what was synced of each file, under the names that its folder had then.
 
-    With `names` the others are kept as well, as some file systems do: files that were not synced are empty there.
+    In the folders for which `names` is true all changes of names are kept, synced or not: file systems write them when
+    they like. Files that were not synced are empty there.
     """
 
-    def __init__(self, root: Path, *, names: bool) -> None:
+    def __init__(self, root: Path, names: Callable[[Path], bool]) -> None:
         self.root, self.names = root, names
         self._contents: dict[int, bytes] = {}
         self._entries: dict[int, dict[str, int]] = {}
@@ -110,8 +111,8 @@ class Disk:
     def _left(self, path: Path, number: int) -> Iterator[tuple[Path, bytes | None]]:
         """Yield the files and folders that are left, each folder before what is in it."""
         entries = self._entries.get(number)
-        if self.names and path.is_dir():
-            entries = {each.name: each.inode() for each in os.scandir(path)}
+        if self.names(path) and (path.is_dir() or entries is not None):
+            entries = {each.name: each.inode() for each in os.scandir(path)} if path.is_dir() else {}
         if entries is None:
             yield path, self._contents.get(number, b"")
             return

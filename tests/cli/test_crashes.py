@@ -117,18 +117,29 @@ def test_a_run_killed_before_any_file_operation_ends_as_if_it_had_not_been(given
         shutil.rmtree(place.root)
 
 
-@pytest.mark.parametrize("names", [False, True], ids=["names lost", "names kept"])
+NAMES = {
+    "no names": lambda path: False,
+    "all names": lambda path: True,
+    "names of parts": lambda path: path.name in ("out", "parts"),
+    "names of outputs": lambda path: not path.name.endswith(".muntin"),
+}
+"""In which folders a power cut leaves the changes of names that were not synced."""
+
+
+@pytest.mark.parametrize("names", NAMES)
 @pytest.mark.parametrize(("output", "old"), [("out.csv", False), ("out.parquet", True), ("out", True)])
 def test_a_power_cut_loses_nothing_that_was_counted(output, old, names, tmp_path, monkeypatch):
     windows, operations = expected(tmp_path / "whole", "in.parquet", output, old=old)
-    for at in (*some(range(operations), 2), None):
+    for at in (*some(range(operations), 3), None):
         place = Place(tmp_path / "cut", "in.parquet", output, old=old)
-        disk = Disk(place.root, names=names)
+        disk = Disk(place.root, NAMES[names])
         monkeypatch.setattr(os, "fsync", disk.fsync)
         with crashing(at):
             place.run(*(("--overwrite",) if old else ()))
         monkeypatch.setattr(os, "fsync", lambda _: None)
         disk.cut()
+        if at is None:
+            assert place.windows == windows, "the run has ended, and its windows are lost"
         require_same_in_the_end(place, windows, at)
         shutil.rmtree(place.root)
 

@@ -48,20 +48,17 @@ class FolderColumns:
     @classmethod
     def of(cls, root: Path, files: Collection[Path]) -> FolderColumns:
         """Return the columns of the folders of some files: of the first type that takes all of their values."""
-        found: dict[str, set[str | None]] = {}
-        for file in files:
-            for name, text in _texts(root, file).items():
-                found.setdefault(name, set()).add(text)
-        return cls(root, {name: _type_of(pa.array(texts, pa.string())) for name, texts in found.items()})
+        texts = {file: _texts(root, file) for file in files}
+        names = next(iter(texts.values()), {})
+        for file, each in texts.items():
+            _require_same(file, each, names)
+        columns = {name: pa.array({each[name] for each in texts.values()}, pa.string()) for name in names}
+        return cls(root, {name: _type_of(column) for name, column in columns.items()})
 
     def values(self, file: Path) -> dict[str, pa.Scalar]:
         """Return the values of a file's folders; reject a file in folders of other columns, or of other types."""
         texts = _texts(self.root, file)
-        if texts.keys() != self.types.keys():
-            mine, others = (", ".join(map(repr, names)) or "none" for names in (texts, self.types))
-            raise InputError(
-                f"{file}: the columns in the names of its folders are {mine}, those of other files {others}"
-            )
+        _require_same(file, texts, self.types)
         found = {}
         for name, text in texts.items():
             try:
@@ -83,6 +80,12 @@ def _texts(root: Path, file: Path) -> dict[str, str | None]:
         return {}
     pairs = (part.partition("=") for part in file.relative_to(root).parts[:-1] if "=" in part)
     return {unquote(name): None if text == _NULL else unquote(text) for name, _, text in pairs}
+
+
+def _require_same(file: Path, names: Collection[str], others: Collection[str]) -> None:
+    if set(names) != set(others):
+        mine, theirs = (", ".join(map(repr, each)) or "none" for each in (names, others))
+        raise InputError(f"{file}: the columns in the names of its folders are {mine}, those of other files {theirs}")
 
 
 def _type_of(texts: pa.Array) -> pa.DataType:

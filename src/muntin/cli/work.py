@@ -94,7 +94,7 @@ def require_apart(output: Path, *inputs: Path) -> None:
             one, other = mine.resolve(), given.resolve()
             if one == other or other in one.parents or one in other.parents or _same(mine, given):
                 raise OutputError(
-                    f"the output {output} and the input {given} lie in one another; give them places apart"
+                    f"the output {output} and the input {given} are one, or one is in the other; give another output"
                 )
 
 

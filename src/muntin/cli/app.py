@@ -207,7 +207,7 @@ def warm(
     """Compile all that a query needs, before the data comes: while an image is built, or a machine started."""
     with one_clear_line():
         asked = asked_for(query, sql, watermark, allowed_lateness)
-        info = muntin.warm(asked, None if input is None else Source(input, asked).schema)
+        info = muntin.warm(asked, None if input is None else Source(input, asked).first().schema)
         report = {"folder": str(info.folder), "modules": info.modules, "bytes": info.bytes, "writable": info.writable}
         text = f"compiled; {info.modules} modules, {info.bytes:,} bytes in {info.folder}"
         typer.echo(_dumped(report) if json else text)

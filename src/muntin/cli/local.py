@@ -231,7 +231,7 @@ class LocalRun:
             self.saved.forget()
 
     def _no_windows(self) -> pa.Table:
-        return resolve(self.query, self.source.schema, finite=True).answer_schema.empty_table()
+        return resolve(self.query, self.source.first().schema, finite=True).answer_schema.empty_table()
 
     @contextmanager
     def _giving_up(self) -> Iterator[None]:

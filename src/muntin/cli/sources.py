@@ -37,7 +37,8 @@ FORMATS = {
     ".feather": "feather",
 }
 """The formats of files, by suffix."""
-_TEXT = ("csv", "json")
+TEXT = ("csv", "json")
+"""The formats that are text."""
 _CHUNK = 1 << 20
 BATCH_ROWS = 1 << 16
 """Rows per push: enough to amortise its overhead, few enough to stop soon."""
@@ -136,17 +137,16 @@ class Source:
     @property
     def folders(self) -> FolderColumns:
         """The columns in the names of subfolders, of the types of those that were there first."""
-        if self._folders is None or not self._folders.types:
-            self._folders = FolderColumns.of(self.path, self.files() if self.is_folder else [])
-        return self._folders
+        if self._folders is None and (files := self.files()):
+            self._folders = FolderColumns.of(self.path, files)
+        return self._folders or FolderColumns(self.path, {})
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that the query reads, as the first file with rows has them, or else the first file."""
+    def first(self) -> pa.Table:
+        """Return the first row, with the columns that the query reads; an empty table if there is none."""
         self.require_files()
         tables = (next(self.tables(each, rows=1)) for each in self.files())
         first = next(tables)
-        return next((each for each in (first, *tables) if each.num_rows), first).schema
+        return first if first.num_rows else next((each for each in tables if each.num_rows), first)
 
     def count_rows(self, files: list[Path]) -> int | None:
         """Return the number of rows, if files record it; None if they must be read to know."""
@@ -200,11 +200,7 @@ class Source:
             yield pa.table({name: pa.nulls(0) for name in self.columns})
             return
         dataset, folders = self._dataset(file), self.folders.values(file)
-        names = [name for name in dataset.schema.names if name not in folders]
-        for name in self.columns:
-            if name not in names and name not in folders:
-                advice = ". The query's `time` names the column that holds the times" if name == self.time else ""
-                raise ColumnError(f"{file}: {missing(name, [*names, *folders], advice)}")
+        names = self._names(dataset, folders, file)
         wanted = [*names, *folders] if self._all_columns else self.columns
         own = [name for name in wanted if name not in folders]
 
@@ -225,9 +221,25 @@ class Source:
             if at <= skip:
                 yield whole(pa.schema([dataset.schema.field(name) for name in own]).empty_table(), at)
 
+    def require_columns(self) -> None:
+        """Reject files that cannot be read, or lack a column that is asked for. O(files), and O(bytes) of text."""
+        self.require_files()
+        for file in self.files():
+            if not _is_blank(file):
+                self._names(self._dataset(file), self.folders.values(file), file)
+
+    def _names(self, dataset: Any, folders: Collection[str], file: Path) -> list[str]:
+        """Return the columns of a file that are not in the names of its folders; reject one that lacks columns."""
+        names = [name for name in dataset.schema.names if name not in folders]
+        for name in self.columns:
+            if name not in names and name not in folders:
+                advice = ". The query's `time` names the column that holds the times" if name == self.time else ""
+                raise ColumnError(f"{file}: {missing(name, [*names, *folders], advice)}")
+        return names
+
     def _dataset(self, file: Path) -> Any:
         with _reading(file):
-            if format_of(file) in _TEXT and file not in self._are_text:
+            if format_of(file) in TEXT and file not in self._are_text:
                 require_utf8(file)
                 self._are_text.add(file)
             dataset = ds.dataset(file, format=format_of(file))
@@ -243,16 +255,16 @@ class Source:
         if column.null_count:
             row = at + pc.index(column.is_null(), True).as_py()
             raise ColumnTypeError(f"{file}: the time column {self.time!r} is null in row {row}; every row needs a time")
-        if format_of(file) in _TEXT and pa.types.is_string(column.type):
+        if format_of(file) in TEXT and pa.types.is_string(column.type):
             column = _parsed(column, self.time, file)
-        elif format_of(file) in _TEXT and pa.types.is_timestamp(column.type):
+        elif format_of(file) in TEXT and pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
         return table.set_column(index, self.time, column)
 
 
 def _is_blank(file: Path) -> bool:
     """Return whether a file of text has no line, so that it tells no columns: Spark writes such for no rows."""
-    return FORMATS[file.suffix.lower()] in _TEXT and file.stat().st_size == 0
+    return FORMATS[file.suffix.lower()] in TEXT and file.stat().st_size == 0
 
 
 def require_utf8(file: Path) -> None:

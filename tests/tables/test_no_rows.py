@@ -27,6 +27,7 @@ TABLES = {
     "arrays": {"ts": np.array([], "M8[us]"), "k": np.array([], object), "v": np.array([])},
     "pandas": TYPED.to_pandas(),
     "pandas without types": pd.DataFrame(columns=NAMES),
+    "pandas of lists": pd.DataFrame({name: [] for name in NAMES}),
     "polars": pl.from_arrow(TYPED),
     "polars without types": pl.DataFrame({name: [] for name in NAMES}),
 }
@@ -84,7 +85,7 @@ def test_rows_without_a_time_are_refused_whatever_the_type_of_the_column() -> No
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_aggregation_of_columns_without_types(case: Any) -> None:
     query = Query(window.tumbling("1 hour"), {"x": case.aggregation})
-    table = dict.fromkeys(("ts", *query.columns), [])
+    table: dict[str, list[Any]] = {name: [] for name in ("ts", *query.columns)}
     assert query.run(table).num_rows == 0
     assert muntin.latest(query.run(pd.DataFrame(table))).empty
 

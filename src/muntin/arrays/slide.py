@@ -23,7 +23,7 @@ from muntin.kernels.tiers import working_on
 from muntin.showing import Explanation
 from muntin.tabular import is_polars, kind_of
 from muntin.threads import require_threads
-from muntin.types import INT64, NULL, Array, column_type, logical_array
+from muntin.types import INT64, Array, column_type, logical_array
 from muntin.windows.frames import closed_word
 
 _ONE = "value"
@@ -291,7 +291,7 @@ def _read(values: Any, aggregations: Mapping[str, Aggregation], rows: int) -> di
 
 def _time_column(times: Any, rows: int, width: Any) -> Column:
     column = read_column(times, "times", find_nat=False)
-    if column.type == NULL and not rows:  # no times have no type
+    if not rows and column.type.family not in ("integer", "temporal"):  # no times have no type, or that of floats
         column = Column(column.values, None, INT64 if is_unitless(width) else column_type(pa.timestamp("us")))
     if len(column.values) != rows:
         raise InvalidArgumentError(f"there are {len(column.values)} times for {rows} rows")

@@ -25,7 +25,7 @@ from muntin.tables.answers import Answers, AnswerTables, TakeKeys
 from muntin.tables.pieces import Piece, pieces_of, worth_it
 from muntin.tabular import kind_of
 from muntin.threads import in_threads, require_threads, shares
-from muntin.types import NULL, Array
+from muntin.types import Array
 from muntin.windows.base import Window
 from muntin.windows.found import Arrival, Found, SortedRows
 
@@ -89,7 +89,15 @@ def read_needed(query: Query, table: Any) -> pa.Table:
     """Return the columns of a table that a query reads; reject a table that lacks some. O(rows)."""
     kind = kind_of(table)
     require_time_column(query, kind.names(table))
-    return kind.read(table, list(dict.fromkeys((*query.key, str(query.time), *query.columns))))
+    data = kind.read(table, list(dict.fromkeys((*query.key, str(query.time), *query.columns))))
+    untyped = not data.num_rows and pa.types.is_floating(data.schema.field(str(query.time)).type)
+    return _without_types(data) if untyped else data
+
+
+def _without_types(data: pa.Table) -> pa.Table:
+    """Return no rows with nulls for floats: NumPy and pandas take an empty list for these, even as times."""
+    kinds = (pa.null() if pa.types.is_floating(field.type) else field.type for field in data.schema)
+    return pa.table({name: pa.nulls(0, kind) for name, kind in zip(data.column_names, kinds, strict=True)})
 
 
 def _require_local(table: Any) -> None:
@@ -183,7 +191,7 @@ def as_times(column: Column, name: str) -> Column:
     """Return a column as the time column; reject nulls and values that are not times."""
     if column.valid is not None and not column.valid.all():
         raise _no_time(name, column.valid)
-    if column.type == NULL and not len(column.values):
+    if not len(column.values) and column.type.family not in ("integer", "temporal"):
         return column  # without a row there need not be a type
     kind = time_type(column.type, name)
     if len(column.values):

@@ -180,7 +180,7 @@ class Mover:
         self.state = BucketState(header, chunks, LocalChunks(None))
         self.facts = facts
 
-    def begin(self, given: Any, now: Any) -> None:
+    def begin(self, bucket: int, given: Any, now: Any) -> None:
         """Write one bucket, or the checkpoint's facts of the query."""
         if given.facts is not None:
             self.facts.update((given.facts,))
@@ -195,7 +195,7 @@ class Mover:
         list(rows)
         yield from ()
 
-    def expired(self, now: Any) -> Iterator[Any]:
+    def expired(self, bucket: int, now: Any) -> Iterator[Any]:
         """Answer nothing: no watermark moves."""
         yield from ()
 

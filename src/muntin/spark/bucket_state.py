@@ -66,6 +66,7 @@ class BucketState:
         data = b"" if row is None else bytes(row[0])
         if chunks.name_of(data) != name:
             raise RuntimeError("a chunk of state is missing or damaged: the checkpoint cannot be used")
+        self._local.write(name, data)
         return data
 
     def write(self, snapshot: Snapshot, timer: int, old: Header | None) -> tuple[Header, int]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -49,9 +50,9 @@ def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session
         muntin.spark.rescale("checkpoint/", "wider/", buckets=32)
         query.spark(calls, buckets=32).writeStream.option("checkpointLocation", "wider/")
 
-    Stop the query first. `checkpoint` stays unchanged; `target` must not exist. The partitions of the state are those
-    of the session's `spark.sql.shuffle.partitions`, which a checkpoint otherwise fixes. Both must be folders that this
-    process can reach: on a disk, or on a file system that Arrow supports.
+    Stop the query first: that of a running one is rejected. `checkpoint` stays unchanged; `target` must not exist. The
+    partitions of the state are those of the session's `spark.sql.shuffle.partitions`, which a checkpoint otherwise
+    fixes. Both must be folders that this process can reach: on a disk, or on a file system that Arrow supports.
 
     Keys move with their whole state: emitted windows are still revised. Joining buckets is rejected if they cannot be
     told apart, with an error that says so; splitting each into several never is. O(state), each bucket in the memory of
@@ -77,35 +78,40 @@ def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session
             f"the query of {old.uri!r} has an idle_timeout, {facts['idle_timeout']}, and so timers by the clock, which "
             "cannot be moved: leave it as it is, or begin with a new checkpoint"
         )
+    _require_stopped(session, old)
+    batches = _batches(old)  # first, so that no later look misses a batch
     last = _require_layout(old)
+    begin = new.parent / f".muntin-rescale-{uuid4().hex}"
     try:
-        _divide(session, old, new, facts, buckets, _watermark(old, last))
+        _divide(session, old, new, begin, facts, buckets, last)
         _graft(old, new, last)
+        if _batches(old) != batches:
+            raise _is_running(old)
     except BaseException:
         new.delete()
         raise
     finally:
-        new.beside(".begin").delete()
+        begin.delete()
 
 
 # ------------------------------------------------------------ the state
 
 
 def _divide(
-    session: SparkSession, old: Folder, new: Folder, facts: dict[str, str], buckets: int, watermark: int
+    session: SparkSession, old: Folder, new: Folder, begin: Folder, facts: dict[str, str], buckets: int, last: int
 ) -> None:
-    """Let Spark write the state of the new buckets, as the first batch of a separate query."""
+    """Let Spark write the state of the new buckets after a batch, as the first batch of a separate query."""
     from pyspark.sql import functions as F
 
     from muntin.spark.schemas import spark_schema
     from muntin.spark.shipped import FOR_STREAMS, Shipped, Stateful
 
-    headers = read_state(session, old.uri, "muntin_header").select("key.bucket", "value.*")
-    chunks = read_state(session, old.uri, "muntin_chunks").select(
+    headers = read_state(session, old.uri, "muntin_header", last).select("key.bucket", "value.*")
+    chunks = read_state(session, old.uri, "muntin_chunks", last).select(
         "key.bucket", "user_map_key.name", "user_map_value.data"
     )
     held = headers.unionByName(chunks, allowMissingColumns=True).repartition(int(facts["buckets"]), "bucket")
-    divider = Shipped(Divider(buckets, watermark), FOR_STREAMS)
+    divider = Shipped(Divider(buckets, _watermark(old, last)), FOR_STREAMS)
     shares = held.mapInArrow(divider, spark_schema(_SHARE))
     states = shares.groupBy("bucket").agg(
         F.min("timer").alias("timer"),
@@ -119,12 +125,11 @@ def _divide(
         F.lit(text).alias("facts"),
         F.lit(None).cast(states.schema["shares"].dataType).alias("shares"),
     )
-    begin = new.beside(".begin").uri
     one = session.range(1).select(
         F.lit(CLERK).cast("int").alias("bucket"), F.lit(None).cast("timestamp").alias("clock")
     )
-    one.write.parquet(begin)
-    rows = session.readStream.schema(one.schema).parquet(begin).withWatermark("clock", "0 seconds")
+    one.write.parquet(begin.uri)
+    rows = session.readStream.schema(one.schema).parquet(begin.uri).withWatermark("clock", "0 seconds")
     results = rows.groupBy("bucket").transformWithState(
         Stateful(Mover),
         spark_schema(pa.schema({"none": pa.int32()})),
@@ -226,6 +231,22 @@ def _require_layout(old: Folder) -> int:
         if version != "v1":
             raise UnsupportedOperationError(f"{old.uri}/{name}/{last} is of format {version}, and v1 is known")
     return last
+
+
+def _require_stopped(session: SparkSession, old: Folder) -> None:
+    """Reject the checkpoint of a query that this session runs."""
+    known = json.loads((old / "metadata").text())["id"]
+    if any(str(each.id) == known for each in session.streams.active):
+        raise _is_running(old)
+
+
+def _batches(old: Folder) -> dict[str, list[int]]:
+    """Return the batches that are planned and committed: they change while any query runs here."""
+    return {name: (old / name).numbers() for name in ("commits", "offsets")}
+
+
+def _is_running(old: Folder) -> InvalidArgumentError:
+    return InvalidArgumentError(f"the query of {old.uri!r} is running: stop it first, and wait until it has")
 
 
 def _watermark(old: Folder, last: int) -> int:

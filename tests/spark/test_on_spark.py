@@ -405,6 +405,11 @@ def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
         UnsupportedOperationError, match="the trigger is realTime='5 minutes', and Spark's Real-Time Mode"
     ):
         counting.spark(frame).writeStream.trigger(realTime="5 minutes")
+    answers, spark_own = counting.spark(frame), type(frame)
+    assert isinstance(answers, spark_own)
+    assert isinstance(answers.writeStream, type(frame.writeStream))
+    assert (type(answers).__module__, type(answers).__name__) == ("muntin.spark.triggers", "StreamedAnswers")
+    assert type(answers.where("n > 1")) is spark_own
     with pytest.raises(InvalidArgumentError, match="has a watermark already"):
         counting.spark(frame.withWatermark("ts", "1 minute").where("len > 0"))
     by_clock = Query(window.tumbling(10), {"n": agg.count()}, time="line", emit_early=ProcessingTime(5))

@@ -18,7 +18,6 @@ from muntin.spark.constants import constant_columns, with_constants, without_con
 from muntin.spark.explained import default_parallelism
 from muntin.spark.given import known_as
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
-from muntin.spark.own import send_by_value
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.streaming import require_columns
 from muntin.spark.survey import LongKey
@@ -137,7 +136,6 @@ def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | N
         return native.native(resolved)
     from muntin.spark.shipped import Shipped
 
-    send_by_value(query)
     long = asked_pieces(resolved, pieces)
     rows = _together(resolved, long)
     numbered = [piece for each in long for piece in each.pieces]

@@ -103,5 +103,5 @@ def dumped(value: Any) -> bytes:
 
     cloudpickle: Any = pyspark.cloudpickle
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    data: bytes = cloudpickle.dumps(value)
+    data: bytes = importlib.import_module("muntin.spark.own").pickled(value)
     return data

@@ -24,7 +24,6 @@ from muntin.spark.constants import constant_columns, with_constants, without_con
 from muntin.spark.explained import default_parallelism, has_watermark
 from muntin.spark.given import known_as
 from muntin.spark.names import inner_schema, with_inner_names
-from muntin.spark.own import send_by_value
 from muntin.spark.pack import PACKED, Packer
 from muntin.spark.progress import OBSERVED
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
@@ -60,7 +59,6 @@ def streaming(
     require_no_watermark(frame)
     if history is not None:
         past.require_history(history, frame)
-    send_by_value(query)
     if query.time is None:
         frame = with_clock(frame)
         history = None if history is None else with_clock(history)

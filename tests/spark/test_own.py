@@ -51,8 +51,13 @@ def test_the_windows_of_a_user_are_sent_by_value(tmp_path: Path, monkeypatch: py
     theirs = importlib.import_module("theirs")
     query = Query([theirs.Own(), window.tumbling(10)], {"n": agg.count()}, time="t")
     before = set(pyspark.cloudpickle.list_registry_pickle_by_value())
-    with ThreadPoolExecutor(8) as threads:
-        sent = set(threads.map(pickled, [query] * 50))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            sent = set(threads.map(pickled, [query] * 50))
+    finally:
+        sys.setswitchinterval(interval)
     assert set(pyspark.cloudpickle.list_registry_pickle_by_value()) == before
     assert [read(each) for each in sent] == ["7\n"] * len(sent)
     pyspark.cloudpickle.register_pickle_by_value(theirs)

@@ -6,17 +6,21 @@ import gc
 import random
 import sys
 import tracemalloc
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from queries import oracle
-from spark.model import Machine
+from spark.model import Chunks, Machine, Store, Value
 
 from muntin import Query, agg, rows, window
+from muntin.errors import SnapshotError
 from muntin.kernels.cache import uncompiled
 from muntin.spark import bucket
+from muntin.spark.bucket_state import BucketState
+from muntin.spark.local_chunks import LocalChunks
 from muntin.spark.memory import Memory, Place, held_bytes
 from muntin.spark.shipped import FOR_STREAMS, Stateful, _loaded
 from muntin.streams.driven import DrivenStream
@@ -102,6 +106,56 @@ def test_what_a_stream_holds_is_counted(name: str) -> None:
         traced = tracemalloc.get_traced_memory()[0] / len(streams)
         tracemalloc.stop()
     assert 0.7 * traced < held_bytes(streams[0]) < 1.1 * traced
+
+
+@agg.define(state="object", result="object", commutative=True)
+class thrown:
+    """The values in order, as objects of a class that only pickle knows."""
+
+    def lift(v):
+        return [Fraction(v)]
+
+    def combine(a, b):
+        return a + b
+
+    def lower(s):
+        return float(sum(s))
+
+
+STRUCTS = pa.table({"t": [1, 2], "v": [{"a": 1, "b": ["x", None]}, None]})
+
+
+def test_pickle_is_in_a_state_only_when_allowed() -> None:
+    """A state says so when it is written, and nobody unpickles what somebody else has put there."""
+
+    def state(allow_pickle: bool) -> BucketState:
+        value, kept = Value(store, "muntin_header"), Chunks(store, "muntin_chunks")
+        return BucketState(value, kept, LocalChunks(None), allow_pickle=allow_pickle)
+
+    store = Store()
+    with uncompiled():
+        asked = Query(window.tumbling(1000), {"sum": thrown("v")}, time="t")
+        stream = DrivenStream(asked, SCHEMA)
+        stream.take(TABLE)
+        with pytest.raises(
+            SnapshotError, match="holds a value of fractions.Fraction, which only pickle can write: keep"
+        ):
+            state(allow_pickle=False).write(stream.save(), 5, None)
+        assert store.values == {}
+        header, _ = state(allow_pickle=True).write(stream.save(), 5, None)
+        with pytest.raises(SnapshotError, match="objects that only pickle can read; pass allow_pickle=True if you tr"):
+            state(allow_pickle=False).read(header)
+        again = DrivenStream.load(asked, SCHEMA, state(allow_pickle=True).read(header))
+        again.set_watermark(1000)
+        assert again.emit()["sum"].to_pylist() == [sum(TABLE["v"].to_pylist())]
+        asked = Query(window.tumbling(10), {"all": agg.collect("v"), "first": agg.first("v")}, time="t")
+        stream = DrivenStream(asked, STRUCTS.schema)
+        stream.take(STRUCTS)
+        header, _ = state(allow_pickle=False).write(stream.save(), 5, None)
+        again = DrivenStream.load(asked, STRUCTS.schema, state(allow_pickle=False).read(header))
+        again.set_watermark(10)
+        (row,) = again.emit().to_pylist()
+    assert (row["all"], row["first"]) == ([STRUCTS["v"][0].as_py()], STRUCTS["v"][0].as_py())
 
 
 def test_tasks_share_what_they_are_sent() -> None:

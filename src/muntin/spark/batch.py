@@ -264,11 +264,13 @@ def _horizon(resolved: Resolved) -> int | None:
     return None if row[0] is None else int(row[0])
 
 
-def require_batch_options(buckets: int | None, late: bool, checkpoint: str | None, history: Any) -> None:
-    """Reject options for streams."""
+def require_batch_options(buckets: int | None, flags: bool, checkpoint: str | None, history: Any) -> None:
+    """Reject options for streams; `flags` is whether `late` or `allow_pickle` is given."""
     if history is not None:
         raise UnsupportedOperationError(
             "history is for streaming DataFrames, and this one is finite: union the two, and ask for all of it"
         )
-    if buckets is not None or late or checkpoint is not None:
-        raise UnsupportedOperationError("buckets, late and checkpoint are for streaming DataFrames; this one is finite")
+    if buckets is not None or flags or checkpoint is not None:
+        raise UnsupportedOperationError(
+            "buckets, late, checkpoint and allow_pickle are for streaming DataFrames; this one is finite"
+        )

@@ -43,6 +43,8 @@ class Job:
     """Whether the stream starts from a history."""
     constant: tuple[str, ...] = ()
     """The columns of answers that Spark adds."""
+    allow_pickle: bool = False
+    """Whether the state may hold objects that only pickle can write and read."""
 
     @property
     def follows_clock(self) -> bool:

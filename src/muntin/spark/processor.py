@@ -27,7 +27,7 @@ class Processor:
     def __init__(self, job: Job, handle: Any, header: Any, chunks: Any, facts: Any) -> None:
         self.job = job
         self.handle = handle
-        self.state = BucketState(header, chunks, LocalChunks(folder(CHUNKS)))
+        self.state = BucketState(header, chunks, LocalChunks(folder(CHUNKS)), allow_pickle=job.allow_pickle)
         self.facts = facts
         self.query = _query_of_task()
         delete_unread(folder(ANSWERS))

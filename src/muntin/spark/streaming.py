@@ -46,6 +46,7 @@ def streaming(
     buckets: int | None = None,
     late: bool = False,
     checkpoint: str | None = None,
+    allow_pickle: bool = False,
 ) -> DataFrame:
     """Return a streaming DataFrame of the answers to a query over another one."""
     from pyspark.sql import functions as F
@@ -78,7 +79,7 @@ def streaming(
     clock = Clock.of(time, str(query.time))
     # A late row is null in all other columns, so with these nothing is constant.
     constant = () if late else constant_columns(plan, finite=False)
-    job = Job(query, schema, clock, count, late, history is not None, constant)
+    job = Job(query, schema, clock, count, late, history is not None, constant, allow_pickle)
     answers = known_to_spark(plan.answer_schema)
     if late:
         answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))

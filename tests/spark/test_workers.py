@@ -43,6 +43,12 @@ class Wandering:
         self.here.keep(*given)
 
 
+def living() -> int:
+    """Return the number of streams in this process."""
+    gc.collect()
+    return sum(isinstance(each, DrivenStream) for each in gc.get_objects())
+
+
 @pytest.mark.slow
 def test_memory_is_flat_while_buckets_wander(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over 500 micro-batches; some buckets are empty at times, and begin again."""
@@ -51,6 +57,7 @@ def test_memory_is_flat_while_buckets_wander(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(bucket, "MEMORY", wandering)
     chance = random.Random(7)
     blocks, streams = [], []
+    others = living()  # of other tests in this process
     with uncompiled():
         machine = Machine(query, SCHEMA, buckets=4)
         for batch in range(500):
@@ -59,7 +66,7 @@ def test_memory_is_flat_while_buckets_wander(monkeypatch: pytest.MonkeyPatch) ->
             if batch in (100, 300, 499):
                 gc.collect()
                 blocks.append(sys.getallocatedblocks())
-                streams.append(sum(isinstance(each, DrivenStream) for each in gc.get_objects()))
+                streams.append(living() - others)
     assert max(streams) <= 8, "at most every bucket in both workers"
     assert max(blocks) - blocks[0] < 10_000, blocks  # a stream has some 1,500
     for worker in wandering.workers:
@@ -97,15 +104,18 @@ def test_what_a_stream_holds_is_counted(name: str) -> None:
         stream.save()
         return stream
 
+    found = []
     with uncompiled():
         made()  # fills what all streams share
-        gc.collect()
-        tracemalloc.start()
-        streams = [made() for _ in range(4)]
-        gc.collect()
-        traced = tracemalloc.get_traced_memory()[0] / len(streams)
-        tracemalloc.stop()
-    assert 0.7 * traced < held_bytes(streams[0]) < 1.1 * traced
+        for _ in range(3):  # other threads of the process may allocate too
+            gc.collect()
+            tracemalloc.start()
+            streams = [made() for _ in range(4)]
+            gc.collect()
+            found.append(tracemalloc.get_traced_memory()[0] / len(streams))
+            tracemalloc.stop()
+    shared = held_bytes(HELD[name])  # by all streams of a query, and counted for each
+    assert 0.65 * min(found) < held_bytes(streams[0]) < 1.1 * min(found) + shared
 
 
 @agg.define(state="object", result="object", commutative=True)

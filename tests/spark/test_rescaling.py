@@ -15,6 +15,7 @@ import muntin.spark
 from muntin import Query, agg, rows, window
 from muntin.errors import InvalidArgumentError, SnapshotError, UnsupportedOperationError
 from muntin.kernels.cache import uncompiled
+from muntin.spark import rescaling
 from muntin.spark.checkpoint import saved_buckets, saved_facts
 from muntin.streams.driven import DrivenStream
 
@@ -105,3 +106,39 @@ def test_what_cannot_be_rescaled(session: Any, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOperationError, match="has no key, and so one bucket"):
         muntin.spark.rescale(checkpoint, target, buckets=8)
     assert not target.exists()
+
+
+@pytest.mark.parametrize("moment", ["_divide", "_graft"])
+def test_a_running_query_is_refused(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """One of this session by its id, any other by the batch that it commits meanwhile; the target is not left."""
+    feed, query = Feed(session, tmp_path, SCHEMA), Query(window.tumbling(5), {"n": agg.count()}, key="k", time="t")
+    checkpoint, target = tmp_path / "checkpoint", tmp_path / "target"
+    mine = tmp_path / "target.begin"
+    mine.mkdir()
+    usual = getattr(rescaling, moment)
+    first, second = batches(2, seed=0)
+    feed.add(first)
+    feed.run(query)
+
+    def meanwhile(*given: Any) -> None:
+        usual(*given)
+        feed.add(second)
+        feed.run(query)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rescaling, moment, meanwhile)
+        with pytest.raises(InvalidArgumentError, match="checkpoint' is running: stop it first"):
+            muntin.spark.rescale(checkpoint, target, buckets=8)
+    assert sorted(each.name for each in tmp_path.iterdir() if "target" in each.name or "muntin" in each.name) == [
+        "target.begin"
+    ]
+    answers = query.spark(feed.frame(), checkpoint=str(checkpoint)).writeStream.format("noop").outputMode("update")
+    running = answers.option("checkpointLocation", str(checkpoint)).start()
+    try:
+        with pytest.raises(InvalidArgumentError, match="checkpoint' is running: stop it first"):
+            muntin.spark.rescale(checkpoint, target, buckets=8)
+    finally:
+        running.stop()
+    muntin.spark.rescale(checkpoint, target, buckets=8)
+    assert saved_buckets(session, str(target)) == 8
+    assert mine.exists()

@@ -15,7 +15,7 @@ from muntin.spark.bucket_state import BucketState, Header, facts_of
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import from_table
 from muntin.spark.local_files import ANSWERS, folder, write_table
-from muntin.spark.memory import MEMORY
+from muntin.spark.memory import MEMORY, Place
 from muntin.spark.pack import as_binary, from_binary
 from muntin.streams import snapshots
 from muntin.streams.driven import DrivenStream
@@ -43,6 +43,8 @@ class Job:
     """Whether the stream starts from a history."""
     constant: tuple[str, ...] = ()
     """The columns of answers that Spark adds."""
+    allow_pickle: bool = False
+    """Whether the state may hold objects that only pickle can write and read."""
 
     @property
     def follows_clock(self) -> bool:
@@ -69,10 +71,11 @@ class Job:
 class Bucket:
     """Runs one bucket for one call."""
 
-    def __init__(self, job: Job, handle: Any, state: BucketState) -> None:
+    def __init__(self, job: Job, handle: Any, state: BucketState, place: Place) -> None:
         self.job = job
         self.handle = handle
         self.state = state
+        self.place = place
 
     def run(
         self, packed: Sequence[tuple[bytes, bool]], watermark: int, clock: int, *, came: bool
@@ -142,13 +145,13 @@ class Bucket:
 
     def _stream(self, header: Header | None, now: int) -> DrivenStream:
         job = self.job
+        stream = MEMORY.take(self.place, None if header is None else header.stamp)
         if header is None:
             return DrivenStream(job.query, job.schema, now)
         # Also for a cached stream: its worker may have outlived the query it was created for.
         added = require_compatible(facts_of(header), snapshots.facts(job.query))
         windows = job.query.windows
         known = len(windows) - added
-        stream = MEMORY.take(header.stamp)
         if stream is None:
             older = replace(job.query, windows=windows[:known]) if added else job.query
             stream = DrivenStream.load(older, job.schema, self.state.read(header), now)
@@ -174,7 +177,7 @@ class Bucket:
         timer = reached + 1 if at is None else at
         self.handle.registerTimer(timer)
         header, written = self.state.write(stream.save(), timer, old)
-        MEMORY.keep(header.stamp, stream, int(stream.metrics()["bytes"] or 0))
+        MEMORY.keep(self.place, header.stamp, stream)
         return written
 
     def _packed(self, answers: pa.Table, late: pa.Table) -> dict[str, Any]:

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 _NOT_BEGUN = "STDS_COMMITTED_BATCH_UNAVAILABLE"
 
 
-def read_state(session: SparkSession, path: str, name: str) -> DataFrame:
-    """Return one of the states of a checkpoint, as of its last committed batch."""
-    return session.read.format("statestore").option("stateVarName", name).load(path)
+def read_state(session: SparkSession, path: str, name: str, batch: int | None = None) -> DataFrame:
+    """Return one of the states of a checkpoint, as of a batch, by default the last committed one."""
+    reader = session.read.format("statestore").option("stateVarName", name)
+    return (reader if batch is None else reader.option("batchId", batch)).load(path)
 
 
 def saved_facts(session: SparkSession, path: str) -> dict[str, str] | None:

@@ -24,7 +24,6 @@ from muntin.spark.constants import constant_columns, with_constants, without_con
 from muntin.spark.explained import default_parallelism, has_watermark
 from muntin.spark.given import known_as
 from muntin.spark.names import inner_schema, with_inner_names
-from muntin.spark.own import send_by_value
 from muntin.spark.pack import PACKED, Packer
 from muntin.spark.progress import OBSERVED
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
@@ -47,6 +46,7 @@ def streaming(
     buckets: int | None = None,
     late: bool = False,
     checkpoint: str | None = None,
+    allow_pickle: bool = False,
 ) -> DataFrame:
     """Return a streaming DataFrame of the answers to a query over another one."""
     from pyspark.sql import functions as F
@@ -60,7 +60,6 @@ def streaming(
     require_no_watermark(frame)
     if history is not None:
         past.require_history(history, frame)
-    send_by_value(query)
     if query.time is None:
         frame = with_clock(frame)
         history = None if history is None else with_clock(history)
@@ -80,7 +79,7 @@ def streaming(
     clock = Clock.of(time, str(query.time))
     # A late row is null in all other columns, so with these nothing is constant.
     constant = () if late else constant_columns(plan, finite=False)
-    job = Job(query, schema, clock, count, late, history is not None, constant)
+    job = Job(query, schema, clock, count, late, history is not None, constant, allow_pickle)
     answers = known_to_spark(plan.answer_schema)
     if late:
         answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))

@@ -75,6 +75,11 @@ class DrivenStream:
         """When the stream becomes idle, by the clock in nanoseconds; None without `idle_timeout`."""
         return self._core.progress.idle_at
 
+    @property
+    def query(self) -> Query:
+        """The query, with the windows added since."""
+        return self._state.query
+
     # ------------------------------------------------------------ rows in, windows out
 
     def take(self, data: pa.Table) -> None:

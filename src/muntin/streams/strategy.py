@@ -18,6 +18,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
+from muntin.streams.places import Places
 from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.tables.answers import Answers
 from muntin.types import Array
@@ -104,6 +105,14 @@ class Strategy(ABC):
     @abstractmethod
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
+
+    @property
+    def places(self) -> tuple[Places, ...]:
+        """Where the saved arrays have what belongs to which aggregate: another order of aggregates finds it there.
+
+        Empty if nothing depends on that order. By default all does, and another order is refused.
+        """
+        return (Places("", tuple(self.plan.aggregates)),)
 
     @property
     def may_fail(self) -> bool:

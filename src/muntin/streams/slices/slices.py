@@ -26,6 +26,7 @@ from muntin.streams.emitted import Changes, EmittedWindows
 from muntin.streams.found import Found
 from muntin.streams.journal import Journal, Replayed
 from muntin.streams.mergers import cannot_merge
+from muntin.streams.places import Places
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.object_set import ObjectSet
 from muntin.streams.slices.pane_set import MANY_KEYS, PaneSet
@@ -403,6 +404,11 @@ class Slices(Replayed):
         arrays |= {f"own.{name}": array for name, array in self.shapes.own.save().items()}
         bounds = {"sinces": self.shapes.sinces, "floors": self.shapes.floors, "gap": ints([self.shapes.gap])}
         return arrays | bounds | {"marks": ints([self.watermark, self._complete_from])}
+
+    @property
+    def places(self) -> tuple[Places, ...]:
+        """Where the sets have what belongs to which aggregate."""
+        return tuple(each.places(f"{i}.") for i, each in enumerate(self.sets))
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the slices by those that `save` returned. O(n)."""

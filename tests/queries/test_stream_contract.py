@@ -309,7 +309,8 @@ def test_early_results_by_the_clock() -> None:
 def everything() -> Query:
     """A query of every kind of window, for the golden files.
 
-    A new one is written by `python -m queries.test_stream_contract`, in tests/; the old one is kept, to be read, or refused by name.
+    A new one is written by `python -m queries.test_stream_contract`, in tests/; older ones are kept,
+    to be read, or to be refused by name.
     """
     windows = [
         window.sliding("10 seconds", every="5 seconds"),

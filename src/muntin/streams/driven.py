@@ -124,8 +124,8 @@ class DrivenStream:
     # ------------------------------------------------------------ state
 
     def add(self, window: Window) -> int:
-        """Answer one more window from now on; return its window_id."""
-        return self._state.add(window)
+        """Answer one more window from now on, which answers may need more fields for; return its window_id."""
+        return self._state.add(window, may_widen=True)
 
     @property
     def is_empty(self) -> bool:

@@ -138,6 +138,9 @@ class Strategy(ABC):
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot take {definition!r} on while rows come")
 
+    def begin_at(self, since: int) -> None:
+        """Note that rows before a time were never given: the strategy began in the midst of a stream."""
+
     def remove(self, window_id: int, plan: Plan) -> None:
         """Stop answering a definition. `plan` is the plan without it."""
         raise UnsupportedOperationError(f"{type(self).__name__} cannot let window {window_id} go while rows come")

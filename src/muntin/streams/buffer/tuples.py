@@ -175,6 +175,10 @@ class Tuples(Strategy):
         self._wake_at(np.flatnonzero(self._wake < _NEVER), BEFORE_TIME)
         return self._complete_from
 
+    def begin_at(self, since: int) -> None:
+        """Note that rows before a time were never given."""
+        self._complete_from = since
+
     def remove(self, window_id: int, plan: Plan) -> None:
         """Stop answering a definition; the next push evicts what only it needed."""
         self._parts = [part for part in self._parts if part.window_id != window_id]

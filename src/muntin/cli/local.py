@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,7 @@ class Saved:
             "parts": parts,
             "windows": summary.windows,
             "waits": waits,
+            "aggregates": list(stream.query.aggregates),
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_name(".state")
@@ -69,6 +70,7 @@ class Saved:
             position = Position.from_json(header["position"])
             parts, windows, version, known = (header[name] for name in ("parts", "windows", "version", "input"))
             waits = header.get("waits")
+            query = _in_order(query, header.get("aggregates", ()))
         except (ValueError, KeyError) as error:
             raise OutputError(f"{self.path} is damaged; {advice}") from error
         if version != _VERSION:
@@ -221,6 +223,13 @@ class LocalRun:
 
 def _waiting(query: Query, waits: int | None) -> Query:
     return query if waits is None else replace(query, watermark=waits)
+
+
+def _in_order(query: Query, names: Sequence[str]) -> Query:
+    """Return a query with its aggregates in the order of the output that is there, if they are the same."""
+    if set(names) != set(query.aggregates):
+        return query  # another query, which the state of the run refuses by name
+    return replace(query, aggregates={name: query.aggregates[name] for name in names})
 
 
 def _readable(ticks: int | None, kind: pa.DataType) -> str | None:

@@ -6,17 +6,21 @@ import datetime
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from muntin import Query, agg, policies, rows, window
-from muntin.errors import InvalidArgumentError, SnapshotError
+from muntin import Query, agg, policies, rows, stores, window
+from muntin.aggregators import Fiba, FlatFat, MonoidTree, TwoStacks
+from muntin.errors import InvalidArgumentError, SnapshotError, StoreError
+from muntin.streams.driven import DrivenStream
 from muntin.streams.facts import differences, facts
+from muntin.streams.regrouping import regrouped
 from muntin.streams.stream import Stream
 
 QUERIES = 200
@@ -229,3 +233,46 @@ def test_every_pair_of_queries(played: list[Played]) -> None:
     assert resumed > 2 * QUERIES
     assert reordered > QUERIES
     assert refused > QUERIES
+
+
+@pytest.mark.parametrize("kind", [TwoStacks, FlatFat, MonoidTree, Fiba])
+def test_aggregators_refuse_another_order(kind: Any) -> None:
+    """Their states are by place, and their fingerprints, too."""
+    held = {"hi": agg.max("v"), "lo": agg.min("v"), "n": agg.count()}
+    made = kind(held, compiled=False)
+    for i in range(5):
+        made.insert(i, float(i))
+    assert kind.restore(made.snapshot(), dict(held), compiled=False).query() == {"hi": 4.0, "lo": 0.0, "n": 5}
+    with pytest.raises(SnapshotError, match="another aggregation"):
+        kind.restore(made.snapshot(), dict(reversed(held.items())), compiled=False)
+
+
+def test_stores_refuse_another_order() -> None:
+    held = {"hi": agg.max("v"), "lo": agg.min("v")}
+    store = stores.Memory()
+    with MonoidTree(held, store=store, window_id="w", compiled=False) as tree:
+        for i in range(5):
+            tree.insert(i, float(i))
+    with MonoidTree.open(store, "w", held, compiled=False) as tree:
+        assert tree.query() == {"hi": 4.0, "lo": 0.0}
+    with pytest.raises(StoreError, match="another aggregation"):
+        MonoidTree.open(store, "w", dict(reversed(held.items())), compiled=False)
+
+
+def test_states_of_one_order_join_those_of_another() -> None:
+    """The buckets of a checkpoint are written one by one: after a restart some have the new order, others the old."""
+    held = {"hi": agg.max("v"), "lo": agg.min("v"), "all": agg.collect("v"), "mid": agg.median("w")}
+    query = Query([window.sliding(6000, every=2000), window.session(2000)], held, key="k", time="t")
+    turned = replace(query, aggregates=dict(reversed(held.items())))
+    saved, whole = [], DrivenStream(query, SCHEMA)
+    for asked, key in ((query, "a"), (turned, "b")):
+        stream = DrivenStream(asked, SCHEMA)
+        mine = PUSHES[0].filter(pc.equal(PUSHES[0]["k"], key))
+        for each in (stream, whole):
+            each.take(mine)
+        saved.append((stream.save(), np.ones(1, np.bool_)))
+    joined = DrivenStream.load(query, SCHEMA, regrouped(saved))
+    joined.check()
+    for each in (joined, whole):
+        each.set_watermark(100_000)
+    assert answers([joined.emit()], names_of(query)) == answers([whole.emit()], names_of(query))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +68,7 @@ class Saved:
             "sizes": progress.sizes,
             "windows": progress.windows,
             "waits": progress.waits,
+            "aggregates": list(stream.query.aggregates),
         }
         make_folder(self.folder)
         with replacing(self.path) as file:
@@ -85,6 +86,7 @@ class Saved:
                 Position.from_json(header["position"]), header["sizes"], header["windows"], header["waits"]
             )
             known = header["input"]
+            query = _in_order(query, header["aggregates"])
         except (ValueError, KeyError) as error:
             raise OutputError(f"{self.path} is damaged; {advice}") from error
         if known != str(source.resolve()):
@@ -274,6 +276,13 @@ class LocalRun:
 
 def _waiting(query: Query, waits: int | None) -> Query:
     return query if waits is None else replace(query, watermark=waits)
+
+
+def _in_order(query: Query, names: Sequence[str]) -> Query:
+    """Return a query with its aggregates in the order of the output that is there, if they are the same."""
+    if set(names) != set(query.aggregates):
+        return query  # another query, which the state of the run refuses by name
+    return replace(query, aggregates={name: query.aggregates[name] for name in names})
 
 
 def _readable(ticks: int | None, kind: pa.DataType) -> str | None:

@@ -34,9 +34,3 @@ def saved_facts(session: SparkSession, path: str) -> dict[str, str] | None:
         reason = str(error).splitlines()[0]
         raise SnapshotError(f"{path!r} is no checkpoint of a query of muntin that can be read: {reason}") from error
     return dict(json.loads(rows[0][0])) if rows else None
-
-
-def saved_buckets(session: SparkSession, path: str) -> int | None:
-    """Return the number of buckets of a checkpoint; None before the first committed batch."""
-    facts = saved_facts(session, path)
-    return None if facts is None else int(facts["buckets"])

@@ -17,7 +17,7 @@ from muntin.spark import buckets as spread
 from muntin.spark import history as past
 from muntin.spark import needs
 from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, RESULT, Job
-from muntin.spark.checkpoint import saved_buckets
+from muntin.spark.checkpoint import saved_facts
 from muntin.spark.clock import Clock
 from muntin.spark.collations import require_bytewise
 from muntin.spark.constants import constant_columns, with_constants, without_constants
@@ -64,8 +64,9 @@ def streaming(
         frame = with_clock(frame)
         history = None if history is None else with_clock(history)
         query = replace(query, time=CLOCK_COLUMN)
-    if buckets is None and checkpoint is not None:
-        buckets = saved_buckets(session, str(checkpoint))
+    saved = None if checkpoint is None else saved_facts(session, str(checkpoint))
+    if buckets is None and saved is not None:
+        buckets = int(saved["buckets"])
     count = _count(buckets, session, keyed=bool(query.key))
     schema = arrow_schema(frame)
     require_columns(query, schema)
@@ -80,6 +81,8 @@ def streaming(
     # A late row is null in all other columns, so with these nothing is constant.
     constant = () if late else constant_columns(plan, finite=False)
     job = Job(query, schema, clock, count, late, history is not None, constant, allow_pickle)
+    if saved is not None:
+        job.require_checkpoint(saved)
     answers = known_to_spark(plan.answer_schema)
     if late:
         answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))

@@ -87,18 +87,7 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
     """
     if isinstance(duration, int | np.integer) and not isinstance(duration, bool | np.timedelta64):
         return int(duration)
-    if isinstance(duration, str):
-        nanoseconds = parse_duration(duration)
-    elif isinstance(duration, datetime.timedelta):
-        nanoseconds = (duration.days * 86_400_000_000 + duration.seconds * 1_000_000 + duration.microseconds) * 1_000
-        nanoseconds += getattr(duration, "nanoseconds", 0)  # those of pandas
-    elif isinstance(duration, np.timedelta64) and np.datetime_data(duration.dtype)[0] in _NUMPY_UNITS:
-        unit_name, count = np.datetime_data(duration.dtype)
-        nanoseconds = int(duration.astype(np.int64)) * count * NANOSECONDS[_NUMPY_UNITS[unit_name]]
-    else:
-        raise InvalidArgumentError(
-            f"{what} is {duration!r}; give a duration like '10 minutes' or '7d', a timedelta or an integer"
-        )
+    nanoseconds = _in_nanoseconds(duration, what)
     if time.family not in ("temporal", "duration"):
         raise InvalidArgumentError(
             f"{what} is {duration!r}, but the times are integers: give it as an integer in their unit"
@@ -109,6 +98,37 @@ def in_unit_of(duration: Any, time: ColumnType, what: str) -> int:
             f"{what} is {duration!r}, which is no whole number of the times' unit, {_unit(time)}s"
         )
     return nanoseconds // unit
+
+
+def _in_nanoseconds(duration: Any, what: str) -> int:
+    if isinstance(duration, str):
+        return parse_duration(duration)
+    if isinstance(duration, datetime.timedelta):
+        microseconds = duration.days * 86_400_000_000 + duration.seconds * 1_000_000 + duration.microseconds
+        return microseconds * 1_000 + int(getattr(duration, "nanoseconds", 0))  # those of pandas
+    if isinstance(duration, np.timedelta64) and np.datetime_data(duration.dtype)[0] in _NUMPY_UNITS:
+        unit_name, count = np.datetime_data(duration.dtype)
+        return int(duration.astype(np.int64)) * count * NANOSECONDS[_NUMPY_UNITS[unit_name]]
+    raise InvalidArgumentError(
+        f"{what} is {duration!r}; give a duration like '10 minutes' or '7d', a timedelta or an integer"
+    )
+
+
+def spelled(duration: Any) -> Any:
+    """Return a duration in the one spelling that equal ones share: an integer as it is, all else in Spark's words.
+
+    >>> spelled("5000ms"), spelled(datetime.timedelta(seconds=90)), spelled("0h"), spelled(90)
+    ('5 seconds', '1 minute 30 seconds', '0 seconds', 90)
+    """
+    if is_unitless(duration):
+        return int(duration)
+    rest = _in_nanoseconds(duration, "a duration")
+    sign, rest, words = "-" if rest < 0 else "", abs(rest), []
+    for unit, length in reversed(NANOSECONDS.items()):
+        count, rest = divmod(rest, length)
+        if count:
+            words.append(f"{sign}{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(words) or "0 seconds"
 
 
 def fitting(span: int, duration: Any, what: str) -> int:

@@ -9,6 +9,7 @@ import pickle
 import re
 import struct
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,14 @@ _RECORD = re.compile(r"_S|_P\d+")
 """The names of the records that generated modules define; any other named tuple is the user's own."""
 
 
-def encode_objects(values: list[Any]) -> bytes:
-    """Return the bytes of a list of values.
+def encode_objects(values: list[Any], *, allow_pickle: bool = True) -> bytes:
+    """Return the bytes of a list of values. Those that only pickle can write are refused unless `allow_pickle`.
 
     >>> decode_objects(encode_objects([1, "a", (2.5, None)]))
     [1, 'a', (2.5, None)]
     """
     out = io.BytesIO()
-    _write(out, values)
+    _write(out, values, allow_pickle)
     return out.getvalue()
 
 
@@ -42,7 +43,7 @@ def _text(out: io.BytesIO, tag: bytes, text: bytes) -> None:
     out.write(tag + _LENGTH.pack(len(text)) + text)
 
 
-def _write(out: io.BytesIO, value: Any) -> None:
+def _write(out: io.BytesIO, value: Any, allow_pickle: bool) -> None:
     kind = type(value)
     if value is None or kind is bool:
         out.write({None: b"N", True: b"T", False: b"F"}[value])
@@ -53,15 +54,24 @@ def _write(out: io.BytesIO, value: Any) -> None:
         # A state's record is written as a plain tuple; whoever reads it knows the record it belongs to.
         out.write(_SEQUENCES.get(kind, b"t") + _LENGTH.pack(len(value)))
         for item in value:
-            _write(out, item)
+            _write(out, item, allow_pickle)
+    elif kind is dict:
+        out.write(b"k" + _LENGTH.pack(2 * len(value)))
+        for item in chain.from_iterable(value.items()):
+            _write(out, item, allow_pickle)
     elif isinstance(value, np.generic) and value.dtype != object:
         _text(out, b"g", value.dtype.str.encode() + b" " + value.tobytes())
     elif isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1:
         out.write(b"o" + _LENGTH.pack(len(value)))
         for item in value:
-            _write(out, item)
+            _write(out, item, allow_pickle)
     elif isinstance(value, np.ndarray) and value.dtype.names is None and value.ndim == 1:
         _text(out, b"a", value.dtype.str.encode() + b" " + value.tobytes())
+    elif not allow_pickle:
+        raise SnapshotError(
+            f"the state holds a value of {kind.__module__}.{kind.__qualname__}, which only pickle can write: keep "
+            "plain values, or pass allow_pickle=True if only you can write where it is kept"
+        )
     else:
         _text(out, b"p", pickle.dumps(value))
 
@@ -85,6 +95,11 @@ def _read(data: io.BytesIO, allow_pickle: bool) -> Any:
             "the snapshot holds objects that only pickle can read; pass allow_pickle=True if you trust its origin"
         )
     return pickle.loads(text)
+
+
+def _mapping(items: Iterable[Any]) -> Any:
+    one_by_one = iter(items)
+    return dict(zip(one_by_one, one_by_one, strict=True))
 
 
 def _object_array(items: Iterable[Any]) -> Any:
@@ -112,4 +127,4 @@ _TEXTS: dict[type, tuple[bytes, Any, Any]] = {
 }
 _SEQUENCES: dict[type, bytes] = {list: b"l", tuple: b"t", set: b"e", frozenset: b"z"}
 _READERS = {tag: read for tag, _, read in _TEXTS.values()}
-_MAKERS: dict[bytes, Any] = {b"l": list, b"t": tuple, b"e": set, b"z": frozenset, b"o": _object_array}
+_MAKERS: dict[bytes, Any] = {b"l": list, b"t": tuple, b"e": set, b"z": frozenset, b"o": _object_array, b"k": _mapping}

@@ -54,7 +54,7 @@ class Snapshot:
         body = b"".join([_PREFIX.pack(MAGIC, FORMAT, len(text)), text, *pieces])
         return body + hashlib.sha256(body).digest()
 
-    def pieces(self) -> tuple[bytes, list[bytes | memoryview]]:
+    def pieces(self, *, allow_pickle: bool = True) -> tuple[bytes, list[bytes | memoryview]]:
         """Return the header and the pieces it describes, for whoever keeps them apart and sees that they stay whole.
 
         Arrays are not copied: what changes them changes their pieces.
@@ -62,7 +62,8 @@ class Snapshot:
         pieces: list[bytes | memoryview] = [_encode_schema(self.schema)]
         described = []
         for name, array in self.arrays.items():
-            data = encode_objects(list(array)) if array.dtype == OBJECT else _bytes_of(array)
+            is_object = array.dtype == OBJECT
+            data = encode_objects(list(array), allow_pickle=allow_pickle) if is_object else _bytes_of(array)
             described.append({"name": name, "dtype": _describe(array.dtype), "rows": len(array), "bytes": len(data)})
             pieces.append(data)
         header = {"facts": self.header, "fingerprint": self.fingerprint, "schema": len(pieces[0]), "arrays": described}

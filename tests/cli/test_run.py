@@ -225,6 +225,27 @@ def test_another_query_does_not_go_on_with_what_is_saved(tmp_path, muntin, query
     assert "--overwrite" in result.stderr
 
 
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.jsonl", "folder"])
+def test_a_run_goes_on_with_the_aggregates_in_another_order(name, tmp_path, muntin, query_file, monkeypatch):
+    """The columns of the output stay in the order of the first run, whose parts are there already."""
+    rows, folder = readings(), tmp_path / "in"
+    folder.mkdir()
+    write(rows.slice(0, 300), folder / "1.parquet")
+    command = ("run", query_file, "--input", folder, "--output", tmp_path / name, *LOCAL)
+    monkeypatch.setattr(local.Stop, "wait", lambda self, _: self.ask() or True)
+    assert muntin(*command, "--follow").exit_code == 0
+    write(rows.slice(300), folder / "2.parquet")
+    turned = 'n = "count()"\npeak = "max(watts)"\n'
+    query_file.write_text(
+        QUERY[: QUERY.index("peak")].replace("1 minute", "60s").replace("5 minutes", "300 seconds") + turned
+    )
+    result = muntin(*command)
+    assert result.exit_code == 0, result.output
+    found = read(tmp_path / name)
+    assert answers(found) == expected(rows)
+    assert [each for each in found.column_names if each in ("peak", "n")] == ["peak", "n"]
+
+
 def test_a_position_moves_only_past_rows_that_were_used(tmp_path):
     write(readings(), tmp_path / "in.parquet")
     source, position = Source(tmp_path / "in.parquet", parse_query(QUERY)), Position()

@@ -239,6 +239,77 @@ def test_a_window_that_comes_later_begins_with_what_is_held() -> None:
         again.complete_from(0)
 
 
+@pytest.mark.parametrize("base", [window.tumbling(10), window.trailing(30, hop=10), window.tumbling(rows(5))], ids=repr)
+@pytest.mark.parametrize(
+    "later",
+    [
+        window.trailing(20),
+        window.sliding(20, every=5),
+        window.tumbling(20),
+        window.session(5),
+        window.trailing(20, hop=5),
+    ],
+    ids=repr,
+)
+def test_windows_that_come_later_are_complete_from_when_they_say(base: window.Window, later: window.Window) -> None:
+    """Also the second and the third, which find slices and rows that were kept for the first."""
+
+    def some(begin: int, end: int) -> dict[str, list[int]]:
+        return {"t": [t for t in range(begin, end) if t % 13 < 7 or t < 40]}
+
+    stream, whole = Query(base, COUNT, time="t").stream(), Query([base, later], COUNT, time="t").stream()
+    out = [stream.push(some(0, 27))]
+    truth = [whole.push(some(0, 27)), whole.push(some(27, 33)), whole.push(some(33, 90)), whole.close()]
+    known = {tuple(row["window"].values()): row["n"] for t in truth for row in t.to_pylist() if row["window_id"] == 1}
+    added = [stream.add(later), stream.add(later)]
+    out.append(stream.push(some(27, 33)))
+    added.append(stream.add(later))
+    stream = stream.query.stream(stream.snapshot())
+    added.append(stream.add(later))
+    out += [stream.push(some(33, 90)), stream.close()]
+    for each in added:
+        since = stream.complete_from(each)
+        assert since is not None
+        found = [row for row in pa.concat_tables(out).to_pylist() if row["window_id"] == each]
+        complete = {tuple(row["window"].values()): row["n"] for row in found if row["window"]["start"] >= since}
+        assert complete == {name: n for name, n in known.items() if name[0] >= since}
+        assert complete
+
+
+def test_answers_keep_their_columns_for_the_life_of_a_stream() -> None:
+    """A window whose bounds have further fields is declared from the start, and may be removed at once."""
+    further = [window.trailing(rows(2)), window.leading(5), window.delta("v", 4)]
+    data = {"t": [1, 2, 3], "v": [1, 2, 3]}
+    plain = Query(window.tumbling(10), {"sum": agg.sum("v")}, time="t").stream()
+    plain.push(data)
+    before = plain.snapshot()
+    for each, names in zip(further, ("from_row and to_row", "at", "from_value and to_value"), strict=True):
+        with pytest.raises(
+            UnsupportedOperationError, match=f"bounds {names}, .* begin the stream with a query that has"
+        ):
+            plain.add(each)
+    assert plain.snapshot() == before
+    assert plain.add(window.trailing(5)) == 1
+    query = Query([window.tumbling(10), *further], {"sum": agg.sum("v")}, time="t")
+    for pushed in (True, False):
+        stream = query.stream()
+        out = [stream.push(data)] if pushed else []
+        for i in (1, 2, 3):
+            stream.remove(i)
+        stream.add(window.frame(2, 2))
+        out.append(stream.push({"t": [14], "v": [4]}))
+        stream = stream.query.stream(stream.snapshot())
+        assert stream.add(window.sliding(rows(4), every=rows(2))) == 5
+        out += [stream.push({"t": [25, 26, 27, 28], "v": [5, 6, 7, 8]}), stream.close()]
+        assert len({each.schema for each in out}) == 1
+        assert out[0].schema.field("window").type.num_fields == 7
+        assert set(pa.concat_tables(out[-2:])["window_id"].to_pylist()) == {0, 4, 5}
+    stream = query.stream()
+    stream.push(data)
+    with pytest.raises(UnsupportedOperationError, match="from_value and to_value, of another type"):
+        stream.add(window.delta("v", 4.5))
+
+
 def test_windows_are_added_and_removed_before_the_first_row() -> None:
     stream = Query(window.tumbling(10), COUNT, time="t").stream()
     assert stream.add(window.session(2)) == 1
@@ -309,7 +380,8 @@ def test_early_results_by_the_clock() -> None:
 def everything() -> Query:
     """A query of every kind of window, for the golden files.
 
-    A new one is written by `python -m queries.test_stream_contract`, in tests/; the old one is kept, to be refused.
+    A new one is written by `python -m queries.test_stream_contract`, in tests/; older ones are kept,
+    to be read, or to be refused by name.
     """
     windows = [
         window.sliding("10 seconds", every="5 seconds"),
@@ -365,11 +437,12 @@ def as_a_set(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist()))
 
 
-def test_the_golden_snapshot_is_read_as_ever() -> None:
+@pytest.mark.parametrize("name", ["stream", "stream-2"])
+def test_golden_snapshots_are_read_as_ever(name: str) -> None:
     stream = everything().stream()
     stream.push(some_rows(0))
     stream.push(some_rows(15))
-    restored = everything().stream((GOLDEN / "stream.snapshot").read_bytes())
+    restored = everything().stream((GOLDEN / f"{name}.snapshot").read_bytes())
     restored.check()
     for each in (stream, restored):
         each.push(some_rows(21))
@@ -379,7 +452,7 @@ def test_the_golden_snapshot_is_read_as_ever() -> None:
 
 
 def test_a_snapshot_of_an_older_version_is_refused() -> None:
-    with pytest.raises(SnapshotError, match="has version 1, and this version of muntin reads version 2; let the one"):
+    with pytest.raises(SnapshotError, match="has version 1, and this version of muntin reads versions 2 and 3; let"):
         everything().stream((GOLDEN / "stream-1.snapshot").read_bytes())
 
 

@@ -208,7 +208,7 @@ class Machine(streams.Stream):
             self.store.bucket = bucket
             reached = {"EventTime": self.watermark, "ProcessingTime": self.now}[self.job.timers]
             for at in sorted(timer for timer in timers if timer <= reached):
-                yield from self.unpacked(processor.expired(now))
+                yield from self.unpacked(processor.expired(bucket, now))
                 self.store.timers[bucket].discard(at)
 
     def unpacked(self, results: Iterator[Any]) -> Iterator[pa.Table]:

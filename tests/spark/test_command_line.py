@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from cli.files import QUERY, readings, write
@@ -65,20 +66,10 @@ def test_a_folder_that_grows_is_a_stream_that_stops_and_goes_on(spark, places):
     write(rows.slice(0, 300), folder / "1.parquet")
     done: list[int] = []
 
-    def stop_after(count: int) -> threading.Thread:
-        def wait() -> None:
-            until(lambda: _committed(out, count), pause=0.2)
-            done.append(count)
-            os.kill(os.getpid(), signal.SIGINT)
-
-        thread = threading.Thread(target=wait)
-        thread.start()
-        return thread
-
     for count, more in ((1, None), (3, rows.slice(300))):
         if more is not None:
             write(more, folder / "2.parquet")
-        thread = stop_after(count)
+        thread = _stopping(out, count, done)
         result = run("run", query, "--input", folder, "--output", out, "--follow", "--engine", "spark")
         thread.join()
         assert result.exit_code == 0, result.output
@@ -96,6 +87,111 @@ def test_a_folder_that_grows_is_a_stream_that_stops_and_goes_on(spark, places):
     assert health.watermark is not None
     assert plan is not None
     assert len(plan["windows"]) == len(parse_query(QUERY).windows)
+
+
+@pytest.mark.parametrize(("names", "format"), [(["plug"], "parquet"), (["plug"], "csv"), ([], "parquet")])
+def test_subfolders_are_read_and_their_names_are_columns(names, format, spark, places):
+    query, folder, out = places
+    rows = readings(90)
+    rows = rows.set_column(
+        1, "plug", pa.array([{"a": "01", "b": "2", "c": None}[each] for each in rows["plug"].to_pylist()])
+    )
+    inner = folder if names else folder / "2024" / "03"
+    ds.write_dataset(
+        rows, inner, format=format, partitioning=names or None, partitioning_flavor="hive" if names else None
+    )
+    result = run("run", query, "--input", folder, "--output", out, "--json", "--engine", "spark")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rows"] == 90
+    kind = pa.int32() if names else pa.string()
+    expected = parse_query(QUERY).run(rows.set_column(1, "plug", rows["plug"].cast(kind)))
+    assert windows(out) == {_window(row) for row in expected.to_pylist()}
+
+
+@pytest.mark.parametrize("names", [["plug"], []])
+def test_subfolders_are_followed(names, spark, places):
+    query, folder, out = places
+    inner = folder if names else folder / "2024" / "03"
+    ds.write_dataset(
+        readings(90), inner, format="parquet", partitioning=names or None, partitioning_flavor="hive" if names else None
+    )
+    stop = _stopping(out, 2, [])  # the second batch has no rows, and emits by the watermark of the first
+    result = run("run", query, "--input", folder, "--output", out, "--follow", "--engine", "spark", "--json")
+    stop.join()
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rows"] == 90
+    assert set() < windows(out) < {_window(row) for row in parse_query(QUERY).run(readings(90)).to_pylist()}
+
+
+def _damaged(path: Path) -> None:
+    write(readings(), path)
+    data = bytearray(path.read_bytes())
+    data[40:400] = bytes(each ^ 0x5A for each in data[40:400])
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: path.write_bytes(b"PAR1 and no more PAR1"), "2.parquet cannot be read"),
+        (_damaged, "2.parquet"),
+        (lambda path: write(readings().set_column(2, "watts", pa.array(["x"] * 600)), path), "2.parquet"),
+        (lambda path: write(readings().drop_columns("watts"), path), "2.parquet: there is no column 'watts'"),
+        (lambda path: path.with_suffix(".csv").write_bytes(b"ts,plug,watts\n1,\xe9,2\n"), "2.csv, line 2, byte 3"),
+    ],
+)
+def test_files_that_cannot_be_read_are_one_line(make, says, spark, places):
+    query, folder, out = places
+    write(readings(), folder / "1.parquet")
+    make(folder / "2.parquet")
+    result = run("run", query, "--input", folder, "--output", out, "--engine", "spark")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("muntin: ")
+    assert result.stderr.count("\n") == 1
+    assert says in result.stderr
+    assert "SQLSTATE" not in result.stderr
+
+
+@pytest.mark.parametrize("name", ["typed.parquet", "header.csv", "blank.jsonl"])
+def test_files_without_rows_have_no_windows(name, spark, places):
+    query, folder, out = places
+    if name == "typed.parquet":
+        write(readings(0), folder / name)
+    else:
+        (folder / name).write_text("ts,plug,watts\n" if name == "header.csv" else "")
+    result = run("run", query, "--input", folder, "--output", out, "--engine", "spark", "--json")
+    assert result.exit_code == 0, result.output
+    assert (json.loads(result.stdout)["rows"], json.loads(result.stdout)["windows"]) == (0, 0)
+
+
+def test_overwriting_on_spark_leaves_what_no_run_has_written(spark, places):
+    query, folder, out = places
+    write(readings(60), folder / "1.parquet")
+    command = ("run", query, "--input", folder, "--output", out, "--engine")
+    assert run(*command, "local").exit_code == 0
+    (out / "notes.txt").write_text("mine")
+    result = run(*command, "spark", "--overwrite")
+    assert (result.exit_code, "notes.txt was not written by a run" in result.stderr) == (2, True)
+    assert (out / "notes.txt").read_text() == "mine"
+    (out / "notes.txt").unlink()
+    for engine in ("spark", "local", "spark"):  # each overwrites what the other has written
+        result = run(*command, engine, "--overwrite")
+        assert result.exit_code == 0, result.output
+        assert windows(out) == {_window(row) for row in parse_query(QUERY).run(readings(60)).to_pylist()}
+    assert not out.with_name("out.muntin").exists()
+
+
+def _stopping(out: Path, count: int, done: list[int]) -> threading.Thread:
+    """Interrupt this process after `count` batches."""
+
+    def wait() -> None:
+        until(lambda: _committed(out, count), pause=0.2)
+        done.append(count)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
 
 
 def _committed(out: Path, batches: int) -> bool:

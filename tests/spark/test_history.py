@@ -42,7 +42,7 @@ class Begun(Machine):
             latest = max(each.clock for each in mine if each.clock is not None)
             self.store.bucket = bucket
             parts = [vars(each) for each in mine[::-1] if each.data is not None]
-            processor.begin(SimpleNamespace(watermark=latest // 1000 - self.delay, parts=parts), now)
+            processor.begin(bucket, SimpleNamespace(watermark=latest // 1000 - self.delay, parts=parts), now)
 
     def pack_all(self, history: list[dict[str, Any]]) -> list[Any]:
         """Return what two tasks send, with the times as integers."""

@@ -177,25 +177,26 @@ def test_large_answers_and_large_state(session: Any, tmp_path: Path) -> None:
     for each in minutes:
         feed.add(each)
     query = Query(window.tumbling("2 minutes"), {"last": agg.last("region")}, key="line", watermark="0 seconds")
-    before = files_of_session(ANSWERS)
+    before = files_of_session(session, ANSWERS)
     answers = pa.concat_tables(feed.run(query, buckets=1))
     assert answers.nbytes > 1 << 20
     expected = query.run(pa.concat_tables(minutes[:2]))
     assert comparable(answers, query) == comparable(expected, query)
     if before is not None:
-        assert files_of_session(ANSWERS) == before
-        assert files_of_session(CHUNKS)
+        assert files_of_session(session, ANSWERS) == before
+        chunks = files_of_session(session, CHUNKS)
+        assert chunks
+        assert {each.stat().st_mode & 0o777 for each in chunks} == {0o600}
+        assert {each.parent.stat().st_mode & 0o777 for each in chunks} == {0o700}
 
 
-def files_of_session(folder: str) -> set[str] | None:
-    """Return the files that workers on this machine have; None on Spark Connect, which does not tell where."""
-    from pyspark import SparkFiles
+def files_of_session(session: Any, folder: str) -> set[Path] | None:
+    """Return the files of workers among Spark's own blocks; None on Spark Connect, which does not tell where."""
     from pyspark.sql import is_remote
 
     if is_remote():
         return None
-    where = Path(SparkFiles.getRootDirectory()) / folder
-    return {each.name for each in where.iterdir()} if where.exists() else set()
+    return set(Path(session.sparkContext.getConf().get("spark.local.dir")).glob(f"blockmgr-*/{folder}/*"))
 
 
 def test_early_by_the_clock(session: Any, tmp_path: Path) -> None:
@@ -404,6 +405,11 @@ def test_what_cannot_be_is_refused(session: Any, tmp_path: Path) -> None:
         UnsupportedOperationError, match="the trigger is realTime='5 minutes', and Spark's Real-Time Mode"
     ):
         counting.spark(frame).writeStream.trigger(realTime="5 minutes")
+    answers, spark_own = counting.spark(frame), type(frame)
+    assert isinstance(answers, spark_own)
+    assert isinstance(answers.writeStream, type(frame.writeStream))
+    assert (type(answers).__module__, type(answers).__name__) == ("muntin.spark.triggers", "StreamedAnswers")
+    assert type(answers.where("n > 1")) is spark_own
     with pytest.raises(InvalidArgumentError, match="has a watermark already"):
         counting.spark(frame.withWatermark("ts", "1 minute").where("len > 0"))
     by_clock = Query(window.tumbling(10), {"n": agg.count()}, time="line", emit_early=ProcessingTime(5))

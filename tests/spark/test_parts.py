@@ -30,12 +30,11 @@ from muntin.spark.buckets import Keyed, bucket_of_each, labels, spark_hash
 from muntin.spark.clock import Clock
 from muntin.spark.constants import constant_columns
 from muntin.spark.local_chunks import LocalChunks
-from muntin.spark.local_files import delete_unread, read_table, write_table
-from muntin.spark.memory import Memory
+from muntin.spark.local_files import ANSWERS, delete_unread, folder, read_table, write_table
+from muntin.spark.memory import Place
 from muntin.spark.pack import Packer, as_binary
 from muntin.spark.unpack import Unpacker
 from muntin.spark.worker import settle
-from muntin.streams.driven import DrivenStream
 
 
 def test_importing_muntin_does_not_import_pyspark() -> None:
@@ -245,24 +244,85 @@ def test_chunks_on_this_machine_need_not_be_read_from_spark(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_damaged_chunk_on_this_machine_is_read_from_spark(tmp_path: Path) -> None:
+    """A byte that has changed, a file that was cut: the file goes, and comes again from Spark's state."""
+    store = Store()
+    value, kept = Value(store, "muntin_header"), Chunks(store, "muntin_chunks")
+    state = BucketState(value, kept, LocalChunks(tmp_path))
+    values = np.random.default_rng(7).normal(size=100_000)
+    header, _ = state.write(Snapshot({"query": {}}, [], "", {"values": values}), 5, None)
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    for damage in (
+        lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
+        lambda data: data[:-8],
+        lambda _: b"",
+    ):
+        for path, data in before.items():
+            path.write_bytes(damage(data))
+        assert np.array_equal(state.read(header).arrays["values"], values)
+        assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+    for path in before:
+        path.unlink()
+    state.read(header)
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before, "what was read is near from now on"
+    (tmp_path / header.names[0].hex()).unlink()
+    (tmp_path / header.names[0].hex()).mkdir()
+    assert np.array_equal(state.read(header).arrays["values"], values), "whatever is there"
+
+
 def test_chunks_on_this_machine_are_bounded(tmp_path: Path) -> None:
-    local = LocalChunks(tmp_path, limit=100)
-    for i in range(10):
-        local.write(bytes([i]), bytes(40))
-        os.utime(tmp_path / bytes([i]).hex(), (i, i))
-    kept = sorted(each.name for each in tmp_path.iterdir())
-    assert 0 < len(kept) <= 4, "at most the limit, and what was written since it was looked at"
-    assert kept[-1] == "09"
-    assert local.read(bytes([9])) == bytes(40)
-    assert local.read(bytes([0])) is None
+    """Whether a task writes many or each only one."""
+    one = LocalChunks(tmp_path, limit=100)
+    for same in (True, False):
+        pieces = [bytes([same, i]) * 20 for i in range(10)]
+        for i, piece in enumerate(pieces):
+            local = one if same else LocalChunks(tmp_path, limit=100)
+            local.write(chunks.name_of(piece), piece)
+            os.utime(tmp_path / chunks.name_of(piece).hex(), (i, i))
+        kept = [each.read_bytes() for each in tmp_path.iterdir()]
+        assert 0 < len(kept) <= 4, "at most the limit, and what was written since it was looked at"
+        assert pieces[-1] in kept
+        assert one.read(chunks.name_of(pieces[-1])) == pieces[-1]
+        assert one.read(chunks.name_of(pieces[0])) is None
+
+
+def test_chunks_that_cannot_be_counted_are_left(tmp_path: Path) -> None:
+    """What is no file is not deleted, and a folder that Spark has deleted is no error."""
+    local = LocalChunks(tmp_path, limit=1)
+    (tmp_path / "folder").mkdir()
+    os.utime(tmp_path / "folder", (0, 0))
+    local.write(chunks.name_of(b"ab"), b"ab")
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+    local._trim(tmp_path / "nowhere")
+
+
+def test_only_its_user_reads_what_is_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the folder of blocks, which each executor deletes in the end."""
+    from pyspark import SparkFiles
+
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    assert folder(ANSWERS) is None
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},{tmp_path / 'second'}")
+    where = folder(ANSWERS)
+    assert where == tmp_path / ANSWERS == folder(ANSWERS)
+    LocalChunks(where).write(chunks.name_of(b"ab"), b"ab")
+    path = write_table(LARGE, where)
+    assert path is not None
+    assert where.stat().st_mode & 0o777 == 0o700
+    assert [each.stat().st_mode & 0o777 for each in where.iterdir()] == [0o600] * 2
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "nowhere"))
+    assert folder(ANSWERS) is None
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", False)
+    assert folder(ANSWERS) is None
 
 
 def test_what_cannot_be_kept_on_this_machine_is_not_missed(tmp_path: Path) -> None:
     for where in (None, tmp_path / "nowhere"):
         local = LocalChunks(where)
-        local.write(b"a", b"data")
-        local.remove([b"a", b"b"])
-        assert local.read(b"a") is None
+        local.write(chunks.name_of(b"data"), b"data")
+        local.remove([chunks.name_of(b"data"), b"b"])
+        assert local.read(chunks.name_of(b"data")) is None
         assert write_table(LARGE, where) is None
     assert list(tmp_path.iterdir()) == []
 
@@ -299,7 +359,7 @@ def test_many_answers_pass_as_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("muntin.spark.bucket.folder", lambda _, where=where: where)
         store = Store()
         state = BucketState(Value(store, "muntin_header"), Chunks(store, "muntin_chunks"), LocalChunks(None))
-        bucket = Bucket(Job(query, schema, clock, 1), Handle(store), state)
+        bucket = Bucket(Job(query, schema, clock, 1), Handle(store), state, Place("", 0))
         list(bucket.run([(as_binary(rows), False)], 0, 0, came=True))
         (result,) = bucket.run([], clock.micros(10) // 1000, 0, came=False)
         assert (result["answers"] is None) == (result["answers_file"] is not None) == (where is not None)
@@ -333,18 +393,6 @@ def test_chunks_are_neither_small_nor_large() -> None:
         pieces = chunks.cut(data)
         assert b"".join(pieces) == data
         assert all(chunks.LEAST <= len(piece) <= chunks.MOST for piece in pieces[:-1])
-
-
-def test_memory_is_bounded() -> None:
-    stream = DrivenStream(Query(window.tumbling(10), {"n": agg.count()}, time="t"), pa.schema({"t": pa.int64()}))
-    memory = Memory(limit=10)
-    memory.keep("a", stream, 6)
-    memory.keep("b", stream, 6)
-    assert memory.take("a") is None
-    assert memory.take("b") is stream
-    assert memory.take("b") is None
-    memory.keep("c", stream, 10)
-    assert memory.take("c") is stream
 
 
 def test_only_constant_columns_are_left_to_spark() -> None:

@@ -15,7 +15,8 @@ import muntin.spark
 from muntin import Query, agg, rows, window
 from muntin.errors import InvalidArgumentError, SnapshotError, UnsupportedOperationError
 from muntin.kernels.cache import uncompiled
-from muntin.spark.checkpoint import saved_buckets, saved_facts
+from muntin.spark import rescaling
+from muntin.spark.checkpoint import saved_facts
 from muntin.streams.driven import DrivenStream
 
 SCHEMA = pa.schema({"t": pa.int64(), "k": pa.int32(), "j": pa.string(), "v": pa.float64()})
@@ -49,7 +50,7 @@ def test_more_buckets_and_fewer(session: Any, tmp_path: Path) -> None:
     """
     feed = Feed(session, tmp_path, SCHEMA)
     path = str(tmp_path / "0")
-    assert saved_buckets(session, path) is None
+    assert saved_facts(session, path) is None
     with uncompiled():
         stream = DrivenStream(QUERY, SCHEMA)
     latest, found = -1, []
@@ -59,7 +60,7 @@ def test_more_buckets_and_fewer(session: Any, tmp_path: Path) -> None:
             path = str(tmp_path / str(step))
             muntin.spark.rescale(tmp_path / str(step - 1), path, buckets=buckets, session=session)
             session.conf.set("spark.sql.shuffle.partitions", "2")
-            assert saved_buckets(session, path) == buckets
+            assert (saved_facts(session, path) or {})["buckets"] == str(buckets)
         feed.add(table)
         options: dict[str, Any] = {"checkpoint": path} if step else {"buckets": buckets}
         answers = feed.collect(QUERY.spark(feed.frame(), **options), "update", checkpoint=str(step))
@@ -105,3 +106,39 @@ def test_what_cannot_be_rescaled(session: Any, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOperationError, match="has no key, and so one bucket"):
         muntin.spark.rescale(checkpoint, target, buckets=8)
     assert not target.exists()
+
+
+@pytest.mark.parametrize("moment", ["_divide", "_graft"])
+def test_a_running_query_is_refused(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """One of this session by its id, any other by the batch that it commits meanwhile; the target is not left."""
+    feed, query = Feed(session, tmp_path, SCHEMA), Query(window.tumbling(5), {"n": agg.count()}, key="k", time="t")
+    checkpoint, target = tmp_path / "checkpoint", tmp_path / "target"
+    mine = tmp_path / "target.begin"
+    mine.mkdir()
+    usual = getattr(rescaling, moment)
+    first, second = batches(2, seed=0)
+    feed.add(first)
+    feed.run(query)
+
+    def meanwhile(*given: Any) -> None:
+        usual(*given)
+        feed.add(second)
+        feed.run(query)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rescaling, moment, meanwhile)
+        with pytest.raises(InvalidArgumentError, match="checkpoint' is running: stop it first"):
+            muntin.spark.rescale(checkpoint, target, buckets=8)
+    assert sorted(each.name for each in tmp_path.iterdir() if "target" in each.name or "muntin" in each.name) == [
+        "target.begin"
+    ]
+    answers = query.spark(feed.frame(), checkpoint=str(checkpoint)).writeStream.format("noop").outputMode("update")
+    running = answers.option("checkpointLocation", str(checkpoint)).start()
+    try:
+        with pytest.raises(InvalidArgumentError, match="checkpoint' is running: stop it first"):
+            muntin.spark.rescale(checkpoint, target, buckets=8)
+    finally:
+        running.stop()
+    muntin.spark.rescale(checkpoint, target, buckets=8)
+    assert (saved_facts(session, str(target)) or {})["buckets"] == "8"
+    assert mine.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,9 @@ def test_a_checkpoint(session: Any, tmp_path: Path) -> None:
         feed.add(push)
         answers = query.spark(feed.frame(), history=session.createDataFrame(history), buckets=3)
         writer = answers.writeStream.option("checkpointLocation", path).trigger(availableNow=True)
-        writer.foreachBatch(lambda batch, number: muntin.spark.upsert(batch, place)).start().awaitTermination()
+        running = writer.foreachBatch(lambda batch, number: muntin.spark.upsert(batch, place)).start()
+        running.awaitTermination()
+        assert json.loads((place / "_muntin_upsert").read_text()) == {"query": str(running.id)}
     with uncompiled():
         stream = query.stream(history=history)
         last = muntin.latest(pa.concat_tables([stream.push(push) for push in pushes]))
@@ -88,7 +91,7 @@ def test_a_checkpoint(session: Any, tmp_path: Path) -> None:
     assert listed(session.read.parquet(str(place)).toArrow()) == listed(last)
 
     found = muntin.spark.state(path)
-    assert (found.buckets, found.version, found.watermark) == (3, 2, 16)
+    assert (found.buckets, found.version, found.watermark) == (3, 3, 16)
     assert found.query["key"] == "k"
     assert found.query["window 0"] == "window.sliding(10, every=5)"
     sums = {name: sum(found.held[name].to_pylist()) for name in ("keys", "slices", "rows")}

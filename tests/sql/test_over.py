@@ -38,6 +38,7 @@ FRAMES = {
     "RANGE BETWEEN CURRENT ROW AND INTERVAL '1' HOUR FOLLOWING EXCLUDE GROUP": window.leading("1 hour", closed="right"),
     "ROWS BETWEEN 10 PRECEDING AND CURRENT ROW": window.trailing(rows(11)),
     "ROWS 1 PRECEDING": window.trailing(rows(2)),
+    "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE NO OTHERS": window.trailing(rows(2)),
     "ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING": window.frame(rows(2), rows(1)),
     "ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING": window.leading(rows(3)),
     "ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING": window.trailing(rows(3), delay=rows(1)),
@@ -181,7 +182,17 @@ REFUSED = {
     "without peers in the midst": (
         over("ORDER BY t RANGE BETWEEN 5 PRECEDING AND 5 FOLLOWING EXCLUDE GROUP"),
         15,
-        "GROUP",
+        "EXCLUDE GROUP goes with a RANGE that ends or begins with CURRENT ROW, and this frame is not one",
+    ),
+    "rows without peers": (
+        over("ORDER BY t ROWS BETWEEN 5 PRECEDING AND CURRENT ROW EXCLUDE GROUP"),
+        15,
+        "and this frame is not one",
+    ),
+    "without ties": (
+        over("ORDER BY t RANGE BETWEEN 5 PRECEDING AND CURRENT ROW EXCLUDE TIES"),
+        15,
+        "and EXCLUDE TIES goes with none",
     ),
     "an end before the beginning": (over("ORDER BY t ROWS BETWEEN 1 PRECEDING AND 2 PRECEDING"), 15, "ends before"),
     "one moment": (over("ORDER BY t RANGE BETWEEN 5 PRECEDING AND 5 PRECEDING"), 15, "where it begins"),

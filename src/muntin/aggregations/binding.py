@@ -244,6 +244,35 @@ class Binding:
         return np.dtype(fields, align=True)
 
     @cached_property
+    def owned_fields(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The fields of a state in order, each with the names of the aggregations it belongs to.
+
+        If a state is an object they are numbers: the places in the tuple of its parts.
+        """
+        whose: dict[str, list[str]] = {}
+        parts = {k: place for place, (k, _) in enumerate(self.states)}
+        masks = sorted({part.mask for part in self.parts if part.mask is not None})
+        for name, part, owner in zip(self.names, self.parts, owners(self.parts), strict=True):
+            own = [f"p{owner}_{f.name}" for f in part.fields or ()] if self.fixed else [str(parts[owner])]
+            if part.mask is not None:
+                own.append(f"r{part.mask}" if self.fixed else str(len(parts) + masks.index(part.mask)))
+            for each in own:
+                whose.setdefault(each, []).append(name)
+        order = self.dtype.names or [str(place) for place in range(len(parts) + len(masks))]
+        return tuple((each, tuple(whose[each])) for each in order)
+
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """What each of `inputs` is, whatever the order of aggregations: a column, or a mask of rows."""
+        masks = (
+            f"mask of {', '.join(self.columns[c] for c in mask.columns)}"
+            + (" without NaN" if mask.skip_nan else "")
+            + ("" if mask.where is None else f" where {self.columns[mask.where]}")
+            for mask in self.masks
+        )
+        return (*(f"column {name}" for name in self.columns), *masks)
+
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of what a slot's bytes mean."""
         prints = [aggregation.fingerprint for aggregation in self.aggregations]

@@ -17,13 +17,13 @@ from muntin.arrays.results import finished, masked, permuted
 from muntin.arrays.runner import ArrayRun
 from muntin.arrays.spans import Span, spans_by_rows, spans_by_time
 from muntin.columns import Column, as_list, read_column, row_count, select
-from muntin.durations import in_any_unit
+from muntin.durations import in_any_unit, is_unitless
 from muntin.errors import InvalidArgumentError
 from muntin.kernels.tiers import working_on
 from muntin.showing import Explanation
 from muntin.tabular import is_polars, kind_of
 from muntin.threads import require_threads
-from muntin.types import Array, logical_array
+from muntin.types import INT64, Array, column_type, logical_array
 from muntin.windows.frames import closed_word
 
 _ONE = "value"
@@ -228,7 +228,7 @@ class _Call:
         if self.times is None:
             return None
         times = select(values, (self.times,))[self.times] if isinstance(self.times, str) else self.times
-        return _time_column(times, rows)
+        return _time_column(times, rows, self.range)
 
     def _framed(
         self, values: Any, columns: Mapping[str, Column], rows: int
@@ -289,8 +289,10 @@ def _read(values: Any, aggregations: Mapping[str, Aggregation], rows: int) -> di
     return columns
 
 
-def _time_column(times: Any, rows: int) -> Column:
+def _time_column(times: Any, rows: int, width: Any) -> Column:
     column = read_column(times, "times", find_nat=False)
+    if not rows and column.type.family not in ("integer", "temporal"):  # no times have no type, or that of floats
+        column = Column(column.values, None, INT64 if is_unitless(width) else column_type(pa.timestamp("us")))
     if len(column.values) != rows:
         raise InvalidArgumentError(f"there are {len(column.values)} times for {rows} rows")
     return column

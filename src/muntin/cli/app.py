@@ -16,16 +16,18 @@ from rich.table import Table
 from rich.text import Text
 
 import muntin
+from muntin.cli import INTERRUPTED
 from muntin.cli import bench as benchmarks
 from muntin.cli import doctor as examination
 from muntin.cli.beside import beside, sink_of, write
-from muntin.cli.errors import BAD_INPUT, INTERRUPTED, one_clear_line
+from muntin.cli.errors import BAD_INPUT, InputError, one_clear_line
 from muntin.cli.interrupts import stop_on_interrupt
 from muntin.cli.local import LocalRun
 from muntin.cli.progress import Display, Summary, windows_table
 from muntin.cli.query_text import asked_for
 from muntin.cli.sinks import Sink, json_lines
-from muntin.cli.sources import InputError, Source
+from muntin.cli.sources import Source
+from muntin.cli.work import locked, require_apart
 
 app = typer.Typer(
     help="Sliding-window aggregation: queries from TOML files or SQL, over files, on Spark or in this process.",
@@ -92,34 +94,38 @@ def run(
         if follow and not source.is_folder:
             raise InputError(f"{input} is a file; only a folder can be followed")
         chosen = engine or (Engine.SPARK if source.is_folder and _has_spark() and output is not None else Engine.LOCAL)
-        out, err = _console(), _console(stderr=True)
-        if chosen is Engine.SPARK:
-            from muntin.cli import on_spark
+        if output is not None:
+            require_apart(output, input)
+        with locked(output):
+            if chosen is Engine.SPARK:
+                from muntin.cli import on_spark
 
-            summary = on_spark.run(asked, source, output, err, follow=follow, overwrite=overwrite)
-        else:
-            shown: list[pa.Table] = []
-            local = LocalRun(asked, source, None if output is None else Sink(output), shown.append)
-            if output is None and (json or not out.is_terminal):
-                local.show = _print_lines
-            summary = _run_locally(local, err, follow=follow, overwrite=overwrite)
-            if shown:
-                windows = pa.concat_tables(shown)
-                out.print(windows_table(windows, title=f"The last of {windows.num_rows:,} windows", most=_LAST))
-        _report(summary, as_json=json and output is not None)
+                summary = on_spark.run(asked, source, output, _console(stderr=True), follow=follow, overwrite=overwrite)
+            else:
+                summary = _run_locally(asked, source, output, follow=follow, overwrite=overwrite, json=json)
+        _report(summary, as_json=json and output is not None, follow=follow)
     if not summary.finished and not follow:
         raise typer.Exit(INTERRUPTED)
 
 
-def _run_locally(local: LocalRun, console: Console, *, follow: bool, overwrite: bool) -> Summary:
+def _run_locally(
+    asked: muntin.Query, source: Source, output: Path | None, *, follow: bool, overwrite: bool, json: bool
+) -> Summary:
+    out, err = _console(), _console(stderr=True)
+    shown: list[pa.Table] = []
+    local = LocalRun(asked, source, None if output is None else Sink(output), shown.append)
+    if output is None and (json or not out.is_terminal):
+        local.show = _print_lines
     local.open(overwrite=overwrite, finite=not follow)
-    if local.resumed and console.is_terminal:
-        console.print(f"Going on from {local.saved.folder if local.saved else ''}")
-    total = None if follow else local.source.count_rows(local.source.files(local.position.done))
-    if total is not None:
-        total -= local.position.rows
-    with stop_on_interrupt() as stop, Display(console, total) as display:
-        return local.run(stop, display, follow=follow)
+    if local.resumed and err.is_terminal:
+        err.print(f"Going on from {local.saved.folder if local.saved else ''}")
+    total = None if follow else local.rows_left()
+    with stop_on_interrupt() as stop, Display(err, total) as display:
+        summary = local.run(stop, display, follow=follow)
+    if shown:
+        windows = pa.concat_tables(shown)
+        out.print(windows_table(windows, title=f"The last of {windows.num_rows:,} windows", most=_LAST))
+    return summary
 
 
 def _print_lines(windows: pa.Table) -> None:
@@ -127,14 +133,16 @@ def _print_lines(windows: pa.Table) -> None:
         sys.stdout.write(line + "\n")
 
 
-def _report(summary: Summary, *, as_json: bool) -> None:
+def _report(summary: Summary, *, as_json: bool, follow: bool) -> None:
     if as_json:
         typer.echo(dumps(summary.as_dict()))
         return
-    where = "" if summary.output is None else f", in {summary.output}"
-    typer.echo(f"{summary}{where}", err=summary.output is None)
-    if not summary.finished and summary.output is not None:
-        typer.echo("Stopped before the end; the same command goes on from here.")
+    output = summary.output
+    stopped = not summary.finished and not follow
+    where = "" if output is None or (stopped and not Path(output).is_dir()) else f", in {output}"
+    typer.echo(f"{summary}{where}", err=output is None)
+    if stopped and output is not None:
+        typer.echo(f"Stopped before the end; without --overwrite the same command goes on from here, to {output}")
 
 
 @app.command()
@@ -155,10 +163,14 @@ def over(
     """Answer frames beside the rows: each row with all its columns, and what its windows hold. Reads all at once."""
     with one_clear_line():
         asked = asked_for(query, sql, None, None)
-        sink = None if output is None else sink_of(output, overwrite=overwrite)
-        answers = beside(asked, input, at)
+        if output is not None:
+            require_apart(output, *(each for each in (input, at) if each is not None))
+        with locked(output):
+            sink = None if output is None else sink_of(output, overwrite=overwrite)
+            answers = beside(asked, input, at)
+            if sink is not None:
+                write(answers, sink)
         if sink is not None:
-            write(answers, sink)
             report = {"rows": answers.num_rows, "output": str(output)}
             typer.echo(dumps(report) if json else f"{answers.num_rows:,} rows, in {output}")
         elif json or not (out := _console()).is_terminal:
@@ -195,7 +207,7 @@ def warm(
     """Compile all that a query needs, before the data comes: while an image is built, or a machine started."""
     with one_clear_line():
         asked = asked_for(query, sql, watermark, allowed_lateness)
-        info = muntin.warm(asked, None if input is None else Source(input, asked).schema)
+        info = muntin.warm(asked, None if input is None else Source(input, asked).first().schema)
         report = {"folder": str(info.folder), "modules": info.modules, "bytes": info.bytes, "writable": info.writable}
         text = f"compiled; {info.modules} modules, {info.bytes:,} bytes in {info.folder}"
         typer.echo(_dumped(report) if json else text)

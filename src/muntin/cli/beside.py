@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from muntin.cli.sinks import OutputError, Sink
-from muntin.cli.sources import InputError, Position, Source
+from muntin.cli.errors import InputError, OutputError
+from muntin.cli.local import Saved
+from muntin.cli.sinks import Sink
+from muntin.cli.sources import Source
+from muntin.cli.work import is_there, require_only_runs
 from muntin.query import Query
 
 
@@ -30,25 +33,34 @@ def beside(query: Query, rows: Path, points: Path | None) -> pa.Table:
 
 
 def _whole(source: Source) -> pa.Table:
-    tables = list(source.batches(Position()))
-    if not tables:
-        raise InputError(f"{source.path} has no rows, which would tell the types of its columns")
-    try:
-        return pa.concat_tables(tables, promote_options="default")
-    except pa.ArrowException as error:
-        raise InputError(f"the files in {source.path} differ in their columns: {error}") from error
+    source.require_files()
+    tables: list[pa.Table] = []
+    schema = None
+    for file in source.files():
+        tables += source.tables(file)
+        try:
+            found = tables[-1].schema
+            schema = found if schema is None else pa.unify_schemas([schema, found])
+        except pa.ArrowException as error:
+            raise InputError(f"{file} differs in its columns from the files before it: {error}") from error
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def sink_of(output: Path, *, overwrite: bool) -> Sink:
     """Return the sink for a file or a folder; reject an existing one, unless it may be replaced."""
     sink = Sink(output)
-    if not overwrite and (any(output.iterdir()) if output.is_dir() else output.exists()):
+    if overwrite:
+        require_only_runs(output)
+    elif is_there(output) or Saved(output).exists:
         raise OutputError(f"{output} is there already; give --overwrite to replace it")
     return sink
 
 
 def write(answers: pa.Table, sink: Sink) -> None:
     """Write all answers."""
+    saved = Saved(sink.output)
+    saved.forget()
     sink.open()
     sink.write(answers)
-    sink.finish(answers.slice(0, 0))
+    sink.join(answers.slice(0, 0))
+    saved.forget()

@@ -7,12 +7,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from muntin.cli import INTERRUPTED
 from muntin.errors import MuntinError
 
 BAD_INPUT = 2
-INTERRUPTED = 130
 NO_READER = 141
 """The exit code of a program ended by a broken pipe: `muntin run ... | head` prints nothing."""
+
+
+class InputError(MuntinError):
+    """Rows cannot be read from there. The message names the path."""
+
+
+class OutputError(MuntinError):
+    """Windows cannot be written there. The message names the path."""
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shutil
 import sys
 import time
 import warnings
@@ -14,15 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
 from rich.console import Console
 
 from muntin import spark
 from muntin.cli.doctor import JAVAS, java_version
+from muntin.cli.errors import InputError, OutputError
 from muntin.cli.interrupts import Stop, stop_on_interrupt
+from muntin.cli.local import Saved
 from muntin.cli.progress import Display, Summary
-from muntin.cli.sinks import SUFFIXES, OutputError
-from muntin.cli.sources import InputError, Source, format_of
+from muntin.cli.sinks import SUFFIXES
+from muntin.cli.sources import Source, format_of
+from muntin.cli.work import delete, is_there, make_folder, require_only_runs
 from muntin.errors import MuntinError
+from muntin.plans.assumed import types_of
 from muntin.query import Query
 from muntin.spark.java import find_java
 from muntin.watching.health import HealthReport, work_folder
@@ -31,6 +35,8 @@ from muntin.watching.spark_health import SparkHealth
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import DataType as SparkType
+    from pyspark.sql.types import StructType
 
 _READERS = {"parquet": "parquet", "csv": "csv", "json": "json"}
 _WRITERS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json"}
@@ -41,9 +47,14 @@ QUIET = {
     "spark__driver__host": "127.0.0.1",
     "spark__driver__bindAddress": "127.0.0.1",
     "spark__sql__session__timeZone": "UTC",
+    "spark__sql__sources__partitionColumnTypeInference__enabled": "false",
     "spark__sql__streaming__numRecentProgressUpdates": "10000",
 }
 """Settings of a session started by the command line."""
+
+
+_CODES = re.compile(r"^\[[\w.]+\]|SQLSTATE: \w+")
+"""What Spark puts before and after its messages."""
 
 
 class SparkRunError(MuntinError):
@@ -87,29 +98,45 @@ def run(
     """Run a query over files on Spark, into a folder of files."""
     if output is None:
         raise OutputError("Spark writes to a folder: give --output, or --engine local for the terminal")
-    work = work_folder(output)
+    checkpoint = work_folder(output) / "checkpoint"
     if overwrite:
-        shutil.rmtree(work, ignore_errors=True)
-        shutil.rmtree(output, ignore_errors=True)
-    elif output.exists() and not (follow and (work / "checkpoint").is_dir()):
+        require_only_runs(output)
+        Saved(output).forget()  # first: a checkpoint without what it has written would go on as if that were there
+        delete([output])
+    elif is_there(output) and not (follow and checkpoint.is_dir()):
         raise OutputError(f"{output} is there already; give --overwrite to replace it")
+    source.require_columns()  # Spark would read others as nulls
     format_ = _WRITERS[SUFFIXES.get(output.suffix.lower(), ".parquet")]
     if console.is_terminal:
         console.print("Starting Spark ...")
-    session = start(work / "spark.log")
-    if follow:
-        return _follow(query, source, output, format_, session, console)
-    return _finite(query, source, output, format_, session)
+    session = start(work_folder(output) / "spark.log")
+    with _one_clear_error():
+        if follow:
+            make_folder(checkpoint)  # before Spark makes the output: a run that is killed in between goes on as well
+            return _follow(query, source, output, format_, session, console)
+        return _finite(query, source, output, format_, session)
+
+
+@contextmanager
+def _one_clear_error() -> Iterator[None]:
+    """Turn Spark's errors into one line."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise SparkRunError(f"Spark has given up: {_cause(str(error))}") from error
 
 
 def _finite(query: Query, source: Source, output: Path, format_: str, session: SparkSession) -> Summary:
     begun = time.perf_counter()
     files = source.files()
-    frame = _reader(session.read, files).load([str(each) for each in files])
+    frame = _read(query, source, session)
     answers = _written_as(answered(query, frame), format_)
     answers.write.format(format_).options(**_options(format_)).save(str(output))
     seconds = time.perf_counter() - begun
-    shutil.rmtree(work_folder(output), ignore_errors=True)
+    Saved(output).forget()
     windows = session.read.format(format_).options(**_options(format_)).load(str(output)).count()
     rows = source.count_rows(files)
     return Summary(
@@ -122,18 +149,52 @@ def _finite(query: Query, source: Source, output: Path, format_: str, session: S
     )
 
 
+def _read(query: Query, source: Source, session: SparkSession) -> DataFrame:
+    first = source.first()
+    if not first.num_rows:  # Spark would take columns without values for text, or refuse the files
+        return session.createDataFrame([], _spark_schema(query, first.schema))
+    frame: DataFrame = _reader(session.read, source).load([str(each) for each in source.files()])
+    for name, kind in source.folders.types.items():
+        frame = frame.withColumn(name, frame[name].cast(_spark_type(kind)))
+    return frame
+
+
+def _spark_schema(query: Query, schema: pa.Schema) -> StructType:
+    """Return the columns of no rows; those without a type have a likely one."""
+    from pyspark.sql.types import StructField, StructType
+
+    likely, _ = types_of(query, None)
+    kinds = {**likely.keys, **{name: each.logical for name, each in likely.columns.items()}}
+    kinds[str(query.time)] = likely.time.logical
+    found = ((field.name, kinds[field.name] if pa.types.is_null(field.type) else field.type) for field in schema)
+    return StructType([StructField(name, _spark_type(kind)) for name, kind in found])
+
+
 def _follow(
     query: Query, source: Source, output: Path, format_: str, session: SparkSession, console: Console
 ) -> Summary:
-    files = source.files()
-    schema = session.read.format(_format(files)).options(**_options(_format(files))).load([str(files[0])]).schema
-    frame = _reader(session.readStream.schema(schema), files).load(str(source.path))
+    from pyspark.sql.types import StructField, StructType
+
+    files, columns = source.files(), source.folders.types
+    own = session.read.format(_format(files)).options(**_options(_format(files))).load([str(files[0])]).schema
+    in_folders = [StructField(name, _spark_type(kind)) for name, kind in columns.items()]
+    schema = StructType([*(field for field in own if field.name not in columns), *in_folders])
+    reader = _reader(session.readStream.schema(schema), source)
+    if not columns:
+        reader = reader.option("recursiveFileLookup", "true")  # which would leave out the columns of folders
+    frame = reader.load(str(source.path))
     writer = _written_as(answered(query, frame), format_).writeStream.format(format_).options(**_options(format_))
     writer = writer.option("checkpointLocation", str(work_folder(output) / "checkpoint")).option("path", str(output))
     begun = time.perf_counter()
     with stop_on_interrupt() as stop, Display(console, None) as display:
         running = writer.start()
         return watch(running, query, stop, display, begun, str(output))
+
+
+def _spark_type(kind: pa.DataType) -> SparkType:
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(kind)
 
 
 def watch(running: StreamingQuery, query: Query, stop: Stop, display: Display, begun: float, output: str) -> Summary:
@@ -167,14 +228,20 @@ def watch(running: StreamingQuery, query: Query, stop: Stop, display: Display, b
 
 
 def _cause(text: str) -> str:
-    r"""Return the line of Spark's output that tells what happened: the last one of a Python error, or the first.
+    r"""Return the parts of Spark's output that tell what happened: the last Python error, or what failed and why.
 
     >>> _cause("Job aborted\nTraceback:\n  File x\nmuntin.errors.ColumnError: no v\n\tat org.apache")
     'muntin.errors.ColumnError: no v'
+    >>> _cause("An error occurred\n: org.x.SparkException: cannot read f\n\tat y\nCaused by: java.z.Error: no footer")
+    'cannot read f: no footer'
     """
     lines = text.strip().splitlines()
     errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line) and not line.startswith("org.")]
-    return errors[-1] if errors else lines[0]
+    if errors:
+        return errors[-1]
+    of_java = (re.match(r"(?:: |Caused by: )[\w.$]+: (.*)", line) for line in lines)
+    reasons = [_CODES.sub("", each[1]).strip(" .") for each in of_java if each is not None]
+    return ": ".join(dict.fromkeys(each for each in (*reasons[:1], *reasons[-1:]) if each)) or lines[0]
 
 
 def answered(query: Query, frame: DataFrame) -> DataFrame:
@@ -184,15 +251,14 @@ def answered(query: Query, frame: DataFrame) -> DataFrame:
         return query.spark(frame)
 
 
-def _reader(reader: Any, files: list[Path]) -> Any:
-    name = _format(files)
-    return reader.format(name).options(**_options(name))
+def _reader(reader: Any, source: Source) -> Any:
+    name = _format(source.files())
+    reader = reader.format(name).options(**_options(name))
+    return reader.option("basePath", str(source.path)) if source.is_folder else reader
 
 
 def _format(files: list[Path]) -> str:
     """Return the common format of all files, by Spark's name."""
-    if not files:
-        raise InputError("there is no file to read yet; Spark learns the columns from the first one")
     formats = {format_of(each) for each in files}
     if len(formats) > 1 or not formats <= _READERS.keys():
         raise InputError(

@@ -53,7 +53,7 @@ def read_query(path: str | Path) -> Query:
     """Return the query of a TOML file."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin it with a mark
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise QueryFileError(f"{path} cannot be read: {reason}") from error

@@ -40,7 +40,7 @@ def _read_sql(given: str, options: dict[str, Any]) -> Query:
     if path.suffix.lower() != ".sql":
         return sql(given, **options)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise QueryFileError(f"{path} cannot be read: {reason}") from error

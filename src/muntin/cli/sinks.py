@@ -1,32 +1,29 @@
 """Writes windows to files: atomic parts, so that a stopped run can resume exactly.
 
-Parts are numbered. A run records how many belong to what it has read; later ones are deleted when it resumes. A folder
-keeps its parts; a single file is joined from them at the end.
+Parts are numbered. A run records the sizes of those that belong to what it has read: they must be there when it
+resumes, and later ones are deleted. A folder keeps its parts; a single file is joined from them.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from muntin.errors import MuntinError
+from muntin.cli.errors import OutputError
+from muntin.cli.work import delete, files_of_runs, make_folder, replacing
 from muntin.watching.health import work_folder
 
 PART_ROWS = 1 << 20
 """Approximate rows of a part."""
 SUFFIXES = {".parquet": ".parquet", ".pq": ".parquet", ".csv": ".csv", ".jsonl": ".jsonl", ".ndjson": ".jsonl"}
-
-
-class OutputError(MuntinError):
-    """Windows cannot be written there. The message names the path."""
 
 
 class Sink:
@@ -41,18 +38,26 @@ class Sink:
         self.suffix = SUFFIXES.get(suffix, ".parquet")
         self.is_folder = output.is_dir() or not suffix if is_folder is None else is_folder
         self.parts = output if self.is_folder else work_folder(output) / "parts"
-        self.finished = 0
-        """The number of complete parts."""
+        self.sizes: list[int] = []
+        """The bytes of each complete part."""
         self._waiting: list[pa.Table] = []
         self._rows = 0
 
-    def open(self, finished: int = 0) -> None:
-        """Start, or resume after `finished` parts."""
-        self.finished = finished
-        self.parts.mkdir(parents=True, exist_ok=True)
-        for path in self._paths():
-            if int(path.stem.removeprefix("part-")) >= finished:
-                path.unlink()
+    def require(self, sizes: Sequence[int]) -> None:
+        """Reject parts that are not there, or not whole."""
+        for number, size in enumerate(sizes):
+            path = self._path(number)
+            found = path.stat().st_size if path.is_file() else None
+            if found != size:
+                state = "is not there" if found is None else f"has {found:,} bytes, not {size:,}"
+                raise OutputError(f"{path} {state}, so that the run cannot go on; give --overwrite to start over")
+
+    def open(self, sizes: Sequence[int] = ()) -> None:
+        """Start, or resume after parts of these sizes; delete all later ones."""
+        self.sizes = list(sizes)
+        make_folder(self.parts)
+        kept = {self._path(number) for number in range(len(self.sizes))}
+        delete([each for each in files_of_runs(self.parts) if each not in kept])
 
     def write(self, windows: pa.Table) -> None:
         """Buffer windows; `flush` writes them."""
@@ -66,26 +71,22 @@ class Sink:
         """Write the buffered windows as the next part."""
         if not self._waiting:
             return
-        path = self.parts / f"part-{self.finished:06}{self.suffix}"
-        unfinished = path.with_name("." + path.name)
-        table = pa.concat_tables(self._waiting)
-        _WRITERS[self.suffix](table, unfinished)
-        unfinished.replace(path)
-        self.finished += 1
+        path = self._path(len(self.sizes))
+        with replacing(path) as file:
+            _WRITERS[self.suffix](pa.concat_tables(self._waiting), file)
+        self.sizes.append(path.stat().st_size)
         self._waiting, self._rows = [], 0
 
-    def finish(self, empty: pa.Table) -> None:
-        """Join the parts into one file, unless the output is a folder; `empty` is a table of no windows."""
+    def join(self, empty: pa.Table) -> None:
+        """Write all windows to the output, if that is one file; `empty` is a table of no windows. Keeps the parts."""
         self.flush()
         if self.is_folder:
             return
-        unfinished = self.output.with_name("." + self.output.name)
-        _JOINERS[self.suffix](self._paths(), unfinished, empty)
-        unfinished.replace(self.output)
-        shutil.rmtree(self.parts)
+        with replacing(self.output) as file:
+            _JOINERS[self.suffix]([self._path(number) for number in range(len(self.sizes))], file, empty)
 
-    def _paths(self) -> list[Path]:
-        return sorted(self.parts.glob(f"part-*{self.suffix}"))
+    def _path(self, number: int) -> Path:
+        return self.parts / f"part-{number:06}{self.suffix}"
 
 
 # ---------------------------------------------------------------- formats
@@ -144,36 +145,34 @@ def _text(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def _write_json(table: pa.Table, path: Path) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(line + "\n" for line in json_lines(table))
+def _write_json(table: pa.Table, file: BinaryIO) -> None:
+    file.writelines(f"{line}\n".encode() for line in json_lines(table))
 
 
-def _join_parquet(parts: list[Path], output: Path, empty: pa.Table) -> None:
+def _join_parquet(parts: list[Path], file: BinaryIO, empty: pa.Table) -> None:
     schema = pq.read_schema(parts[0]) if parts else empty.schema
-    with pq.ParquetWriter(output, schema) as writer:
+    with pq.ParquetWriter(file, schema) as writer:
         for part in parts:
             writer.write_table(pq.read_table(part, partitioning=None))
 
 
-def _join_text(parts: list[Path], output: Path, empty: pa.Table, *, header: bool) -> None:
-    with output.open("wb") as file:
-        if header and not parts:
-            pa_csv.write_csv(flat(empty), file)
-        for i, part in enumerate(parts):
-            with part.open("rb") as one:
-                if header and i:
-                    one.readline()
-                shutil.copyfileobj(one, file)
+def _join_text(parts: list[Path], file: BinaryIO, empty: pa.Table, *, header: bool) -> None:
+    if header and not parts:
+        pa_csv.write_csv(flat(empty), file)
+    for i, part in enumerate(parts):
+        with part.open("rb") as one:
+            if header and i:
+                one.readline()
+            shutil.copyfileobj(one, file)
 
 
-_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
+_WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
     ".parquet": pq.write_table,
-    ".csv": lambda table, path: pa_csv.write_csv(flat(table), path),
+    ".csv": lambda table, file: pa_csv.write_csv(flat(table), file),
     ".jsonl": _write_json,
 }
-_JOINERS: dict[str, Callable[[list[Path], Path, pa.Table], None]] = {
+_JOINERS: dict[str, Callable[[list[Path], BinaryIO, pa.Table], None]] = {
     ".parquet": _join_parquet,
-    ".csv": lambda parts, output, empty: _join_text(parts, output, empty, header=True),
-    ".jsonl": lambda parts, output, empty: _join_text(parts, output, empty, header=False),
+    ".csv": lambda parts, file, empty: _join_text(parts, file, empty, header=True),
+    ".jsonl": lambda parts, file, empty: _join_text(parts, file, empty, header=False),
 }

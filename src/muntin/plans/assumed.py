@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from muntin.aggregations.binding import bind
-from muntin.durations import is_unitless
 from muntin.errors import InvalidArgumentError, MuntinError
 from muntin.query.plan import CLOCK_TYPE, Types
-from muntin.query.query import ProcessingTime, Query
+from muntin.query.query import Query
+from muntin.query.timing import likely_time
 from muntin.tabular import as_table
-from muntin.types import INT64, ColumnType, column_type
-from muntin.windows.lengths import sized
+from muntin.types import ColumnType, column_type
 
 _LIKELY = (pa.float64(), pa.int64(), pa.bool_(), pa.string(), pa.timestamp("us"))
 """What a column that nothing is known of may hold, the likeliest first."""
@@ -42,7 +41,7 @@ def _arrow_schema(schema: Any) -> pa.Schema:
 
 
 def _likely(query: Query) -> tuple[Types, dict[str, str]]:
-    time = CLOCK_TYPE if query.time is None else _likely_time(query)
+    time = CLOCK_TYPE if query.time is None else likely_time(query)
     columns: dict[str, ColumnType] = {}
     for each in query.windows:
         columns |= {name: column_type(kind) for name, kind in each.likely_types().items()}
@@ -62,24 +61,3 @@ def _likely(query: Query) -> tuple[Types, dict[str, str]]:
     # No strategy depends on the types of keys.
     types = Types(columns, dict.fromkeys(query.key, pa.string()), time)
     return types, assumed | {name: str(columns[name]) for name in query.columns}
-
-
-def _likely_time(query: Query) -> ColumnType:
-    """Return integers where no duration has a unit; else timestamps, as fine as the durations need."""
-    sizes = [sized(each, "a duration") for each in _durations(query) if _has_unit(each)]
-    if not sizes:
-        return INT64
-    return CLOCK_TYPE if all(size % 1000 == 0 for size in sizes) else column_type(pa.timestamp("ns"))
-
-
-def _durations(query: Query) -> Iterator[Any]:
-    yield from (query.watermark, query.allowed_lateness, query.idle_timeout, query.forget_after)
-    early = query.emit_early
-    yield early.duration if isinstance(early, ProcessingTime) else early
-    for each in query.windows:
-        yield from each.durations
-
-
-def _has_unit(duration: Any) -> bool:
-    """Return whether a duration is more than a number, so that times must be more than integers."""
-    return duration is not None and not is_unitless(duration)

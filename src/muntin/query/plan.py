@@ -21,7 +21,8 @@ from muntin.errors import ColumnTypeError
 from muntin.keys.encoding import require_key_type
 from muntin.layouts import plain_type
 from muntin.query.query import Query
-from muntin.types import INT64, ColumnType, column_type
+from muntin.query.timing import likely_time
+from muntin.types import INT64, NULL, ColumnType, column_type
 from muntin.windows.base import AT, ROW_BOUNDS, TIME_BOUNDS, VALUE_BOUNDS, Window
 from muntin.windows.buffered import Terms
 
@@ -57,7 +58,9 @@ class Types:
             require_key_type(kind)
         if query.time is None:
             return cls(columns, keys, CLOCK_TYPE)
-        return cls(columns, keys, time_type(type_of_values(pick(kinds, query.time, schema.names)), query.time))
+        time = type_of_values(pick(kinds, query.time, schema.names))
+        # No rows have no types: an empty table may leave that of the times open.
+        return cls(columns, keys, likely_time(query) if time == NULL else time_type(time, query.time))
 
 
 def require_time_column(query: Query, names: Sequence[Any]) -> None:

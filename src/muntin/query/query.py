@@ -389,6 +389,7 @@ class Query:
         buckets: int | None = None,
         late: bool = False,
         checkpoint: str | None = None,
+        allow_pickle: bool = False,
         path: str = "auto",
         pieces: int | None = None,
     ) -> DataFrame:
@@ -402,7 +403,8 @@ class Query:
         what previous batches have seen, or the time at which a batch began; write them in update mode. With `history`,
         a batch DataFrame, it starts as if these rows had arrived before, as in `stream`: windows already due by then
         are not emitted, and its greatest time counts for lateness too. Only the first micro-batch reads it; a restart
-        from the checkpoint does not.
+        from the checkpoint does not. `allow_pickle=True` keeps states of Python objects in the checkpoint that only
+        pickle can write; whoever can write there can then run code in the workers.
 
         For a batch DataFrame: the answer of `run`, whatever the partitions. Spark groups and sorts the rows of a key,
         and a task answers all its keys, chunk by chunk, so memory does not grow with the partition. A key with more
@@ -434,10 +436,18 @@ class Query:
             from muntin.spark.streaming import require_stream_options, streaming
 
             require_stream_options(path, pieces)
-            return streaming(self, frame, history=history, buckets=buckets, late=late, checkpoint=checkpoint)
+            return streaming(
+                self,
+                frame,
+                history=history,
+                buckets=buckets,
+                late=late,
+                checkpoint=checkpoint,
+                allow_pickle=allow_pickle,
+            )
         from muntin.spark.batch import batch, batch_of_given, require_batch_options
 
-        require_batch_options(buckets, late, checkpoint, history)
+        require_batch_options(buckets, late or allow_pickle, checkpoint, history)
         return (batch if schema is None else batch_of_given)(self, frame, path=path, pieces=pieces)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from muntin.durations import fitting, in_unit_of
+from muntin.durations import fitting, in_unit_of, is_unitless
 from muntin.errors import InvalidArgumentError
 from muntin.query.query import ProcessingTime, Query
-from muntin.types import ColumnType, column_type
+from muntin.types import INT64, ColumnType, column_type
+from muntin.windows.lengths import sized
 
 NANOSECONDS = column_type(pa.timestamp("ns"))
+_MICROSECONDS = column_type(pa.timestamp("us"))
 
 
 @dataclass(frozen=True)
@@ -71,3 +75,27 @@ def _one(time: ColumnType) -> str:
     assert time.logical is not None
     unit = "day" if pa.types.is_date32(time.logical) else getattr(time.logical, "unit", "ms")
     return f"1 {({'s': 'second', 'ms': 'millisecond', 'us': 'microsecond', 'ns': 'nanosecond'}).get(unit, unit)}"
+
+
+def likely_time(query: Query) -> ColumnType:
+    """Return the type that times are likely to have: integers where no duration has a unit; else timestamps.
+
+    These are as fine as the durations need.
+    """
+    sizes = [sized(each, "a duration") for each in _durations(query) if _has_unit(each)]
+    if not sizes:
+        return INT64
+    return _MICROSECONDS if all(size % 1000 == 0 for size in sizes) else NANOSECONDS
+
+
+def _durations(query: Query) -> Iterator[Any]:
+    yield from (query.watermark, query.allowed_lateness, query.idle_timeout, query.forget_after)
+    early = query.emit_early
+    yield early.duration if isinstance(early, ProcessingTime) else early
+    for each in query.windows:
+        yield from each.durations
+
+
+def _has_unit(duration: Any) -> bool:
+    """Return whether a duration is more than a number, so that times must be more than integers."""
+    return duration is not None and not is_unitless(duration)

@@ -18,7 +18,6 @@ from muntin.spark.constants import constant_columns, with_constants, without_con
 from muntin.spark.explained import default_parallelism
 from muntin.spark.given import known_as
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
-from muntin.spark.own import send_by_value
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.streaming import require_columns
 from muntin.spark.survey import LongKey
@@ -137,7 +136,6 @@ def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | N
         return native.native(resolved)
     from muntin.spark.shipped import Shipped
 
-    send_by_value(query)
     long = asked_pieces(resolved, pieces)
     rows = _together(resolved, long)
     numbered = [piece for each in long for piece in each.pieces]
@@ -266,11 +264,13 @@ def _horizon(resolved: Resolved) -> int | None:
     return None if row[0] is None else int(row[0])
 
 
-def require_batch_options(buckets: int | None, late: bool, checkpoint: str | None, history: Any) -> None:
-    """Reject options for streams."""
+def require_batch_options(buckets: int | None, flags: bool, checkpoint: str | None, history: Any) -> None:
+    """Reject options for streams; `flags` is whether `late` or `allow_pickle` is given."""
     if history is not None:
         raise UnsupportedOperationError(
             "history is for streaming DataFrames, and this one is finite: union the two, and ask for all of it"
         )
-    if buckets is not None or late or checkpoint is not None:
-        raise UnsupportedOperationError("buckets, late and checkpoint are for streaming DataFrames; this one is finite")
+    if buckets is not None or flags or checkpoint is not None:
+        raise UnsupportedOperationError(
+            "buckets, late, checkpoint and allow_pickle are for streaming DataFrames; this one is finite"
+        )

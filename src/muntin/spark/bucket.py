@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +16,13 @@ from muntin.spark.bucket_state import BucketState, Header, facts_of
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import from_table
 from muntin.spark.local_files import ANSWERS, folder, write_table
-from muntin.spark.memory import MEMORY
+from muntin.spark.memory import MEMORY, Place
 from muntin.spark.pack import as_binary, from_binary
-from muntin.streams import snapshots
 from muntin.streams.driven import DrivenStream
+from muntin.streams.facts import differences, facts, windows_of
 
+HISTORY = "history"
+"""What a checkpoint records besides the query: whether the stream started from a history."""
 COUNTS = ("rows", "late", "dropped", "windows", "revisions", "retractions", "keys", "slices", "bytes", "written")
 """The counts of a call: rows received, behind the watermark, and taken by no window; windows emitted, revised and
 retracted; then the bucket's current keys, slices and bytes of state, and the bytes written."""
@@ -43,6 +46,8 @@ class Job:
     """Whether the stream starts from a history."""
     constant: tuple[str, ...] = ()
     """The columns of answers that Spark adds."""
+    allow_pickle: bool = False
+    """Whether the state may hold objects that only pickle can write and read."""
 
     @property
     def follows_clock(self) -> bool:
@@ -59,20 +64,39 @@ class Job:
         """The time mode of Spark's timers, which call buckets without rows; an operator has only one."""
         return "ProcessingTime" if self.follows_clock else "EventTime"
 
+    @cached_property
+    def query_facts(self) -> dict[str, str]:
+        """The facts that the state of each bucket must match, as text."""
+        return facts(self.query)
+
     @property
     def facts(self) -> dict[str, str]:
         """The facts that a checkpoint must match, as text."""
+        return {**self.query_facts, **self._further}
+
+    @property
+    def _further(self) -> dict[str, str]:
         types = {f"type of {field.name}": str(field.type) for field in self.schema}
-        return {**snapshots.facts(self.query), **types, "buckets": str(self.buckets)}
+        return {**types, "buckets": str(self.buckets)}
+
+    def require_checkpoint(self, saved: Mapping[str, str]) -> None:
+        """Reject the recorded facts of a checkpoint that cannot be resumed from; name every difference."""
+        if self.history and HISTORY not in saved:
+            raise SnapshotError(
+                "the checkpoint began without a history, which is for the first start alone: leave history= out, "
+                "or begin with a new checkpoint"
+            )
+        require_compatible({name: text for name, text in saved.items() if name != HISTORY}, self.query, self._further)
 
 
 class Bucket:
     """Runs one bucket for one call."""
 
-    def __init__(self, job: Job, handle: Any, state: BucketState) -> None:
+    def __init__(self, job: Job, handle: Any, state: BucketState, place: Place) -> None:
         self.job = job
         self.handle = handle
         self.state = state
+        self.place = place
 
     def run(
         self, packed: Sequence[tuple[bytes, bool]], watermark: int, clock: int, *, came: bool
@@ -142,14 +166,15 @@ class Bucket:
 
     def _stream(self, header: Header | None, now: int) -> DrivenStream:
         job = self.job
+        stream = MEMORY.take(self.place, None if header is None else header.stamp)
         if header is None:
             return DrivenStream(job.query, job.schema, now)
         # Also for a cached stream: its worker may have outlived the query it was created for.
-        added = require_compatible(facts_of(header), snapshots.facts(job.query))
+        saved = facts_of(header)
+        added = 0 if saved == job.query_facts else require_compatible(saved, job.query)
         windows = job.query.windows
         known = len(windows) - added
-        stream = MEMORY.take(header.stamp)
-        if stream is None:
+        if stream is None or list(stream.query.aggregates) != list(job.query.aggregates):
             older = replace(job.query, windows=windows[:known]) if added else job.query
             stream = DrivenStream.load(older, job.schema, self.state.read(header), now)
         stream.now = now
@@ -174,7 +199,7 @@ class Bucket:
         timer = reached + 1 if at is None else at
         self.handle.registerTimer(timer)
         header, written = self.state.write(stream.save(), timer, old)
-        MEMORY.keep(header.stamp, stream, int(stream.metrics()["bytes"] or 0))
+        MEMORY.keep(self.place, header.stamp, stream)
         return written
 
     def _packed(self, answers: pa.Table, late: pa.Table) -> dict[str, Any]:
@@ -207,19 +232,24 @@ def _next_call(stream: DrivenStream, clock: int, came: bool) -> int | None:
     return clock + 1 if came or idle <= clock else idle
 
 
-def require_compatible(saved: dict[str, str], asked: dict[str, str]) -> int:
-    """Return how many windows were appended; reject any other change.
+def require_compatible(saved: Mapping[str, str], query: Query, further: Mapping[str, str] | None = None) -> int:
+    """Return how many windows were appended; reject any other change, and name every one.
 
-    >>> require_compatible({"window 0": "a"}, {"window 0": "a", "window 1": "b"})
+    >>> from muntin import agg, window
+    >>> old = Query(window.tumbling("1 minute"), {"n": agg.count()})
+    >>> require_compatible(facts(old), replace(old, windows=[*old.windows, window.tumbling("1 hour")]))
     1
     """
-    added = [name for name in asked if name not in saved and name.startswith("window ")]
-    for name in dict.fromkeys((*saved, *asked)):
-        if saved.get(name) != asked.get(name) and name not in added:
-            known = f"; pass buckets={saved[name]}, or checkpoint= with its path, so that they are read from there"
-            hint = known if name == "buckets" else ""
-            raise SnapshotError(
-                f"the checkpoint is of another query: its {name} is {saved.get(name, 'none')}, this one's is "
-                f"{asked.get(name, 'none')}{hint}. Go on with the query it was made for, or begin with a new checkpoint"
-            )
+    found = differences(saved, query, further)
+    known = len(windows_of(saved))
+    added = [name for name in (f"window {i}" for i in range(known, len(query.windows))) if name in found]
+    changed = [words for name, words in found.items() if name not in added]
+    if changed:
+        hint = ""
+        if "buckets" in found and "buckets" in saved:
+            hint = f"; pass buckets={saved['buckets']}, or checkpoint= with its path, so that they are read from there"
+        raise SnapshotError(
+            f"the checkpoint is of another query: {'; '.join(changed)}{hint}. Go on with the query it was made for, or "
+            "begin with a new checkpoint"
+        )
     return len(added)

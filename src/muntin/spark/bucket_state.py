@@ -40,13 +40,14 @@ class Header:
 class BucketState:
     """The state of the current bucket, which Spark selects. `header` is a value state, `chunks` a map state.
 
-    `local` has chunks that need not be read from Spark.
+    `local` has chunks that need not be read from Spark. `allow_pickle` reads and writes objects that only pickle can.
     """
 
-    def __init__(self, header: Any, chunks: Any, local: LocalChunks) -> None:
+    def __init__(self, header: Any, chunks: Any, local: LocalChunks, *, allow_pickle: bool = False) -> None:
         self._header = header
         self._chunks = chunks
         self._local = local
+        self._allow_pickle = allow_pickle
 
     def header(self) -> Header | None:
         """Return the header; None if there is no state."""
@@ -56,7 +57,7 @@ class BucketState:
     def read(self, header: Header) -> Snapshot:
         """Return the state that a header describes. O(state)."""
         data = header.small or b"".join(self._chunk(name) for name in header.names)
-        return chunks.parted(header.text, data)
+        return chunks.parted(header.text, data, allow_pickle=self._allow_pickle)
 
     def _chunk(self, name: bytes) -> bytes:
         near = self._local.read(name)
@@ -66,11 +67,12 @@ class BucketState:
         data = b"" if row is None else bytes(row[0])
         if chunks.name_of(data) != name:
             raise RuntimeError("a chunk of state is missing or damaged: the checkpoint cannot be used")
+        self._local.write(name, data)
         return data
 
     def write(self, snapshot: Snapshot, timer: int, old: Header | None) -> tuple[Header, int]:
         """Write the new parts of a state; return its header and the bytes written."""
-        text, data = chunks.joined(snapshot)
+        text, data = chunks.joined(snapshot, allow_pickle=self._allow_pickle)
         is_small = len(data) <= chunks.LEAST
         small, parts = (data, []) if is_small else (b"", chunks.cut(data))
         names = [chunks.name_of(piece) for piece in parts]

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 _NOT_BEGUN = "STDS_COMMITTED_BATCH_UNAVAILABLE"
 
 
-def read_state(session: SparkSession, path: str, name: str) -> DataFrame:
-    """Return one of the states of a checkpoint, as of its last committed batch."""
-    return session.read.format("statestore").option("stateVarName", name).load(path)
+def read_state(session: SparkSession, path: str, name: str, batch: int | None = None) -> DataFrame:
+    """Return one of the states of a checkpoint, as of a batch, by default the last committed one."""
+    reader = session.read.format("statestore").option("stateVarName", name)
+    return (reader if batch is None else reader.option("batchId", batch)).load(path)
 
 
 def saved_facts(session: SparkSession, path: str) -> dict[str, str] | None:
@@ -33,9 +34,3 @@ def saved_facts(session: SparkSession, path: str) -> dict[str, str] | None:
         reason = str(error).splitlines()[0]
         raise SnapshotError(f"{path!r} is no checkpoint of a query of muntin that can be read: {reason}") from error
     return dict(json.loads(rows[0][0])) if rows else None
-
-
-def saved_buckets(session: SparkSession, path: str) -> int | None:
-    """Return the number of buckets of a checkpoint; None before the first committed batch."""
-    facts = saved_facts(session, path)
-    return None if facts is None else int(facts["buckets"])

@@ -58,14 +58,14 @@ def name_of(piece: bytes | memoryview) -> bytes:
     return hashlib.blake2b(piece, digest_size=16).digest()
 
 
-def joined(snapshot: Snapshot) -> tuple[bytes, bytes]:
+def joined(snapshot: Snapshot, *, allow_pickle: bool = False) -> tuple[bytes, bytes]:
     """Return a snapshot's header, and its arrays as one byte string, each at a multiple of 8. O(n)."""
-    text, pieces = snapshot.pieces()
+    text, pieces = snapshot.pieces(allow_pickle=allow_pickle)
     return text, b"".join([part for piece in pieces for part in (piece, bytes(-len(piece) % 8))])
 
 
-def parted(text: bytes, data: bytes) -> Snapshot:
-    """Return the snapshot that `joined` was given. Unpickles objects too: a checkpoint is the user's own.
+def parted(text: bytes, data: bytes, *, allow_pickle: bool = False) -> Snapshot:
+    """Return the snapshot that `joined` was given.
 
     >>> snapshot = Snapshot({"a": 1}, [], "", {"b": np.arange(3, dtype="i1"), "c": np.ones(2)})
     >>> parted(*joined(snapshot)).arrays["c"]
@@ -75,4 +75,4 @@ def parted(text: bytes, data: bytes) -> Snapshot:
     for size in sizes(text):
         pieces.append(memoryview(data)[at : at + size])
         at += size + -size % 8
-    return Snapshot.of_pieces(text, pieces, allow_pickle=True)
+    return Snapshot.of_pieces(text, pieces, allow_pickle=allow_pickle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,14 @@ import pyarrow as pa
 from pyarrow import fs
 
 from muntin.errors import InvalidArgumentError
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @dataclass(frozen=True)
@@ -30,9 +39,15 @@ class Folder:
             raise InvalidArgumentError(f"{str(path)!r} is no folder that can be reached from here: {remedy}") from error
         return cls(system, place, uri)
 
-    def beside(self, suffix: str) -> Folder:
-        """Return the folder whose name ends with a suffix."""
-        return replace(self, place=self.place + suffix, uri=self.uri + suffix)
+    @property
+    def parent(self) -> Folder:
+        """The folder that holds it."""
+        return replace(self, place=self.place.rpartition("/")[0], uri=self.uri.rpartition("/")[0])
+
+    @property
+    def local(self) -> Path | None:
+        """Its path, if it is on a disk."""
+        return Path(self.place or "/") if isinstance(self.system, fs.LocalFileSystem) else None
 
     def __truediv__(self, name: str) -> Folder:
         """Return an entry."""
@@ -53,8 +68,17 @@ class Folder:
             self.system.delete_dir(self.place)
 
     def move(self, to: Folder) -> None:
-        """Rename it; nothing may be there."""
+        """Rename it; nothing may be there. On a disk it is there after a power loss too."""
         self.system.move(self.place, to.place)
+        for each in (self.parent.local, to.parent.local):
+            if each is not None:
+                _sync(each)
+
+    def sync(self) -> None:
+        """Have all that it holds survive a power loss: what follows depends on it. Other systems than a disk do so."""
+        if self.local is not None:
+            for each in (*self.local.rglob("*"), self.local):
+                _sync(each)
 
     def entries(self) -> list[str]:
         """Return the names of its entries, without Hadoop's checksums, which are valid only for unchanged files."""

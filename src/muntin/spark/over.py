@@ -20,7 +20,6 @@ from muntin.query.query import Query
 from muntin.spark import given, native_frames, survey
 from muntin.spark.batch import Resolved, asked_pieces, choose, placed
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
-from muntin.spark.own import send_by_value
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.survey import LongKey
 from muntin.spark.task import ARRIVAL, PIECE
@@ -72,7 +71,6 @@ def over(
     answers = _answers(resolved, arrow_schema(asked), names)
     from muntin.spark.shipped import Shipped
 
-    send_by_value(query)
     columns = frame.columns if at is None else [*resolved.rows.names, _POINT]
     read = pa.schema([_as_read(each, name) for each, name in zip(arrow_schema(rows), columns, strict=True)])
     task = OverTask(query, read, None if at is None else arrow_schema(at), answers, tuple(more), is_cut=bool(long))

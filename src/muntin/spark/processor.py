@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import Row
 
-from muntin.errors import SnapshotError
-from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, Bucket, Job, require_compatible
+from muntin.errors import MuntinError
+from muntin.spark.bucket import COUNTS, HISTORY, PACKED_ANSWERS, Bucket, Job
 from muntin.spark.bucket_state import BucketState
 from muntin.spark.buckets import CLERK
 from muntin.spark.local_chunks import LocalChunks
 from muntin.spark.local_files import ANSWERS, CHUNKS, delete_unread, folder
+from muntin.spark.memory import Place
 from muntin.spark.worker import settle
-
-HISTORY = "history"
-"""What a checkpoint records besides the query: whether the stream started from a history."""
 
 
 class Processor:
@@ -26,36 +25,40 @@ class Processor:
     def __init__(self, job: Job, handle: Any, header: Any, chunks: Any, facts: Any) -> None:
         self.job = job
         self.handle = handle
-        self.state = BucketState(header, chunks, LocalChunks(folder(CHUNKS)))
+        self.state = BucketState(header, chunks, LocalChunks(folder(CHUNKS)), allow_pickle=job.allow_pickle)
         self.facts = facts
+        self.query = _query_of_task()
         delete_unread(folder(ANSWERS))
 
-    def begin(self, history: Any, now: Any) -> None:
+    def begin(self, bucket: int, history: Any, now: Any) -> None:
         """Start a bucket from its rows of a history: all that tasks have packed of it, in one row."""
         # A struct within an array is a dict or a Row, depending on Spark's version.
         packed = sorted(
             ((each["task"], each["part"], each["data"], each["sliced"]) for each in history.parts), key=_place
         )
-        bucket = Bucket(self.job, self.handle, self.state)
         watermark, clock = now.getCurrentWatermarkInMs(), now.getCurrentProcessingTimeInMs()
-        bucket.begin([each[2:] for each in packed], history.watermark, watermark, clock)
+        self._bucket(bucket).begin([each[2:] for each in packed], history.watermark, watermark, clock)
 
     def rows(self, bucket: int, rows: Iterator[Any], now: Any) -> Iterator[Row]:
         """Answer a bucket that has rows."""
         packed = sorted(((row.task, row.part, row.data, row.sliced) for row in rows), key=_place)
-        if bucket == CLERK:
-            self._check()
-            return
-        yield from self._run([each[2:] for each in packed if each[2] is not None], now, came=True)
+        with _message_first():
+            if bucket == CLERK:
+                self._check()
+                return
+            yield from self._run(bucket, [each[2:] for each in packed if each[2] is not None], now, came=True)
 
-    def expired(self, now: Any) -> Iterator[Row]:
+    def expired(self, bucket: int, now: Any) -> Iterator[Row]:
         """Answer a bucket without rows, once the watermark, or the clock that it follows, has advanced."""
-        yield from self._run([], now, came=False)
+        with _message_first():
+            yield from self._run(bucket, [], now, came=False)
 
-    def _run(self, packed: list[tuple[bytes, bool]], now: Any, *, came: bool) -> Iterator[Row]:
-        bucket = Bucket(self.job, self.handle, self.state)
+    def _bucket(self, bucket: int) -> Bucket:
+        return Bucket(self.job, self.handle, self.state, Place(self.query, bucket))
+
+    def _run(self, bucket: int, packed: list[tuple[bytes, bool]], now: Any, *, came: bool) -> Iterator[Row]:
         watermark, clock = now.getCurrentWatermarkInMs(), now.getCurrentProcessingTimeInMs()
-        for result in bucket.run(packed, watermark, clock, came=came):
+        for result in self._bucket(bucket).run(packed, watermark, clock, came=came):
             yield _row(result)
 
     def close(self) -> None:
@@ -68,16 +71,28 @@ class Processor:
         saved = None if given is None else json.loads(given[0])
         begun = {HISTORY: "loaded"} if self.job.history else {}
         if saved is not None:
-            begun = {HISTORY: saved.pop(HISTORY)} if HISTORY in saved else {}
-            if self.job.history and not begun:
-                raise SnapshotError(
-                    "the checkpoint began without a history, which is for the first start alone: leave history= out, "
-                    "or begin with a new checkpoint"
-                )
-            if saved == asked:
+            begun = {HISTORY: saved[HISTORY]} if HISTORY in saved else {}
+            self.job.require_checkpoint(saved)
+            if saved == asked | begun:
                 return
-            require_compatible(saved, asked)
         self.facts.update((json.dumps(asked | begun),))
+
+
+def _query_of_task() -> str:
+    """Return the id of the streaming query whose task this is, the same after a restart; "" outside of a task."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    return "" if task is None else task.getLocalProperty("sql.streaming.queryId") or ""
+
+
+@contextmanager
+def _message_first() -> Iterator[None]:
+    """Let an error's message come first in Spark's, before all frames: Python prints the cause of an error first."""
+    try:
+        yield
+    except MuntinError as error:
+        raise error from type(error)(str(error))
 
 
 def _place(packed: tuple[Any, ...]) -> tuple[int, int]:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -43,18 +45,26 @@ _SHARE = pa.schema(
 """What one bucket passes to another: the place is its own label, so that the order is the same in every run."""
 
 
-def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session: SparkSession | None = None) -> None:
+def rescale(
+    checkpoint: str | Path,
+    target: str | Path,
+    *,
+    buckets: int,
+    allow_pickle: bool = False,
+    session: SparkSession | None = None,
+) -> None:
     """Write a checkpoint with another number of buckets, from which the query resumes as from the old one.
 
         muntin.spark.rescale("checkpoint/", "wider/", buckets=32)
         query.spark(calls, buckets=32).writeStream.option("checkpointLocation", "wider/")
 
-    Stop the query first. `checkpoint` stays unchanged; `target` must not exist. The partitions of the state are those
-    of the session's `spark.sql.shuffle.partitions`, which a checkpoint otherwise fixes. Both must be folders that this
-    process can reach: on a disk, or on a file system that Arrow supports.
+    Stop the query first: that of a running one is rejected. `checkpoint` stays unchanged; `target` must not exist. The
+    partitions of the state are those of the session's `spark.sql.shuffle.partitions`, which a checkpoint otherwise
+    fixes. Both must be folders that this process can reach: on a disk, or on a file system that Arrow supports.
 
     Keys move with their whole state: emitted windows are still revised. Joining buckets is rejected if they cannot be
-    told apart, with an error that says so; splitting each into several never is. O(state), each bucket in the memory of
+    told apart, with an error that says so; splitting each into several never is. `allow_pickle` is that of the query.
+    O(state), each bucket in the memory of
     a task.
     """
     if session is None:
@@ -77,56 +87,60 @@ def rescale(checkpoint: str | Path, target: str | Path, *, buckets: int, session
             f"the query of {old.uri!r} has an idle_timeout, {facts['idle_timeout']}, and so timers by the clock, which "
             "cannot be moved: leave it as it is, or begin with a new checkpoint"
         )
+    _require_stopped(session, old)
+    batches = _batches(old)  # first, so that no later look misses a batch
     last = _require_layout(old)
+    begin = new.parent / f".muntin-rescale-{uuid4().hex}"
     try:
-        _divide(session, old, new, facts, buckets, _watermark(old, last))
+        divider = Divider(buckets, _watermark(old, last), allow_pickle)
+        _divide(session, old, new, begin, facts, divider, last)
         _graft(old, new, last)
+        if _batches(old) != batches:
+            raise _is_running(old)
     except BaseException:
         new.delete()
         raise
     finally:
-        new.beside(".begin").delete()
+        begin.delete()
 
 
 # ------------------------------------------------------------ the state
 
 
 def _divide(
-    session: SparkSession, old: Folder, new: Folder, facts: dict[str, str], buckets: int, watermark: int
+    session: SparkSession, old: Folder, new: Folder, begin: Folder, facts: dict[str, str], divider: Divider, last: int
 ) -> None:
-    """Let Spark write the state of the new buckets, as the first batch of a separate query."""
+    """Let Spark write the state of the new buckets after a batch, as the first batch of a separate query."""
     from pyspark.sql import functions as F
 
     from muntin.spark.schemas import spark_schema
     from muntin.spark.shipped import FOR_STREAMS, Shipped, Stateful
 
-    headers = read_state(session, old.uri, "muntin_header").select("key.bucket", "value.*")
-    chunks = read_state(session, old.uri, "muntin_chunks").select(
+    headers = read_state(session, old.uri, "muntin_header", last).select("key.bucket", "value.*")
+    chunks = read_state(session, old.uri, "muntin_chunks", last).select(
         "key.bucket", "user_map_key.name", "user_map_value.data"
     )
     held = headers.unionByName(chunks, allowMissingColumns=True).repartition(int(facts["buckets"]), "bucket")
-    divider = Shipped(Divider(buckets, watermark), FOR_STREAMS)
-    shares = held.mapInArrow(divider, spark_schema(_SHARE))
+    shares = held.mapInArrow(Shipped(divider, FOR_STREAMS), spark_schema(_SHARE))
     states = shares.groupBy("bucket").agg(
         F.min("timer").alias("timer"),
         F.lit(None).cast("string").alias("facts"),
         F.collect_list(F.struct("place", "header", "data")).alias("shares"),
     )
-    text = json.dumps({**facts, "buckets": str(buckets)})
+    text = json.dumps({**facts, "buckets": str(divider.buckets)})
     query = session.range(1).select(
         F.lit(CLERK).cast("int").alias("bucket"),
         F.lit(0).cast("long").alias("timer"),
         F.lit(text).alias("facts"),
         F.lit(None).cast(states.schema["shares"].dataType).alias("shares"),
     )
-    begin = new.beside(".begin").uri
     one = session.range(1).select(
         F.lit(CLERK).cast("int").alias("bucket"), F.lit(None).cast("timestamp").alias("clock")
     )
-    one.write.parquet(begin)
-    rows = session.readStream.schema(one.schema).parquet(begin).withWatermark("clock", "0 seconds")
+    one.write.parquet(begin.uri)
+    rows = session.readStream.schema(one.schema).parquet(begin.uri).withWatermark("clock", "0 seconds")
     results = rows.groupBy("bucket").transformWithState(
-        Stateful(Mover),
+        Stateful(partial(Mover, divider.allow_pickle)),
         spark_schema(pa.schema({"none": pa.int32()})),
         "Update",
         "EventTime",
@@ -143,6 +157,7 @@ class Divider:
     buckets: int
     watermark: int
     """Spark's own, in milliseconds. Buckets that started from a history may be ahead of it, and all must agree."""
+    allow_pickle: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the shares. O(state)."""
@@ -158,7 +173,8 @@ class Divider:
         (row,) = [row for row in rows if row["stamp"] is not None]
         header = Header.of([row[name] for name in ("stamp", "timer", "header", "names", "small")])
         chunks = {row["name"]: row["data"] for row in rows if row["name"] is not None}
-        snapshot = parted(header.text, header.small or b"".join(chunks[name] for name in header.names))
+        data = header.small or b"".join(chunks[name] for name in header.names)
+        snapshot = parted(header.text, data, allow_pickle=self.allow_pickle)
         keys = known_keys(snapshot)
         keyed = Keyed.of(keys, len(keys[0]), self.buckets)
         places = keyed.buckets[keyed.numbers]
@@ -166,7 +182,7 @@ class Divider:
         for place, label in enumerate(labels(self.buckets)):
             mine = places == place
             if mine.any() or is_ahead:
-                text, data = joined(regrouped([(snapshot, mine)]))
+                text, data = joined(regrouped([(snapshot, mine)]), allow_pickle=self.allow_pickle)
                 columns = [label], [header.timer], [bucket], [text], [data]
                 arrays = [pa.array(each, kind) for each, kind in zip(columns, _SHARE.types, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=_SHARE)
@@ -175,18 +191,21 @@ class Divider:
 class Mover:
     """The stateful call that writes the state of new buckets, opened by Spark as for `Processor`."""
 
-    def __init__(self, handle: Any, header: Any, chunks: Any, facts: Any) -> None:
+    def __init__(self, allow_pickle: bool, handle: Any, header: Any, chunks: Any, facts: Any) -> None:
         self.handle = handle
-        self.state = BucketState(header, chunks, LocalChunks(None))
+        self.allow_pickle = allow_pickle
+        self.state = BucketState(header, chunks, LocalChunks(None), allow_pickle=allow_pickle)
         self.facts = facts
 
-    def begin(self, given: Any, now: Any) -> None:
+    def begin(self, bucket: int, given: Any, now: Any) -> None:
         """Write one bucket, or the checkpoint's facts of the query."""
         if given.facts is not None:
             self.facts.update((given.facts,))
             return
         shares = sorted(given.shares, key=lambda each: int(each["place"]))
-        snapshots = [parted(bytes(each["header"]), bytes(each["data"])) for each in shares]
+        snapshots = [
+            parted(bytes(each["header"]), bytes(each["data"]), allow_pickle=self.allow_pickle) for each in shares
+        ]
         self.handle.registerTimer(given.timer)
         self.state.write(_whole(snapshots), given.timer, None)
 
@@ -195,7 +214,7 @@ class Mover:
         list(rows)
         yield from ()
 
-    def expired(self, now: Any) -> Iterator[Any]:
+    def expired(self, bucket: int, now: Any) -> Iterator[Any]:
         """Answer nothing: no watermark moves."""
         yield from ()
 
@@ -226,6 +245,22 @@ def _require_layout(old: Folder) -> int:
         if version != "v1":
             raise UnsupportedOperationError(f"{old.uri}/{name}/{last} is of format {version}, and v1 is known")
     return last
+
+
+def _require_stopped(session: SparkSession, old: Folder) -> None:
+    """Reject the checkpoint of a query that this session runs."""
+    known = json.loads((old / "metadata").text())["id"]
+    if any(str(each.id) == known for each in session.streams.active):
+        raise _is_running(old)
+
+
+def _batches(old: Folder) -> dict[str, list[int]]:
+    """Return the batches that are planned and committed: they change while any query runs here."""
+    return {name: (old / name).numbers() for name in ("commits", "offsets")}
+
+
+def _is_running(old: Folder) -> InvalidArgumentError:
+    return InvalidArgumentError(f"the query of {old.uri!r} is running: stop it first, and wait until it has")
 
 
 def _watermark(old: Folder, last: int) -> int:

@@ -7,8 +7,8 @@ muntin.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
-import pickle
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -44,7 +44,7 @@ def _loaded(data: bytes, needed: dict[str, str]) -> Any:
                 f"{package} is missing in the Python of this Spark worker, {sys.executable}: install it where the "
                 f"workers run, or ship it with the query, as the page Deploying of muntin's documentation shows"
             )
-    return pickle.loads(data)  # noqa: S301  # Spark would do no other
+    return importlib.import_module("muntin.spark.worker").unpickled(data)
 
 
 class Shipped:
@@ -76,7 +76,7 @@ class Stateful(StatefulProcessor):
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Start a bucket from a history. Spark calls it only in the first micro-batch of a checkpoint."""
-        self._brought().begin(initialState, timerValues)
+        self._brought().begin(key[0], initialState, timerValues)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Answer a bucket that has rows."""
@@ -84,7 +84,7 @@ class Stateful(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Answer a bucket without rows, once the watermark has advanced."""
-        yield from self._brought().expired(timerValues)
+        yield from self._brought().expired(key[0], timerValues)
 
     def close(self) -> None:
         """Nothing is left open."""
@@ -103,5 +103,5 @@ def dumped(value: Any) -> bytes:
 
     cloudpickle: Any = pyspark.cloudpickle
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    data: bytes = cloudpickle.dumps(value)
+    data: bytes = importlib.import_module("muntin.spark.own").pickled(value)
     return data

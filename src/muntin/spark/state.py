@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -56,7 +58,7 @@ class State:
         )
 
 
-def state(path: str, key: Any = _UNSET, *, session: SparkSession | None = None) -> State:
+def state(path: str, key: Any = _UNSET, *, allow_pickle: bool = False, session: SparkSession | None = None) -> State:
     """Return what a query's checkpoint holds: the query, its buckets, keys, slices and kept rows.
 
         print(muntin.spark.state("checkpoint/"))
@@ -64,7 +66,8 @@ def state(path: str, key: Any = _UNSET, *, session: SparkSession | None = None) 
 
     `key` is one of the query's keys, a tuple if it has several columns: then only its bucket is read, `held` is for
     that key, and `slices` has its slices. Without it a few hundred bytes per bucket are read for the counts; with it
-    one whole bucket. The query may be running. `session` defaults to the active one.
+    one whole bucket. The query may be running. `allow_pickle` is that of the query. `session` defaults to the
+    active one.
     """
     if session is None:
         from pyspark.sql import SparkSession as Sessions
@@ -87,7 +90,7 @@ def state(path: str, key: Any = _UNSET, *, session: SparkSession | None = None) 
         _watermark([each["facts"] for each in described.values()]),
         pa.Table.from_pylist(rows, pa.schema(_HELD)),
     )
-    return whole if key is _UNSET else _of_key(whole, session, path, headers, key)
+    return whole if key is _UNSET else _of_key(whole, partial(_snapshot, session, path, allow_pickle), headers, key)
 
 
 def _totals(header: dict[str, Any]) -> dict[str, int]:
@@ -103,23 +106,23 @@ def _watermark(facts: list[dict[str, Any]]) -> int | None:
     return None if reached == BEFORE_TIME else reached
 
 
-def _of_key(whole: State, session: SparkSession, path: str, headers: dict[int, Header], key: Any) -> State:
+def _of_key(whole: State, read: Callable[[int, Header], Snapshot], headers: dict[int, Header], key: Any) -> State:
     """Return the same for one key."""
     if not headers:
         return whole
     some = next(iter(headers))
-    columns = as_key(key, key_types(_snapshot(session, path, some, headers[some])))
+    columns = as_key(key, key_types(read(some, headers[some])))
     keyed = Keyed.of(columns, 1, whole.buckets)
     bucket = labels(whole.buckets)[int(keyed.buckets[keyed.numbers[0]])]
     counts, slices = {"slices": 0, "rows": 0, "emitted": 0}, None
     if bucket in headers:
-        counts, slices = of_key(_snapshot(session, path, bucket, headers[bucket]), columns)
+        counts, slices = of_key(read(bucket, headers[bucket]), columns)
     names = ["bucket", *counts]
     held = pa.Table.from_pylist([{"bucket": bucket, **counts}], pa.schema({name: _HELD[name] for name in names}))
     return State(whole.query, whole.version, whole.buckets, whole.watermark, held, slices)
 
 
-def _snapshot(session: SparkSession, path: str, bucket: int, header: Header) -> Snapshot:
+def _snapshot(session: SparkSession, path: str, allow_pickle: bool, bucket: int, header: Header) -> Snapshot:
     """Return the whole state of a bucket."""
     from pyspark.sql import functions as F
 
@@ -131,4 +134,4 @@ def _snapshot(session: SparkSession, path: str, bucket: int, header: Header) -> 
         if not known.keys() >= set(header.names):
             raise SnapshotError(f"the query of {path!r} has gone on in between: ask again")
         data = b"".join(known[name] for name in header.names)
-    return parted(header.text, data)
+    return parted(header.text, data, allow_pickle=allow_pickle)

@@ -17,14 +17,13 @@ from muntin.spark import buckets as spread
 from muntin.spark import history as past
 from muntin.spark import needs
 from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, RESULT, Job
-from muntin.spark.checkpoint import saved_buckets
+from muntin.spark.checkpoint import saved_facts
 from muntin.spark.clock import Clock
 from muntin.spark.collations import require_bytewise
 from muntin.spark.constants import constant_columns, with_constants, without_constants
 from muntin.spark.explained import default_parallelism, has_watermark
 from muntin.spark.given import known_as
 from muntin.spark.names import inner_schema, with_inner_names
-from muntin.spark.own import send_by_value
 from muntin.spark.pack import PACKED, Packer
 from muntin.spark.progress import OBSERVED
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
@@ -47,6 +46,7 @@ def streaming(
     buckets: int | None = None,
     late: bool = False,
     checkpoint: str | None = None,
+    allow_pickle: bool = False,
 ) -> DataFrame:
     """Return a streaming DataFrame of the answers to a query over another one."""
     from pyspark.sql import functions as F
@@ -60,13 +60,13 @@ def streaming(
     require_no_watermark(frame)
     if history is not None:
         past.require_history(history, frame)
-    send_by_value(query)
     if query.time is None:
         frame = with_clock(frame)
         history = None if history is None else with_clock(history)
         query = replace(query, time=CLOCK_COLUMN)
-    if buckets is None and checkpoint is not None:
-        buckets = saved_buckets(session, str(checkpoint))
+    saved = None if checkpoint is None else saved_facts(session, str(checkpoint))
+    if buckets is None and saved is not None:
+        buckets = int(saved["buckets"])
     count = _count(buckets, session, keyed=bool(query.key))
     schema = arrow_schema(frame)
     require_columns(query, schema)
@@ -80,7 +80,9 @@ def streaming(
     clock = Clock.of(time, str(query.time))
     # A late row is null in all other columns, so with these nothing is constant.
     constant = () if late else constant_columns(plan, finite=False)
-    job = Job(query, schema, clock, count, late, history is not None, constant)
+    job = Job(query, schema, clock, count, late, history is not None, constant, allow_pickle)
+    if saved is not None:
+        job.require_checkpoint(saved)
     answers = known_to_spark(plan.answer_schema)
     if late:
         answers = answers.append(pa.field(LATE, pa.struct(list(known_to_spark(schema)))))

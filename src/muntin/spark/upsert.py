@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muntin.errors import ColumnError, UnsupportedOperationError
 from muntin.query.query import Query
-from muntin.spark.folders import Folder
 from muntin.spark.quoting import quoted
+from muntin.spark.targets import place_of
 from muntin.spark.unpack import LATE
 from muntin.tables.latest import bound_columns, key_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-_REMEDY = "give a folder of a disk or of HDFS, or the name of a table"
 
 
 def upsert(answers: DataFrame, target: str | Path, query: Query | None = None) -> None:
@@ -27,7 +23,13 @@ def upsert(answers: DataFrame, target: str | Path, query: Query | None = None) -
 
     A `target` with a slash in it, or a `Path`, is a folder, any other a table of the session's catalog; it is created
     if missing. A window is replaced by its next revision, and removed when it is retracted. A rerun batch changes
-    nothing, and an interrupted one is completed by the next call.
+    nothing, and an interrupted one is completed by the next call. Batches must come in their order, as in
+    `foreachBatch`: one of another query, or of a new checkpoint, whose revisions begin at 0 again, replaces what is
+    there, whatever its revision. Calls for one target wait for each other: on a disk all of them, in HDFS and for
+    tables those of one machine.
+
+    A folder must hold nothing else than Parquet files of upsert: whatever is in it is replaced. While a call lasts, a
+    folder `.muntin-upsert-NAME` is beside it, or a table `NAME_muntin_next_...` beside a table.
 
     Windows are identified as in `muntin.latest`, with one row per window: frames of rows of equal time, which share an
     identity, have one. Pass the `query` if its windows are of a policy, or by rows and emitted before they are full
@@ -38,31 +40,50 @@ def upsert(answers: DataFrame, target: str | Path, query: Query | None = None) -
     """
     _require_answers(answers)
     session = answers.sparkSession
-    place: _Files | _Table
-    place = _Files(Folder.of(target, _REMEDY)) if isinstance(target, Path) or "/" in target else _Table(target)
-    place.recover(session)
-    answers = answers.persist()  # else Spark would compute the batch once per use
-    try:
-        if not answers.isEmpty():
-            known = place.read(session)
-            _require_same_columns(answers, known, target)
-            place.replace(last_words(answers if known is None else known.unionByName(answers), query))
-    finally:
-        answers.unpersist()
+    place = place_of(session, target)
+    with place.locked():
+        place.recover()
+        answers = answers.persist()  # else Spark would compute the batch once per use
+        try:
+            if not answers.isEmpty():
+                known = place.read()
+                _require_same_columns(answers, known, target)
+                run = _run(session)
+                same = run is not None and run == place.run()
+                place.replace(last_words(answers, query, known, same_run=same), run)
+        finally:
+            answers.unpersist()
 
 
-def last_words(answers: DataFrame, query: Query | None = None) -> DataFrame:
-    """Return the greatest revision of each window that is not retracted. One shuffle."""
+def last_words(
+    answers: DataFrame, query: Query | None = None, known: DataFrame | None = None, *, same_run: bool = False
+) -> DataFrame:
+    """Return the last revision of each window that is not retracted. One shuffle.
+
+    `known` has those of earlier batches. In the same run of a query the greatest revision is the last; in another one
+    revisions begin at 0 again, and any answer is later than the known ones.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     names = answers.columns
+    rows = answers.withColumn("muntin new", F.lit(True))
+    if known is not None:
+        rows = rows.unionByName(known.withColumn("muntin new", F.lit(False)))
     identity = [F.col(quoted(name)) for name in (*key_columns(names), "window_id")] + _bounds(answers, query)
-    newest = F.row_number().over(Window.partitionBy(*identity).orderBy(F.col("revision").desc()))
-    last = answers.select("*", newest.alias("muntin newest")).where(
-        (F.col("`muntin newest`") == 1) & ~F.col("retracted")
-    )
+    order = [F.col("revision").desc(), F.col("`muntin new`").desc()]
+    newest = F.row_number().over(Window.partitionBy(*identity).orderBy(*(order if same_run else order[::-1])))
+    last = rows.select("*", newest.alias("muntin newest")).where((F.col("`muntin newest`") == 1) & ~F.col("retracted"))
     return last.select(*(F.col(quoted(name)) for name in names))
+
+
+def _run(session: SparkSession) -> str | None:
+    """Return the streaming query whose batch this is, the same as long as its checkpoint; None if it is unknown.
+
+    Spark Connect does not tell.
+    """
+    context = getattr(session, "sparkContext", None)
+    return None if context is None else context.getLocalProperty("sql.streaming.queryId")
 
 
 def _bounds(answers: DataFrame, query: Query | None) -> list[Column]:
@@ -113,62 +134,3 @@ def _require_same_columns(answers: DataFrame, known: DataFrame | None, target: s
                 f"{str(target)!r} is of another query: its column {name!r} is {found.get(name, 'not there')}, that of "
                 f"the answers {wanted.get(name, 'not there')}; give another place"
             )
-
-
-@dataclass(frozen=True)
-class _Files:
-    """A folder of Parquet files. The next state is written beside it, and then renamed to it."""
-
-    folder: Folder
-
-    def recover(self, session: SparkSession) -> None:
-        """Complete an interrupted replacement: an old state stays until the new one is in its place."""
-        old = self.folder.beside(".old")
-        if self.folder.is_there():
-            old.delete()
-        elif old.is_there():
-            old.move(self.folder)
-
-    def read(self, session: SparkSession) -> DataFrame | None:
-        return session.read.parquet(self.folder.uri) if self.folder.is_there() else None
-
-    def replace(self, answers: DataFrame) -> None:
-        following = self.folder.beside(".next")
-        answers.write.mode("overwrite").parquet(following.uri)
-        if self.folder.is_there():
-            self.folder.move(self.folder.beside(".old"))
-        following.move(self.folder)
-        self.recover(answers.sparkSession)
-
-
-@dataclass(frozen=True)
-class _Table:
-    """A table of the catalog. The next state is another table, which exists once complete, and is then copied."""
-
-    name: str
-
-    @property
-    def _next(self) -> str:
-        return f"{self.name}_muntin_next"
-
-    def recover(self, session: SparkSession) -> None:
-        """Complete an interrupted replacement: a next state, while it exists, is the valid one."""
-        database, _, prefix = self._next.rpartition(".")
-        for each in session.catalog.listTables(database or None, f"{prefix}*"):
-            self._copy(session, f"{database}.{each.name}" if database else each.name)
-
-    def _copy(self, session: SparkSession, source: str) -> None:
-        session.table(source).write.insertInto(self.name, overwrite=True)
-        session.sql(f"DROP TABLE {source}")
-
-    def read(self, session: SparkSession) -> DataFrame | None:
-        return session.table(self.name) if session.catalog.tableExists(self.name) else None
-
-    def replace(self, answers: DataFrame) -> None:
-        session = answers.sparkSession
-        if not session.catalog.tableExists(self.name):
-            answers.limit(0).write.format("parquet").saveAsTable(self.name)
-        made = f"{self._next}_{uuid.uuid4().hex[:8]}"  # an interrupted one may have left files
-        columns = map(quoted, session.table(self.name).columns)
-        answers.select(*columns).write.format("parquet").saveAsTable(made)
-        self._copy(session, made)

@@ -11,7 +11,6 @@ import pyarrow as pa
 from muntin.query.query import Query
 from muntin.spark import needs
 from muntin.spark.explained import default_parallelism
-from muntin.spark.own import send_by_value
 from muntin.spark.schemas import arrow_schema
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ def warm(session: SparkSession, query: Query, schema: Any = None, *, tasks: int 
     needs.require_packages()
     from muntin.spark.shipped import Shipped
 
-    send_by_value(query)
     known = arrow_schema(schema) if hasattr(schema, "sparkSession") else schema
     count = default_parallelism(session) if tasks is None else tasks
     found = session.range(count, numPartitions=count).mapInArrow(Shipped(_Warm(query, known)), "machine string")

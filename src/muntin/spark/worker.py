@@ -8,11 +8,23 @@ caches of imports, and reads the table of contents of its own zip file again: 14
 from __future__ import annotations
 
 import gc
+import pickle
 import sys
+from functools import lru_cache
+from typing import Any
 from zipimport import zipimporter
 
 _MANY = 20_000
 """More new objects than this come from a module or a compiled kernel, not from a task."""
+
+
+@lru_cache(maxsize=32)
+def unpickled(data: bytes) -> Any:
+    """Return what a task was sent; all tasks of a query share it, and the streams that are kept between them.
+
+    Unpickling the definitions of a query takes as long as a small task, and they take 100 kB.
+    """
+    return pickle.loads(data)  # noqa: S301  # Spark would do no other
 
 
 def settle() -> None:

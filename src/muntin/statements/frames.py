@@ -84,14 +84,14 @@ class Frames:
 
     def _bounded(self, spec: Any, over: Any) -> windows.Window:
         kind = str(spec.args["kind"]).upper()
-        exclude = spec.args.get("exclude")
+        exclude = str(spec.args["exclude"].name).upper() if spec.args.get("exclude") is not None else "NO OTHERS"
         if kind == "GROUPS":
             raise self.text.refused(over, "GROUPS: frames are by RANGE or by ROWS")
         start = self._bound(spec.args["start"], spec.args.get("start_side"), over)
         end = self._bound(spec.args.get("end") or _CURRENT, spec.args.get("end_side"), over)
         try:
-            if exclude is not None:
-                return self._without_peers(over, kind, start, end, str(exclude.name).upper())
+            if exclude != "NO OTHERS":
+                return self._without_peers(over, kind, start, end, exclude)
             return (self._by_rows if kind == "ROWS" else self._by_time)(over, start, end)
         except SqlError:
             raise
@@ -160,9 +160,9 @@ class Frames:
                 return windows.trailing(first, closed="left")
             if low == 0 < high:
                 return windows.leading(last, closed="right")
-        raise self.text.refused(
-            over, f"EXCLUDE {exclude}: only EXCLUDE GROUP is known, of a RANGE that ends or begins with CURRENT ROW"
-        )
+        known = "EXCLUDE GROUP goes with a RANGE that ends or begins with CURRENT ROW"
+        wrong = "this frame is not one" if exclude == "GROUP" else f"EXCLUDE {exclude} goes with none"
+        raise self.text.refused(over, f"{known}, and {wrong}")
 
     def _moments(self, start: Any, end: Any) -> tuple[tuple[Any, int], tuple[Any, int]]:
         """Return both bounds, which must be in the same unit to be compared."""

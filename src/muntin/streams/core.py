@@ -51,7 +51,7 @@ class StreamCore:
         self.progress = Progress(timing, clock)
         self.silence = None if timing.forget_after is None else self._silence(timing.forget_after, timing.delay)
         self.forgotten = 0  # number of keys forgotten
-        self.tables = AnswerTables(self.plan)
+        self.tables = self._tables_of(query)
         self.keys = KeyTable(list(types.keys.values()))
         self.strategies: list[Strategy] = strategies_for(self.plan, forced)
         self._reader, self.row_reader = TableReader(types, query.time), RowReader(types, query)
@@ -69,6 +69,10 @@ class StreamCore:
                     "delay of the watermark and the allowed lateness; give a longer time"
                 )
         return Silence(forget_after, self.plan.lateness)
+
+    def _tables_of(self, query: Query) -> AnswerTables:
+        """Return the builder of answers: their columns are those of all windows that there have been."""
+        return AnswerTables(resolve(query, self.types))
 
     # ------------------------------------------------------------ rows in, windows out
 
@@ -151,18 +155,24 @@ class StreamCore:
 
     # ------------------------------------------------------------ adding and removing windows
 
-    def add(self, query: Query, window_id: int, window: Window) -> int | None:
-        """Answer one more window; return the time from which it is complete, None if it has all rows."""
+    def add(self, query: Query, window_id: int, window: Window, *, may_widen: bool) -> int | None:
+        """Answer one more window; return the time from which it is complete, None if it has all rows.
+
+        Unless it `may_widen` them, the columns of answers stay as they are: a window with further bounds is rejected.
+        """
         missing = [name for name in window.columns if name not in self.types.columns]
         if missing:
             raise InvalidArgumentError(
                 f"{window!r} reads the column {missing[0]!r}, which nothing in this stream has read so far"
             )
         resolved = window.resolve(self.types.time)
+        tables = self._tables_of(query)
+        if not may_widen:
+            _require_same_bounds(window, self.tables.schema, tables.schema)
         plan = _with(self.plan, window_id, resolved)
         complete_from = self._complete_from(plan, window_id, resolved)
-        self.query = query
-        self._follow(plan)
+        self.query, self.tables = query, tables
+        self.plan, self.reach, self._particular = plan, reach_of(plan.windows.values()), _particular(plan)
         return complete_from
 
     def _complete_from(self, plan: Plan, window_id: int, window: Window) -> int | None:
@@ -191,7 +201,9 @@ class StreamCore:
         complete = new.begin(min(held, key=lambda rows: rows.complete_from)) if held else None
         if complete is not None:
             return complete
-        return self.progress.seen if self.progress.seen == BEFORE_TIME else self.progress.seen + 1
+        since = self.progress.seen if self.progress.seen == BEFORE_TIME else self.progress.seen + 1
+        new.begin_at(since)  # what is added to it later has no earlier rows either
+        return since
 
     def remove(self, window_id: int) -> None:
         """Stop answering a window."""
@@ -204,10 +216,6 @@ class StreamCore:
                 kept.append(each)
         self.strategies = kept
         self.plan = _without(self.plan, window_id)  # the columns of answers stay
-
-    def _follow(self, plan: Plan) -> None:
-        self.plan, self.reach, self.tables = plan, reach_of(plan.windows.values()), AnswerTables(plan)
-        self._particular = _particular(plan)
 
     # ------------------------------------------------------------ state
 
@@ -260,6 +268,18 @@ class StreamCore:
 def _particular(plan: Plan) -> list[Window]:
     """Return the windows that reject some values."""
     return [each for each in plan.windows.values() if type(each).require_values is not Window.require_values]
+
+
+def _require_same_bounds(window: Window, held: pa.Schema, needed: pa.Schema) -> None:
+    """Reject a window whose bounds the answers of a stream have no fields for: tables of one stream fit together."""
+    before, after = ({each.name: each.type for each in schema.field("window").type} for schema in (held, needed))
+    further = [name for name, kind in after.items() if before.get(name) != kind]
+    if further:
+        how = "of another type than in" if further[0] in before else "which are not in"
+        raise UnsupportedOperationError(
+            f"{window!r} has the bounds {' and '.join(further)}, {how} the answers of this stream, whose columns stay "
+            "as they are: begin the stream with a query that has such a window; remove() may let it go at once"
+        )
 
 
 def _with(plan: Plan, window_id: int, window: Window) -> Plan:

@@ -75,6 +75,11 @@ class DrivenStream:
         """When the stream becomes idle, by the clock in nanoseconds; None without `idle_timeout`."""
         return self._core.progress.idle_at
 
+    @property
+    def query(self) -> Query:
+        """The query, with the windows added since."""
+        return self._state.query
+
     # ------------------------------------------------------------ rows in, windows out
 
     def take(self, data: pa.Table) -> None:
@@ -119,8 +124,8 @@ class DrivenStream:
     # ------------------------------------------------------------ state
 
     def add(self, window: Window) -> int:
-        """Answer one more window from now on; return its window_id."""
-        return self._state.add(window)
+        """Answer one more window from now on, which answers may need more fields for; return its window_id."""
+        return self._state.add(window, may_widen=True)
 
     @property
     def is_empty(self) -> bool:

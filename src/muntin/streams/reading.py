@@ -110,6 +110,8 @@ def cast_safely(column: Any, kind: Any, name: str) -> Any:
     column = plain_column(column)
     if column.type == kind:
         return column
+    if not len(column):  # no values need no type
+        return pa.chunked_array([], kind)
     plain = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     wanted = kind.value_type if pa.types.is_dictionary(kind) else kind
     if plain == wanted and kind == wanted and column.type != plain:

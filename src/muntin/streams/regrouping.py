@@ -8,7 +8,7 @@ guessed at.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 from muntin.durations import END_OF_TIME
 from muntin.errors import SnapshotError
 from muntin.snapshots import Snapshot
+from muntin.streams.places import Places, moved
 from muntin.streams.row_slices.late import APART
 from muntin.streams.row_slices.rows import Keyed
 from muntin.streams.slices.generations import by_key
@@ -59,10 +60,10 @@ def regrouped(groups: Sequence[tuple[Snapshot, Array]]) -> Snapshot:
     >>> other.emit().select(["k", "n"]).to_pylist()
     [{'k': 'b', 'n': 2}]
     """
-    shares: list[_Share] = []
-    for snapshot, mask in groups:
-        shares.append(_Share.of(snapshot, mask, sum(len(each.keys) for each in shares)))
     first = groups[0][0]
+    shares: list[_Share] = []
+    for snapshot, mask in ((_in_places_of(first, each), mask) for each, mask in groups):
+        shares.append(_Share.of(snapshot, mask, sum(len(each.keys) for each in shares)))
     strategies = _same([each.header["core"]["strategies"] for each, _ in groups], "the way that windows are kept")
     arrays = {"late": first.arrays["late"], **_keys(shares)}
     for i, group in enumerate(strategies):
@@ -75,6 +76,27 @@ def regrouped(groups: Sequence[tuple[Snapshot, Array]]) -> Snapshot:
     if unknown:
         raise SnapshotError(f"the state holds {unknown[0]!r}, which cannot be divided by key")
     return Snapshot(_header([each.header for each, _ in groups]), first.schema, first.fingerprint, arrays)
+
+
+def _in_places_of(first: Snapshot, snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot with everything where the first has it, whose aggregates may be in another order."""
+    one, other = (each.header["core"].get("places") for each in (first, snapshot))
+    if one == other:
+        return snapshot
+    if one is None or other is None:
+        raise SnapshotError(
+            "the states cannot be joined, since only some tell which aggregate each part of them belongs to: the "
+            f"others are of version 2, and not written since: {_HINT}"
+        )
+    _same([each.header["core"]["strategies"] for each in (first, snapshot)], "the way that windows are kept")
+    arrays = dict(snapshot.arrays)
+    for i, (theirs, mine) in enumerate(zip(other, one, strict=True)):
+        prefix = f"{i}."
+        held = {name.removeprefix(prefix): arrays.pop(name) for name in list(arrays) if name.startswith(prefix)}
+        arrays |= _named(
+            prefix, moved(held, [Places.from_json(each) for each in theirs], [Places.from_json(each) for each in mine])
+        )
+    return replace(snapshot, arrays=arrays)
 
 
 # ------------------------------------------------------------ shares

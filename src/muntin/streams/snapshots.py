@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +13,9 @@ from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot, refusing_forged
 from muntin.streams.core import StreamCore
+from muntin.streams.facts import differences, facts, fingerprint
 from muntin.streams.late_rows import LateRows
+from muntin.streams.places import Places, moved
 from muntin.streams.plan import STRATEGIES
 from muntin.streams.state import FIRST_COUNTS, StreamState
 from muntin.streams.strategy import Strategy
@@ -23,32 +23,10 @@ from muntin.tables.answers import as_bytes, from_bytes
 from muntin.types import Array
 
 KIND = "stream"
-VERSION = 2
-"""The version of a stream's snapshot; other versions are rejected. Version 1 had none in its header."""
-
-
-def facts(query: Query) -> dict[str, str]:
-    """Return what defines a query, as text: a snapshot must agree with it."""
-    words = {f"window {i}": each.fingerprint for i, each in enumerate(query.windows)}
-    words |= {
-        f"aggregate {name}": f"{each.identity} over {', '.join(each.columns)} ({each.fingerprint})"
-        for name, each in query.aggregates.items()
-    }
-    options = ("watermark", "allowed_lateness", "partial", "emit_empty", "idle_timeout", "emit_early")
-    # An option that most queries leave out is no fact of theirs, so that their snapshots do not change.
-    later = {} if query.forget_after is None else {"forget_after": repr(query.forget_after)}
-    return {
-        "key": ", ".join(query.key),
-        "time": str(query.time),
-        **words,
-        **{name: repr(getattr(query, name)) for name in options},
-        **later,
-    }
-
-
-def fingerprint(asked: dict[str, str]) -> str:
-    """Return a hash of the facts of a query."""
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+VERSION = 3
+"""The version of a stream's snapshot. Version 1 had none in its header; version 2 did not tell which aggregate a part
+of the state belongs to, so that the aggregates must be in the order in which they were."""
+_READ = (2, VERSION)
 
 
 def save(state: StreamState) -> Snapshot:
@@ -72,6 +50,7 @@ def save(state: StreamState) -> Snapshot:
         types = core.types
         header["core"] = {
             "strategies": core.groups(),
+            "places": [[place.to_json() for place in each.places] for each in core.strategies],
             "progress": core.progress.save(),
             "columns": list(types.columns),
         }
@@ -95,7 +74,7 @@ def load(state: StreamState, snapshot: Snapshot) -> None:
 def _load(state: StreamState, snapshot: Snapshot) -> None:
     header = snapshot.header
     _require_readable(header)
-    _require_same(header["query"], facts(state.query))
+    require_same(header["query"], state.query)
     late = from_bytes(snapshot.arrays["late"])
     state.closed = header["closed"]
     state.counts |= header["counts"]
@@ -114,6 +93,8 @@ def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
         keys={name: wide(kinds[f"key {name}"]) for name in query.key},
         time=type_of_values(kinds[f"time {query.time}"]),
     )
+    if "places" not in known:
+        _require_columns_in_order(query, known["columns"])
     core = StreamCore(query, state.windows, types, state.forced, state.clock)
     _require_strategies([each["name"] for each in known["strategies"]], state.forced.strategy)
     core.regroup(known["strategies"])
@@ -123,6 +104,8 @@ def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
         core.silence.load(_under("silence.", snapshot.arrays))
     for i, each in enumerate(core.strategies):
         saved = _under(f"{i}.", snapshot.arrays)
+        if "places" in known:
+            saved = moved(saved, [Places.from_json(place) for place in known["places"][i]], each.places)
         _require_kept_alike(each, saved)
         each.load(saved)
     return core
@@ -132,10 +115,10 @@ def _require_readable(header: Mapping[str, Any]) -> None:
     if header.get("kind") != KIND:
         raise SnapshotError("the snapshot is not of a stream, but of an aggregator; its own class restores it")
     version = header.get("version", 1)
-    if version != VERSION:
+    if version not in _READ:
         raise SnapshotError(
-            f"the snapshot of a stream has version {version}, and this version of muntin reads version {VERSION}; let "
-            "the one that wrote it finish the stream, or push its rows again"
+            f"the snapshot of a stream has version {version}, and this version of muntin reads versions "
+            f"{' and '.join(map(str, _READ))}; let the one that wrote it finish the stream, or push its rows again"
         )
 
 
@@ -149,20 +132,28 @@ def _require_strategies(names: list[str], forced: str) -> None:
         raise SnapshotError(f"the snapshot was kept by {unknown[0]}, which this version of muntin does not know")
 
 
-def _require_same(saved: dict[str, str], asked: dict[str, str]) -> None:
-    for name in dict.fromkeys((*saved, *asked)):
-        if saved.get(name) != asked.get(name):
-            raise SnapshotError(
-                f"the snapshot is of another query: its {name} is {saved.get(name, 'none')}, "
-                f"this one's is {asked.get(name, 'none')}"
-            )
+def require_same(saved: Mapping[str, str], query: Query) -> None:
+    """Reject a state of another query; name every difference."""
+    found = differences(saved, query)
+    if found:
+        raise SnapshotError(f"the snapshot is of another query: {'; '.join(found.values())}")
+
+
+def _require_columns_in_order(query: Query, columns: list[str]) -> None:
+    """Reject a state of version 2 if it shows that the aggregates were in another order, which it does not record."""
+    if columns != list(query.columns):
+        raise SnapshotError(
+            "the snapshot has version 2, which does not record the order of the aggregates, and they were in another "
+            f"one: they read the columns in the order {', '.join(columns)}. Put them back into the order in which the "
+            "snapshot was made"
+        )
 
 
 def _require_kept_alike(strategy: Strategy, saved: Mapping[str, Array]) -> None:
     """Reject states with other fields: another version may have fused aggregations that this one does not."""
     for name, array in strategy.save().items():
         found = saved.get(name)
-        if found is None or (array.dtype.names is not None and found.dtype.names != array.dtype.names):
+        if found is None or (array.dtype.names is not None and found.dtype != array.dtype):
             raise SnapshotError(
                 f"the snapshot was written by a version of muntin that kept {name!r} otherwise; let that version "
                 "finish the stream, or push its rows again"

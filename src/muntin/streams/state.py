@@ -84,12 +84,15 @@ class StreamState:
 
     # ------------------------------------------------------------ adding and removing windows
 
-    def add(self, window: Window) -> int:
-        """Answer one more window from now on; return its window_id."""
+    def add(self, window: Window, *, may_widen: bool = False) -> int:
+        """Answer one more window from now on; return its window_id.
+
+        With `may_widen` answers get the fields that its bounds need.
+        """
         window_id = len(self.query.windows)
         query = replace(self.query, windows={**self.query.windows.by_name, f"w{window_id}": window})
         if self.core is not None:
-            self.complete_from[window_id] = self.core.add(query, window_id, window)
+            self.complete_from[window_id] = self.core.add(query, window_id, window, may_widen=may_widen)
         self.query = query
         self.windows[window_id] = window
         return window_id

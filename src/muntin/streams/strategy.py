@@ -19,6 +19,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
+from muntin.streams.places import Places
 from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.tables.answers import Answers
 from muntin.types import Array
@@ -138,6 +139,14 @@ class Strategy(ABC):
         return None
 
     @property
+    def places(self) -> tuple[Places, ...]:
+        """Where the saved arrays have what belongs to which aggregate: another order of aggregates finds it there.
+
+        Empty if nothing depends on that order. By default all does, and another order is refused.
+        """
+        return (Places("", tuple(self.plan.aggregates)),)
+
+    @property
     def may_fail(self) -> bool:
         """Whether taking rows or answering windows can raise an error, as a user's own functions may."""
         return True
@@ -160,6 +169,9 @@ class Strategy(ABC):
         `plan` is the plan with the definition in it.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot take {definition!r} on while rows come")
+
+    def begin_at(self, since: int) -> None:
+        """Note that rows before a time were never given: the strategy began in the midst of a stream."""
 
     def remove(self, window_id: int, plan: Plan) -> None:
         """Stop answering a definition. `plan` is the plan without it."""

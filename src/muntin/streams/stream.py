@@ -310,6 +310,9 @@ class Stream:
         """Answer one more window from now on; return its window_id.
 
         It starts with the rows still held for the others; `complete_from` returns the time from which it is complete.
+        All answers of a stream have the same columns: a window whose bounds need further fields (`from_row`,
+        `from_value`, `at`) is rejected, once rows have come, unless the query had such a window from the start, which
+        may have been removed since. O(slices held), O(n log n) for n rows held.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.tumbling(10), {"n": agg.count()}, time="t").stream()

@@ -42,6 +42,7 @@ from muntin.query.plan import Plan
 from muntin.streams.buffer.definition import BufferedDefinition
 from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.decisions import NOTHING
+from muntin.streams.places import Places
 from muntin.streams.strategy import Batch, HeldBatch
 from muntin.tables.answers import Answers
 from muntin.types import ANY, Array
@@ -239,6 +240,11 @@ class Tiles(Tuples):
         """Return the whole state, as arrays by name."""
         state = super().save()
         return {**state, "marks": np.append(state["marks"], self._merged_at)}
+
+    @property
+    def places(self) -> tuple[Places, ...]:
+        """Where the states have what belongs to which aggregate."""
+        return (Places.of("rows.", self.binding, states=(f"value.{_STATE}",)),)
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""

@@ -48,7 +48,8 @@ def latest(answers: Any) -> Any:
     names = kind.names(answers)
     keys = key_columns(names)
     read = kind.read(answers, [*keys, *REQUIRED])
-    return kind.take(answers, _places(read, keys))
+    # Without a row pandas tells no types, and there is nothing to choose from.
+    return kind.take(answers, _places(read, keys) if read.num_rows else np.empty(0, np.int64))
 
 
 def key_columns(names: list[Any]) -> list[str]:

@@ -113,6 +113,8 @@ def _as_type(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Chunke
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     wanted = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not len(column):
+        return pa.chunked_array([], kind)
     if column.type == wanted or pa.types.is_null(column.type):
         return column.cast(kind)
     mine, other = column_type(column.type), column_type(wanted)

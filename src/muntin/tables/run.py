@@ -89,7 +89,15 @@ def read_needed(query: Query, table: Any) -> pa.Table:
     """Return the columns of a table that a query reads; reject a table that lacks some. O(rows)."""
     kind = kind_of(table)
     require_time_column(query, kind.names(table))
-    return kind.read(table, list(dict.fromkeys((*query.key, str(query.time), *query.columns))))
+    data = kind.read(table, list(dict.fromkeys((*query.key, str(query.time), *query.columns))))
+    untyped = not data.num_rows and pa.types.is_floating(data.schema.field(str(query.time)).type)
+    return _without_types(data) if untyped else data
+
+
+def _without_types(data: pa.Table) -> pa.Table:
+    """Return no rows with nulls for floats: NumPy and pandas take an empty list for these, even as times."""
+    kinds = (pa.null() if pa.types.is_floating(field.type) else field.type for field in data.schema)
+    return pa.table({name: pa.nulls(0, kind) for name, kind in zip(data.column_names, kinds, strict=True)})
 
 
 def _require_local(table: Any) -> None:
@@ -121,7 +129,7 @@ def sorted_rows(
         ends=ends,
         arrival=range(data.num_rows) if places is None else Arrival(places),
         columns=columns,
-        time_type=time.type,
+        time_type=plan.time_type,
         partial=query.partial,
         emit_empty=query.emit_empty,
     )
@@ -183,6 +191,8 @@ def as_times(column: Column, name: str) -> Column:
     """Return a column as the time column; reject nulls and values that are not times."""
     if column.valid is not None and not column.valid.all():
         raise _no_time(name, column.valid)
+    if not len(column.values) and column.type.family not in ("integer", "temporal"):
+        return column  # without a row there need not be a type
     kind = time_type(column.type, name)
     if len(column.values):
         low, high = extent(column.values)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
 from muntin.columns import Column
+from muntin.durations import spelled
 from muntin.errors import InvalidArgumentError
 from muntin.types import Array, ColumnType
 from muntin.windows.buffered import BufferedWindows, Terms
@@ -100,9 +102,19 @@ class Window(ABC):
         """Return the likely types of its columns, for an `explain` without a schema."""
         return dict.fromkeys(self.columns, pa.float64())
 
+    def spelled(self) -> Self:
+        """Return the same window with every duration in the spelling that equal ones share. O(1)."""
+        if not is_dataclass(self):
+            return self
+        held = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        written = {
+            name: spelled(value) for name, value in held.items() if any(value is each for each in self.durations)
+        }
+        return replace(self, **written)
+
     @property
     def fingerprint(self) -> str:
-        """Its identity in snapshots: windows with different answers have different ones."""
+        """Its identity in snapshots, as it is spelled: windows with different answers have different ones."""
         if type(self).__module__.startswith("muntin."):
             return repr(self)
         return f"{type(self).__qualname__} {vars(self)!r}"

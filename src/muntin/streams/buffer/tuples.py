@@ -19,6 +19,7 @@ from muntin.restoring import RestorePoint
 from muntin.streams.buffer.asked import answered, rows_near
 from muntin.streams.buffer.definition import BufferedDefinition, under
 from muntin.streams.decisions import ROWS
+from muntin.streams.places import Places
 from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.streams.strategy import Batch, HeldBatch, Strategy
 from muntin.tables.answers import Answers
@@ -194,6 +195,10 @@ class Tuples(Strategy):
         self._wake_at(np.unique(rows.keys), BEFORE_TIME)
         return self._complete_from
 
+    def begin_at(self, since: int) -> None:
+        """Note that rows before a time were never given."""
+        self._complete_from = since
+
     def remove(self, window_id: int, plan: Plan) -> None:
         """Stop answering a definition; the next push evicts what only it needed."""
         self._parts = [part for part in self._parts if part.window_id != window_id]
@@ -246,6 +251,11 @@ class Tuples(Strategy):
         for i, part in enumerate(self._parts):
             state |= {f"{i}.{name}": array for name, array in part.save().items()}
         return state
+
+    @property
+    def places(self) -> tuple[Places, ...]:
+        """Nothing: rows are kept by the names of their columns."""
+        return ()
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""

@@ -18,6 +18,7 @@ from muntin.streams.blocks import SLICES
 from muntin.streams.emitted import EmittedWindows
 from muntin.streams.found import Found
 from muntin.streams.journal import Replayed
+from muntin.streams.places import Places
 from muntin.streams.row_slices.count_set import CountSet, RowShapes, leaving
 from muntin.streams.row_slices.late import SHIFTS, SPLITS
 from muntin.streams.slices.shapes import ints
@@ -179,6 +180,12 @@ class Counted(Replayed):
         """Return all rows and slices. O(n)."""
         arrays = {f"{i}.{name}": array for i, each in enumerate(self.sets) for name, array in each.save().items()}
         return arrays | {f"emitted.{name}": array for name, array in self.emitted.save().items()}
+
+    @property
+    def places(self) -> tuple[Places, ...]:
+        """Where the sets have what belongs to which aggregate."""
+        names = ("states", "row_states")
+        return tuple(Places.of(f"{i}.", each.binding, states=names) for i, each in enumerate(self.sets))
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned. O(n)."""

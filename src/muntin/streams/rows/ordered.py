@@ -18,6 +18,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
 from muntin.streams.decisions import ROWS
 from muntin.streams.journal import Journal, Replayed
+from muntin.streams.places import Places
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.store import RowStore
 from muntin.streams.rows.tree import LEAF, NODE
@@ -81,6 +82,10 @@ class OrderedRows(Replayed):
         self._begin(held.rows)
         self._wake_at(held.rows.keys, BEFORE_TIME)
         return self._complete_from
+
+    def begin_at(self, since: int) -> None:
+        """Note that rows before a time were never given."""
+        self._complete_from = since
 
     @abstractmethod
     def _begin(self, rows: Batch) -> None:
@@ -146,6 +151,11 @@ class OrderedRows(Replayed):
         state = {f"rows.{name}": array for name, array in self.store.save().items()}
         marks = [self._watermark, self._complete_from, self._kept_from]
         return state | {"marks": np.array(marks, np.int64), "wake": self._wake.copy()}
+
+    @property
+    def places(self) -> tuple[Places, ...]:
+        """Nothing: rows are kept by the names of their columns."""
+        return ()
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""

@@ -17,6 +17,7 @@ import numpy as np
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.states import States
 from muntin.streams.found import Found
+from muntin.streams.places import Places
 from muntin.streams.slices.kept_kernels import FOLDS
 from muntin.streams.slices.kept_rows import KeptRows
 from muntin.streams.slices.shapes import Shapes
@@ -97,6 +98,10 @@ class KeptSet(TaggedSet):
     def save(self) -> dict[str, Array]:
         """Return the slices and their rows."""
         return super().save() | {f"rows.{name}": array for name, array in self.rows.save().items()}
+
+    def places(self, prefix: str) -> Places:
+        """Return where the saved arrays have what belongs to which aggregate."""
+        return Places.of(prefix, self.binding, states=("states",), rows=True)
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned."""

@@ -15,6 +15,7 @@ from muntin.aggregations import count
 from muntin.aggregations.binding import Binding, bind
 from muntin.aggregators.states import States
 from muntin.streams.found import Found
+from muntin.streams.places import Places
 from muntin.streams.slices.kept_kernels import HALVES
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.shapes import Shapes
@@ -84,6 +85,10 @@ class ObjectSet(KeptSet):
             order, ends = self.rows.ordered(tags, np.arange(1, len(tags) + 1))
             self._halves.fold_tags(self.rows.inputs, self.rows.times, order, ends, self.folded, tags)
             self.made[tags] = True
+
+    def places(self, prefix: str) -> Places:
+        """Return where the saved arrays have what belongs to which aggregate: only rows are kept."""
+        return Places.of(prefix, self.objects, rows=True)
 
     def _load_slices(self, arrays: Mapping[str, Array]) -> None:
         """Load slices; their states are refolded from the rows."""

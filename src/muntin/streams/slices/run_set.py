@@ -11,6 +11,7 @@ from muntin.aggregations.binding import bind
 from muntin.kernels import cache
 from muntin.query.plan import Plan
 from muntin.streams.found import Found
+from muntin.streams.places import Places
 from muntin.streams.slices.shapes import Shapes
 from muntin.streams.slices.tagged_set import TaggedSet
 from muntin.streams.sorted_runs.runs import Runs
@@ -49,6 +50,10 @@ class RunSet(TaggedSet):
     def save(self) -> dict[str, Array]:
         """Return the slices, and their values."""
         return super().save() | {f"runs.{name}": array for name, array in self.runs.save().items()}
+
+    def places(self, prefix: str) -> Places:
+        """Return where the saved arrays have what belongs to which aggregate: only values are kept."""
+        return Places(prefix, self.names, values=self.runs.names_by_group)
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned."""

@@ -34,6 +34,7 @@ from muntin.streams.blocks import (
 )
 from muntin.streams.found import Found
 from muntin.streams.mergers import merge_slices
+from muntin.streams.places import Places
 from muntin.streams.script import DONE, NO_ROOM, SCRIPT, Script
 from muntin.streams.slices.due import (
     BY_TIME,
@@ -363,6 +364,10 @@ class SliceSet:
         if self.tagged:
             arrays["tag"] = self.slices.tag[slots]
         return arrays | {"states": states_at(self.states, slots), "merges": self.marks[MERGES : MERGES + 1].copy()}
+
+    def places(self, prefix: str) -> Places:
+        """Return where the saved arrays have what belongs to which aggregate."""
+        return Places.of(prefix, self.binding, states=("states",))
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace the slices by those that `save` returned."""

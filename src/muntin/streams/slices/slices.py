@@ -26,6 +26,7 @@ from muntin.streams.emitted import Changes, EmittedWindows
 from muntin.streams.found import Found
 from muntin.streams.journal import Journal, Replayed
 from muntin.streams.mergers import cannot_merge
+from muntin.streams.places import Places
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.object_set import ObjectSet
 from muntin.streams.slices.pane_set import MANY_KEYS, PaneSet
@@ -362,18 +363,32 @@ class Slices(Replayed):
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
         """Answer one more definition by time, from the slices held. O(slices).
 
-        If others already have its edges, all slices held are of use; else only those after the current ones.
+        If others already have its edges, all slices cut for these are of use; else only those after the current ones.
         """
         timed = len(self.shapes.kinds) > len(self.shapes.own.each)
         if not isinstance(definition.time_shape, Periodic) or not timed or plan.emit_empty:
             raise UnsupportedOperationError(f"slices that are there were not cut for {definition!r}")
-        lead = self.sets[0]
-        since = BEFORE_TIME
-        if not self.shapes.cuts_for(Shapes.of({window_id: definition})):
-            slots = lead.slots()[2]
-            since = int(lead.slices.high[slots].max(initial=BEFORE_TIME))
+        since = self._cut_since(Shapes.of({window_id: definition}))
         self._reshape(plan, since)
         return max(since, self._complete_from)
+
+    def _cut_since(self, new: Shapes) -> int:
+        """Return since when slices have all edges of a new definition: others that came later cut them only since then.
+
+        O(definitions^2).
+        """
+        since_of = dict(zip(self.shapes.ids.tolist(), self.shapes.sinces.tolist(), strict=False))
+        for since in sorted(set(since_of.values())):
+            held = {i: self.plan.windows[i] for i, begun in since_of.items() if begun <= since}
+            if Shapes.of(held).cuts_for(new):
+                return int(since)
+        lead = self.sets[0]
+        slots = lead.slots()[2]  # this may lay slices out anew
+        return int(lead.slices.high[slots].max(initial=BEFORE_TIME))
+
+    def begin_at(self, since: int) -> None:
+        """Note that rows before a time were never given."""
+        self._complete_from = since
 
     def remove(self, window_id: int, plan: Plan) -> None:
         """Stop answering a definition; the next watermark evicts slices that only it needed. O(slices)."""
@@ -410,6 +425,11 @@ class Slices(Replayed):
         arrays |= {f"own.{name}": array for name, array in self.shapes.own.save().items()}
         bounds = {"sinces": self.shapes.sinces, "floors": self.shapes.floors, "gap": ints([self.shapes.gap])}
         return arrays | bounds | {"marks": ints([self.watermark, self._complete_from])}
+
+    @property
+    def places(self) -> tuple[Places, ...]:
+        """Where the sets have what belongs to which aggregate."""
+        return tuple(each.places(f"{i}.") for i, each in enumerate(self.sets))
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the slices by those that `save` returned. O(n)."""

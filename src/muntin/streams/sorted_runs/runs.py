@@ -191,6 +191,11 @@ class Runs:
             for name, array in group.arena.save().items()
         }
 
+    @property
+    def names_by_group(self) -> tuple[tuple[str, ...], ...]:
+        """The aggregations that share values, in the order in which `save` numbers these."""
+        return tuple(group.binding.names for group in self._groups)
+
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, for the same aggregations and types. O(n)."""
         for number, group in enumerate(self._groups):

@@ -1,0 +1,16 @@
+"""Counts in a file under a lock: read, and written one more, as many times as the program is told."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+from muntin.spark.targets import held
+
+lock, counted, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+for _ in range(times):
+    with held(lock):
+        counted.write_text(str(int(counted.read_text()) + 1))
+    with contextlib.suppress(OSError):
+        lock.parent.rmdir()

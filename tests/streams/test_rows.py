@@ -239,7 +239,7 @@ def test_a_late_row_revises_the_frames_that_hold_it_and_no_others(monkeypatch: p
 
 
 def test_a_row_that_one_definition_rejects_stays_hidden_from_it() -> None:
-    """The frame of 110 that is a minute long holds 103; no short one did when it came, and no later row brings it back."""
+    """The long frame of 110 holds 103; no short one did when it came, and no later row brings it back."""
     windows = {"long": window.trailing(60), "short": window.trailing(5)}
     query = Query(windows, {"n": agg.count(), "all": agg.collect("v")}, time="t", watermark=5)
     emitted = {}

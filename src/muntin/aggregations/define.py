@@ -131,7 +131,7 @@ def define(
 
     `durations` names parameters passed as durations; functions get them in the unit of the times. A `lower(s, *, end)`
     gets the ends of the windows: it is called once, with arrays (`s.total`, `end`), and `end` is None if windows have
-    none; it needs a state with several fields, and `result`.
+    none, as in aggregators; it needs a state with several fields, and `result`.
 
     If the state of a window follows from sums over its rows, windows of one length over arrays can be differences of
     such sums, at half the cost. `terms(v, c)` returns the numbers to sum for a row, `from_sums(n, c, a, b)` the state

@@ -13,8 +13,10 @@ class _quantile:
         at = (len(s) - 1) * q
         low = int(at)
         below, above = float(s[low]), float(s[min(low + 1, len(s) - 1)])
-        # Neighbours that are equal may be infinite, and then have no difference.
-        return below if at == low or above == below else below + (above - below) * (at - low)
+        if at == low or above == below:  # infinite ones have no difference
+            return below
+        apart, share = above - below, at - low
+        return below + apart * share if math.isfinite(apart) else below * (1.0 - share) + above * share
 
     def check(q):
         if not 0.0 <= q <= 1.0:
@@ -29,8 +31,7 @@ class _median:
             return float(s[n // 2])
         below, above = float(s[n // 2 - 1]), float(s[n // 2])
         middle = (below + above) / 2.0
-        # The sum of two giants may be infinite where their middle is not.
-        return middle if math.isfinite(middle) or below != above else below
+        return middle if math.isfinite(middle) else below * 0.5 + above * 0.5  # of two giants
 
 
 quantile = by_type(

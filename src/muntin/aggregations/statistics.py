@@ -20,13 +20,19 @@ from __future__ import annotations
 import math
 
 from muntin.aggregations.define import define, numeric
+from muntin.kernels.runtime import rounded_off
 
 _MOMENTS = {"n": "f8", "mean": "f8", "low": "f8", "m2": "f8"}
 
 
-def _nothing(v):
-    """Return what is rounded off one value: 0, but NaN of what is infinite, so that all that holds it has none."""
-    return float(v) - float(v)
+def _low(v):
+    """Return what is rounded off one value: NaN of what is infinite, so that all that holds it has none."""
+    return rounded_off(v) + (float(v) - float(v))
+
+
+def _from(v, c):
+    """Return the distance of a value from a number."""
+    return (float(v) - c) + rounded_off(v)
 
 
 def _moved(mean, low, apart, below, share):
@@ -74,7 +80,7 @@ class _var:
     """
 
     def lift(v):
-        return (1.0, float(v), _nothing(v), -0.0)
+        return (1.0, float(v), _low(v), -0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -99,7 +105,7 @@ class _var:
         return s.m2 / (s.n - 1.0) if s.n > 1.0 else None
 
     def terms(v, c):
-        d = float(v) - c
+        d = _from(v, c)
         return (d, d * d)
 
     def from_sums(n, c, total, squares):
@@ -115,11 +121,11 @@ def _lower_std(s):
 
 
 def _lower_var_pop(s):
-    return s.m2 / s.n + 0.0  # of one row m2 is -0.0
+    return s.m2 / s.n + (s.low - s.low)  # of one row that is infinite or NaN only `low` tells
 
 
 def _lower_std_pop(s):
-    return math.sqrt(s.m2 / s.n + 0.0)
+    return math.sqrt(s.m2 / s.n + (s.low - s.low))
 
 
 var = numeric("var", _var)
@@ -165,7 +171,7 @@ class _skewness:
     """
 
     def lift(v):
-        return (1.0, float(v), _nothing(v), 0.0, 0.0)
+        return (1.0, float(v), _low(v), 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -193,7 +199,7 @@ class _skewness:
         return (0.0, 0.0, 0.0, 0.0, 0.0)
 
     def terms(v, c):
-        d = float(v) - c
+        d = _from(v, c)
         return (d, d * d, d * (d * d))
 
     def from_sums(n, c, total, squares, cubes):
@@ -207,7 +213,9 @@ class _skewness:
         return _far_off(n, total, squares, squares_error) | shows
 
     def lower(s):
-        return math.sqrt(s.n) * s.m3 / (s.m2 * math.sqrt(s.m2)) if s.m2 > 0.0 or s.m2 != s.m2 else None
+        if s.m2 > 0.0 or s.m2 != s.m2:
+            return math.sqrt(s.n) * s.m3 / (s.m2 * math.sqrt(s.m2))
+        return None if s.low == s.low else math.nan
 
 
 @define(state={**_MOMENTS, "m3": "f8", "m4": "f8"}, result="f8", commutative=True, compensated=False)
@@ -220,7 +228,7 @@ class _kurtosis:
     """
 
     def lift(v):
-        return (1.0, float(v), _nothing(v), 0.0, 0.0, 0.0)
+        return (1.0, float(v), _low(v), 0.0, 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -266,7 +274,7 @@ class _kurtosis:
         return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def terms(v, c):
-        d = float(v) - c
+        d = _from(v, c)
         return (d, d * d, d * (d * d), (d * d) * (d * d))
 
     def from_sums(n, c, total, squares, cubes, fourths):
@@ -287,7 +295,9 @@ class _kurtosis:
         return _far_off(n, total, squares, squares_error) | shows
 
     def lower(s):
-        return s.n * s.m4 / (s.m2 * s.m2) - 3.0 if s.m2 > 0.0 or s.m2 != s.m2 else None
+        if s.m2 > 0.0 or s.m2 != s.m2:
+            return s.n * s.m4 / (s.m2 * s.m2) - 3.0
+        return None if s.low == s.low else math.nan
 
 
 @define(
@@ -314,7 +324,7 @@ class _covariance:
     """
 
     def lift(x, y):
-        return (1.0, float(x), _nothing(x), float(y), _nothing(y), 0.0, 0.0, 0.0)
+        return (1.0, float(x), _low(x), float(y), _low(y), 0.0, 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -360,7 +370,7 @@ class _covariance:
         return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def terms(x, y, cx, cy):
-        dx, dy = float(x) - cx, float(y) - cy
+        dx, dy = _from(x, cx), _from(y, cy)
         return (dx, dy, dx * dx, dy * dy, dx * dy)
 
     def from_sums(n, cx, cy, x, y, xx, yy, xy):
@@ -411,7 +421,7 @@ class _linear_regression:
     """
 
     def lift(y, x):
-        return (1.0, float(y), _nothing(y), float(x), _nothing(x), 0.0, 0.0)
+        return (1.0, float(y), _low(y), float(x), _low(x), 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -448,7 +458,7 @@ class _linear_regression:
         return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def terms(y, x, cy, cx):
-        dy, dx = float(y) - cy, float(x) - cx
+        dy, dx = _from(y, cy), _from(x, cx)
         return (dy, dx, dy * dy, dx * dx, dx * dy)
 
     def from_sums(n, cy, cx, y, x, yy, xx, xy):
@@ -463,7 +473,7 @@ class _linear_regression:
         if s.m2_x > 0.0 or s.m2_x != s.m2_x:
             slope = s.cross / s.m2_x
             return (slope, s.mean_y - slope * s.mean_x)
-        return None
+        return None if s.low_x == s.low_x else (math.nan, math.nan)
 
 
 skewness = numeric("skewness", _skewness)

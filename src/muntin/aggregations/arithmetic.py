@@ -2,8 +2,8 @@
 
 Sums of integers are exact: two limbs of 32 and 64 bits hold them, and only a final result that does not fit int64 is an
 error. Sums of floats carry the rounding error of every addition beside the sum (Neumaier's sum as a monoid): over a
-window of n values the result is off by at most u|S| + (nu)^2 * sum|x|, u = 2^-53, however long the stream has run. Where
-a sum of finite values is beyond the largest float it is off by at most nu * sum|x|, and comes back if the values do.
+window of n values the result is off by at most u|S| + (nu)^2 * sum|x|, u = 2^-53, however long the stream has run.
+Where a sum of finite values is beyond the largest float it is off by at most nu * sum|x|, and comes back if they do.
 """
 
 from __future__ import annotations

@@ -641,7 +641,9 @@ class _Algebra:
             assign = _assignments(part.output, f"outputs[{slot}][j]", f"y{k}")
             if part.output.nullable and not part.output.floating:
                 write += [f"if x{k} is None:", f"    outputs[{slot + 1}][j] = False"]
-                write += ["else:", *_indent([f"y{k} = definite(x{k})", *assign])]
+                # An earlier answer for this row, by sums that lost digits, may have been null.
+                known = f"outputs[{slot + 1}][j] = True"
+                write += ["else:", *_indent([f"y{k} = definite(x{k})", *assign, known])]
             else:
                 write += [f"y{k} = x{k}", *assign]
             if part.mask is not None:

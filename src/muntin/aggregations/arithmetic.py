@@ -177,7 +177,7 @@ mean = by_type(
     >>> slide([1.0, 2.0, 6.0], agg.mean("v"), range=2).tolist()
     [1.0, 1.5, 4.0]
     """,
-    floating=_float_mean,
+    floating=_float_mean.known_as("1c13bdd12abee395df33bf9c8a0e8e640c509312724005272e3f805828193765"),
     integer=_integer_mean,
     boolean=_integer_mean,
     decimal=_decimal_mean,
@@ -196,7 +196,9 @@ def _lower_float_sum(s):
 
 # Sums have the state of means, count included: in one query both need it only once, and alone it costs next to nothing.
 _integer_sum = _integer_mean.lowered_by("sum", _lower_integer_sum, kind="distributive").returning("i8")
-_float_sum = _float_mean.lowered_by("sum", _lower_float_sum, kind="distributive")
+_float_sum = _float_mean.lowered_by("sum", _lower_float_sum, kind="distributive").known_as(
+    "a11b2041322b20b9e00fe092deedd6f1ca0aaff6a2a1223b115e102527c628b6"
+)
 sum = by_type(
     "sum",
     """Sum a column: int64 for integers and booleans, float64 for floats, exact for decimals.

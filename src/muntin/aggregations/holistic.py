@@ -48,7 +48,7 @@ quantile = by_type(
     integer=_quantile,
     boolean=_quantile,
     decimal=_quantile,
-)
+).known_as("5ed64e79592ec2496c7e5080773aa1968ab55ec6d6eaf76ec8f28d9c6161b92e")
 median = by_type(
     "median",
     """The exact median. O(log n) per row over arrays; its state is the sorted window, and a combine merges in O(n).
@@ -61,7 +61,7 @@ median = by_type(
     integer=_median,
     boolean=_median,
     decimal=_median,
-)
+).known_as("31b64402b4459afa8ec086c5572916a87389e1cfadd43fa5c805cd9970db4407")
 
 
 @define(state="distinct", result="i8", empty=0, commutative=True)

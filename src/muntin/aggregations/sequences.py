@@ -125,3 +125,6 @@ class collect_distinct:
 
     def lower(s):
         return list(s)
+
+
+collect_distinct = collect_distinct.known_as("84a64a5635a9a74249dce1a3aff561db3fe5630d53f2eb1be9fcc68e94c61320")

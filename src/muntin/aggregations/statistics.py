@@ -128,7 +128,7 @@ def _lower_std_pop(s):
     return math.sqrt(s.m2 / s.n + (s.low - s.low))
 
 
-var = numeric("var", _var)
+var = numeric("var", _var).known_as("2064a7e798e7c515eb4f55ad60d79375634066242bd446319b4beef6cd8d0b2a")
 std = var.lowered_by(
     "std",
     _lower_std,
@@ -138,7 +138,7 @@ std = var.lowered_by(
     >>> slide([1.0, 3.0, 11.0], agg.std("v"), range=3, partial=False).round(6).tolist()
     [5.291503]
     """,
-)
+).known_as("5f39b3939681060c394b34e6141c7382655509b5b370c4864e5096b9a66580be")
 var_pop = var.lowered_by(
     "var_pop",
     _lower_var_pop,
@@ -148,7 +148,7 @@ var_pop = var.lowered_by(
     >>> slide([1.0, 3.0], agg.var_pop("v"), range=2).tolist()
     [0.0, 1.0]
     """,
-)
+).known_as("41aff4c61697c3ad8e324b6530ead3cc4499d2284a4df99f1b005ddaf73f2c62")
 std_pop = var.lowered_by(
     "std_pop",
     _lower_std_pop,
@@ -158,7 +158,7 @@ std_pop = var.lowered_by(
     >>> slide([1.0, 5.0], agg.std_pop("v"), range=2).tolist()
     [0.0, 2.0]
     """,
-)
+).known_as("ae13aca9442c066a83614a729fb7e836a8b5e545eaadad9d4219c09361ce2d76")
 
 
 @define(state={**_MOMENTS, "m3": "f8"}, result="f8", commutative=True, compensated=False)
@@ -391,7 +391,9 @@ def _lower_correlation(s):
     return s.cross / spread if spread > 0.0 or spread != spread else None
 
 
-covariance = numeric("covariance", _covariance)
+covariance = numeric("covariance", _covariance).known_as(
+    "0dcb15098920ebe616bf821bb2eabf8596f67cba0bc0d9f388a00c70b4415045"
+)
 correlation = covariance.lowered_by(
     "correlation",
     _lower_correlation,
@@ -401,7 +403,7 @@ correlation = covariance.lowered_by(
     >>> slide({"x": [1.0, 2.0], "y": [1.0, 5.0]}, agg.correlation("x", "y"), range=2, partial=False).round(9).tolist()
     [1.0]
     """,
-)
+).known_as("841bd0669c7ed4fcd14742ffaa2d1309f2b7548f93e0cf5a4f62b32e35657b80")
 
 
 @define(
@@ -476,6 +478,8 @@ class _linear_regression:
         return None if s.low_x == s.low_x else (math.nan, math.nan)
 
 
-skewness = numeric("skewness", _skewness)
-kurtosis = numeric("kurtosis", _kurtosis)
-linear_regression = numeric("linear_regression", _linear_regression)
+skewness = numeric("skewness", _skewness).known_as("b9520ce255553398f08f9a2f6b3eda6606a8ddb4f76e1cb30908e7be43ed83a0")
+kurtosis = numeric("kurtosis", _kurtosis).known_as("ebb9bed35988dd03eaaa2502a5fd9b9b75187c763cef4c9e7fdf7af97d827444")
+linear_regression = numeric("linear_regression", _linear_regression).known_as(
+    "0b5313f7a0d56934d8973d27230c6dadcc8d0698ad781a32bac2a2337098123f"
+)

@@ -57,6 +57,7 @@ class _time_weighted_mean:
     window, so that time begins with that row. Of rows of equal time the last to arrive lasts. Where no time passes at
     all (one row alone), the last value is the answer. O(1) combine, not commutative.
 
+    >>> from muntin import slide, agg
     >>> slide([1.0, 3.0, 9.0], agg.time_weighted_mean("v"), range=10, times=[0, 5, 6]).round(3).tolist()
     [1.0, 1.0, 1.333]
     >>> slide([1.0, 3.0], agg.time_weighted_mean("v"), range=10, slide=10, times=[0, 5]).tolist()

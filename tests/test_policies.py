@@ -59,6 +59,18 @@ def kept_since_run(rows: Rows) -> Rows:
     return [row for row in rows if row[0] >= start]
 
 
+@policies.define(high=agg.max("v"))
+def tenth_at_most_third(whole: Any, old: Any) -> Any:
+    return whole.high * 0.1 == 0.3
+
+
+def test_a_policy_computes_with_64_bits() -> None:
+    """A tenth of 3 is 0.30000000000000004, but not in float32."""
+    window = aggregators.MonoidTree(agg.count(), policy=tenth_at_most_third, dtype={"v": "f4"}, compiled=False)
+    window.bulk_insert(range(3), [3.0, 3.0, 3.0])
+    assert len(window) == 3
+
+
 CASES: dict[str, tuple[policies.Policy, Callable[[Rows], Rows]]] = {
     "rows": (policies.at_most_rows(7), kept_rows(7)),
     "one row": (policies.at_most_rows(1), kept_rows(1)),

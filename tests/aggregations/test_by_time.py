@@ -189,7 +189,7 @@ def test_an_own_aggregation_may_ask_for_the_end() -> None:
     with uncompiled():
         assert query.run({"t": [0, 5, 18], "v": [1, 1, 1]})["rate"].to_pylist() == [0.2, 0.5]
         assert TwoStacks(rows_per_unit("v"), compiled=False).query() is None
-        assert muntin.slide([1, 1], rows_per_unit("v"), range=2).tolist() == [1.0, 2.0]
+        assert muntin.slide([1, 1, 1], rows_per_unit("v"), range=2).tolist() == [math.inf, 2.0, 2.0]
 
 
 @pytest.mark.compiled
@@ -286,3 +286,81 @@ def test_ewm_mean_is_that_of_pandas() -> None:
     with uncompiled():
         ours = muntin.slide(values, agg.ewm_mean("v", half_life="5min"), range="100d", times=times)
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+# ---------------------------------------------------------------- the end of a window, whatever its last row holds
+
+LAST = {
+    "null": ({"t": [0, 10, 20], "v": pa.array([1.0, 3.0, None])}, {}),
+    "skipped by where": ({"t": [0, 10, 20], "v": [1.0, 3.0, 9.0], "ok": [True, True, False]}, {"where": "ok"}),
+    "null by where": ({"t": [0, 10, 20], "v": [1.0, 3.0, 9.0], "ok": pa.array([True, True, None])}, {"where": "ok"}),
+    "NaN, skipped": ({"t": [0, 10, 20], "v": [1.0, 3.0, math.nan]}, {"skip_nan": True}),
+}
+FRAMES = {
+    "trailing rows": (window.trailing(rows(3)), [1.0, 1.0, 2.0]),
+    "rows around": (window.frame(rows(2), rows(2)), [2.0, 2.0, 2.0]),
+    "leading rows": (window.leading(rows(3)), [2.0, 3.0, None]),
+    "rows before": (window.trailing(rows(3), closed="left"), [None, 1.0, 1.0]),
+    "trailing": (window.trailing(25), [1.0, 1.0, 2.0]),
+    "leading": (window.leading(25), [(10 + 45) / 25, 3.0, None]),
+}
+
+
+@pytest.mark.parametrize("what", LAST)
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_value_lasts_until_the_end_of_the_window_in_every_engine(what: str, name: str) -> None:
+    given, options = LAST[what]
+    table = pa.table(given)
+    frame, wanted = FRAMES[name]
+    query = Query(frame, {"level": agg.time_weighted_mean("v", **options)}, time="t")
+    with uncompiled():
+        assert query.run(table)["level"].to_pylist() == wanted
+        stream = query.stream()
+        emitted = pa.concat_tables([stream.push(table), stream.close()]).sort_by("window_id")
+        answers = muntin.latest(emitted)["level"].to_pylist()
+        assert sorted(answers, key=repr) == sorted(wanted, key=repr)
+        assert query.over(table)["level"].to_pylist() == wanted
+
+
+@pytest.mark.parametrize("what", LAST)
+def test_a_value_lasts_until_the_end_of_the_window_in_slide(what: str) -> None:
+    given, options = LAST[what]
+    table = pa.table({**given, "k": ["a", "a", "a"]})
+    level = agg.time_weighted_mean("v", **options)
+    for asked in ({"range": 25}, {"range": 25, "by": "k"}, {"range": 25, "closed": "both"}):
+        assert muntin.slide(table, level, times="t", **asked).to_pylist() == [1.0, 1.0, 2.0]
+    assert muntin.slide(table, level, times="t", range=25, slide=25).to_pylist() == [(10 + 45) / 25]
+    for asked in ({}, {"by": "k"}):  # times are numbers of rows
+        assert muntin.slide(table, level, range=3, **asked).to_pylist() == [1.0, 1.0, 2.0]
+
+
+POINTS = {"t": [5, 20, 40]}
+
+
+@pytest.mark.parametrize(
+    ("frame", "wanted"),
+    [
+        (window.trailing(rows(2)), [1.0, 2.0, 2.5]),
+        (window.trailing(rows(2), closed="left"), [1.0, 2.0, 2.5]),
+        (window.trailing(rows(2), delay=rows(1)), [None, 1.0, 1.0]),
+        (window.frame(rows(2), rows(1)), [1.0, 2.0, 2.5]),
+        (window.leading(rows(2)), [3.0, None, None]),
+        (window.trailing(100), [1.0, 2.0, 2.5]),
+    ],
+    ids=repr,
+)
+def test_a_value_lasts_until_the_point(frame: Any, wanted: list[Any]) -> None:
+    table = {"t": [0, 10], "v": [1.0, 3.0]}
+    query = Query(frame, {"level": agg.time_weighted_mean("v")}, time="t")
+    with uncompiled():
+        assert query.over(table, at=POINTS)["level"].to_pylist() == wanted
+        assert query.stream(history=table).ask(POINTS)["level"].to_pylist() == wanted
+        one_by_one = [query.stream(history=table).ask({"t": [t]})["level"].to_pylist() for t in POINTS["t"]]
+        assert one_by_one == [[each] for each in wanted]
+
+
+def test_a_frame_by_rows_ends_with_a_null_row_at_a_point_before_it() -> None:
+    table = pa.table({"t": [0, 10, 20], "v": pa.array([1.0, 3.0, None])})
+    query = Query(window.leading(rows(3)), {"level": agg.time_weighted_mean("v")}, time="t")
+    with uncompiled():
+        assert query.over(table, at={"t": [-5, 15]})["level"].to_pylist() == [2.0, None]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
+from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from numba import njit
 from sampling import THOROUGH
 
 from muntin import Query, agg, aggregators, slide, window
+from muntin.kernels import intrinsics, runtime  # noqa: F401  # the first teaches numba the second
 
 U = 2.0**-53
 
@@ -212,3 +216,158 @@ def test_the_longest_increasing_run() -> None:
     runs = slide(values, agg.longest_increasing_run("v"), range=9)
     assert runs[-1].tolist() == (3, 6, 4)
     assert runs[5].tolist() == (0, 2, 3), "the earliest of equally long ones"
+
+
+# ---------------------------------------------------------------- sums beyond the largest float, and what is not finite
+
+GIANT = 1.7e308
+GIANTS = [
+    [GIANT, GIANT, -GIANT],
+    [GIANT, GIANT, -GIANT, -GIANT],
+    [-GIANT, -GIANT, -GIANT, GIANT, 1e308, 2.5],
+    [GIANT, 5.0, GIANT, -GIANT, 1e300],
+    [8e307, 8e307, 8e307, -8e307, -8e307],
+]
+
+
+def as_float(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+@pytest.mark.parametrize("aggregator", ["two_stacks", "prefix_sums", "recalculate", "daba", "flat_fat"])
+def test_sums_beyond_the_largest_float_come_back(aggregator: str) -> None:
+    for values in GIANTS:
+        repeated = values * (600 if aggregator == "prefix_sums" else 3)
+        for width in (2, 3, len(values)):
+            sums, means = (
+                slide(repeated, each, range=width, aggregator=aggregator) for each in (agg.sum("v"), agg.mean("v"))
+            )
+            for row in (*range(2 * len(values)), len(repeated) - 1):
+                held = [Fraction(v) for v in repeated[max(0, row - width + 1) : row + 1]]
+                total, bound = sum(held), len(held) * U * float(sum(abs(v) / len(held) for v in held))
+                if math.isinf(as_float(total)):
+                    assert sums[row] == as_float(total)
+                else:
+                    assert abs(Fraction(float(sums[row])) - total) <= Fraction(bound) * len(held)
+                assert abs(Fraction(float(means[row])) - total / len(held)) <= Fraction(bound)
+
+
+def test_sums_beyond_the_largest_float_in_slices_and_streams() -> None:
+    table = {"t": list(range(6)), "v": [GIANT, GIANT, GIANT, -GIANT, -GIANT, 3.0]}
+    query = Query(window.sliding(6, every=2), {"sum": agg.sum("v"), "mean": agg.mean("v")}, time="t")
+    stream = query.stream()
+    emitted = [*stream.push(table).to_pylist(), *stream.close().to_pylist()]
+    by_start = {row["window"]["start"]: (row["sum"], row["mean"]) for row in emitted}
+    assert by_start == {
+        -4: (math.inf, GIANT),
+        -2: (math.inf, pytest.approx(GIANT / 2)),
+        0: (GIANT + 3.0, GIANT / 6),
+        2: (-GIANT + 3.0, pytest.approx(-GIANT / 4)),
+        4: (-GIANT + 3.0, pytest.approx(-GIANT / 2)),
+    }
+    assert sorted(map(repr, query.run(table)["sum"].to_pylist())) == sorted(repr(v) for v, _ in by_start.values())
+
+
+@pytest.mark.compiled
+def test_sums_beyond_the_largest_float_compiled() -> None:
+    values = GIANTS[0] * 500
+    sums = slide(values, {"sum": agg.sum("v"), "mean": agg.mean("v")}, range=3)
+    assert sums["sum"][2:].tolist() == [GIANT, GIANT, GIANT] * 499 + [GIANT]
+    assert np.allclose(sums["mean"][2:] / 1e300, GIANT / 3 / 1e300)
+
+
+def test_infinite_values_stay_infinite() -> None:
+    values = np.array([math.inf, 1.0, -math.inf, 2.0, GIANT, GIANT, math.inf, -GIANT])
+    assert str(slide(values, agg.sum("v"), range=3).tolist()) == "[inf, inf, nan, -inf, -inf, inf, inf, inf]"
+    assert str(slide(values, agg.mean("v"), range=2).tolist()) == (
+        "[inf, inf, -inf, -inf, 8.5e+307, 1.7e+308, inf, inf]"
+    )
+
+
+NOT_FINITE = (math.nan, math.inf, -math.inf)
+
+
+@pytest.mark.parametrize("value", NOT_FINITE)
+def test_moments_of_what_is_not_finite_are_nan(value: float) -> None:
+    """As in Spark SQL: a window of one such row has a population, and no sample, variance."""
+    asked = {name: getattr(agg, name)("v") for name in ("var", "std", "var_pop", "std_pop", "skewness", "kurtosis")}
+    one, two = slide(pa.array([value, 1.0]), asked, range=2).to_pylist()
+    assert str(one) == str(
+        {"var": None, "std": None, "var_pop": math.nan, "std_pop": math.nan, "skewness": math.nan, "kurtosis": math.nan}
+    )
+    assert all(math.isnan(each) for each in two.values())
+    pairs = pa.table({"y": [1.0, 2.0], "x": [value, 1.0]})
+    lines = slide(pairs, {"line": agg.linear_regression("y", "x")}, range=2)["line"].to_pylist()
+    assert all(math.isnan(line["slope"]) for line in lines)
+    alone = slide(pa.table({"y": [value], "x": [1.0]}), {"line": agg.linear_regression("y", "x")}, range=2)
+    assert alone["line"].to_pylist() == [None]  # x does not vary
+    assert (
+        slide(pa.array([1.0, 1.0]), {"s": agg.skewness("v"), "k": agg.kurtosis("v")}, range=2).to_pylist()
+        == [{"s": None, "k": None}] * 2
+    )
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+@pytest.mark.parametrize("aggregator", ["two_stacks", "prefix_sums"])
+def test_moments_of_large_integers(dtype: str, aggregator: str) -> None:
+    """They lie closer together than floats of their size."""
+    values = np.array([2**62 + i * 17 % 401 for i in range(2100)], dtype)
+    columns = {"v": values, "w": np.arange(2100.0)}
+    asked = {"std": agg.std("v"), "cov": agg.covariance("v", "w"), "line": agg.linear_regression("v", "w")}
+    got = slide(columns, asked, range=50, aggregator=aggregator)
+    for row in (1, 7, 49, 50, 1000, 2099):
+        held = range(max(0, row - 49), row + 1)
+        small = [int(values[i]) - 2**62 for i in held]
+        assert got["std"][row] == pytest.approx(statistics.stdev(small), rel=1e-13)
+        assert got["cov"][row] == pytest.approx(statistics.covariance(small, [float(i) for i in held]), rel=1e-12)
+        slope = statistics.linear_regression([float(i) for i in held], small).slope
+        assert got["line"]["slope"][row] == pytest.approx(slope, rel=1e-12)
+
+
+def test_what_is_rounded_off_integers_and_decimals() -> None:
+    for value in (0, 1, 2**53 + 1, 2**62 + 3, 2**63 - 1, -(2**63), -(2**62) - 5, True):
+        assert Fraction(float(value)) + Fraction(runtime.rounded_off(value)) == value
+    decimals = [Decimal("100000000000000000.25"), Decimal("100000000000000000.75")]
+    assert slide(pa.array(decimals), agg.std_pop("v"), range=2).to_pylist()[-1] == 0.25
+
+
+@pytest.mark.compiled
+def test_what_is_rounded_off_compiled() -> None:
+    @njit
+    def rounded(value: Any) -> Any:
+        return runtime.rounded_off(value)
+
+    for value in (0, 2**53 + 1, 2**62 + 3, 2**63 - 1, -(2**63), -(2**62) - 5):
+        assert rounded(np.int64(value)) == runtime.rounded_off(value)
+    for value in (2**53 + 1, 2**63 + 1025, 2**64 - 1):
+        assert rounded(np.uint64(value)) == runtime.rounded_off(value)
+    assert math.copysign(1.0, rounded(2.5)) == -1.0
+
+
+def test_quantiles_between_giants_and_infinities() -> None:
+    assert slide([GIANT, 1.6e308], agg.median("v"), range=2).tolist()[-1] == pytest.approx(1.65e308)
+    assert slide([-GIANT, GIANT], agg.quantile("v", 0.25), range=2).tolist()[-1] == -GIANT / 2
+    assert slide([-math.inf, 5.0], agg.quantile("v", 0.25), range=2).tolist()[-1] == -math.inf
+    assert slide([math.inf, math.inf], agg.quantile("v", 0.25), range=2).tolist()[-1] == math.inf
+    assert math.isnan(slide([-math.inf, math.inf], agg.median("v"), range=2)[-1])
+
+
+def test_nan_is_one_value_however_it_is_written() -> None:
+    values = np.array([math.nan, 1.0, -math.nan, math.nan, 1.0])
+    values[3] = np.uint64(0x7FF8000000000123).view(np.float64)
+    assert str(slide(values, agg.collect_distinct("v"), range=5)[-1]) == "[nan, 1.0]"
+    assert slide(values, agg.count_distinct("v"), range=5)[-1] == 2
+    assert slide(values, agg.hyperloglog("v"), range=5)[-1] == 2
+    stream = Query(window.tumbling(10), {"all": agg.collect_distinct("v")}, time="t").stream()
+    stream.push({"t": [1, 2], "v": [math.nan, math.nan]})
+    stream = Query(window.tumbling(10), {"all": agg.collect_distinct("v")}, time="t").stream(stream.snapshot())
+    stream.push({"t": [3], "v": [-math.nan]})
+    assert str(stream.close()["all"].to_pylist()) == "[[nan]]"
+
+
+@pytest.mark.compiled
+def test_nan_is_one_value_compiled() -> None:
+    assert slide(np.array([math.nan, 1.0, -math.nan]), agg.hyperloglog("v", precision=4), range=3).tolist() == [1, 2, 2]

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from muntin import agg, explain, slide
@@ -275,3 +276,41 @@ def test_what_does_not_follow_from_sums_is_refused() -> None:
         slide(np.arange(9.0), agg.mean("v"), range=3, slide=2, aggregator="prefix_sums")
     few = slide(np.arange(9.0), agg.mean("v"), range=3, aggregator="prefix_sums")
     assert few.tolist() == [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+
+
+@agg.define(state={"n": "f8", "total": "f8"}, result="i8", commutative=True)
+class rounded_mean:
+    """A mean that is null where it is large: what users may write, with a mask for its nulls."""
+
+    def lift(v):
+        return (1.0, v)
+
+    def combine(a, b):
+        return (a.n + b.n, a.total + b.total)
+
+    def lower(s):
+        return int(s.total / s.n) if abs(s.total) < 1e6 * s.n else None
+
+    def terms(v, c):
+        return (v,)
+
+    def from_sums(n, c, total):
+        return (n, total)
+
+    def lost(n, total, error):
+        return not error <= abs(total) * 2.0**-54
+
+
+@pytest.mark.parametrize("width", [2, 3, 100])
+def test_what_sums_found_null_is_answered_by_combining(width: int) -> None:
+    """Sums that have lost digits see no spread where there is one."""
+    random = np.random.default_rng(width)
+    large = (np.arange(2600) // 300) % 2 == 0
+    x = np.where(large, 1e9 * random.random(2600), 1e-3 * random.random(2600))
+    columns = {"y": random.standard_normal(2600), "x": x, "steps": np.where(large, 1e20, 3.5)}
+    for asked in (agg.linear_regression("y", "x"), rounded_mean("steps")):
+        got, wanted = (
+            slide(pa.table(columns), asked, range=width, aggregator=how) for how in ("prefix_sums", "two_stacks")
+        )
+        assert got.is_null().equals(wanted.is_null())
+        assert got.null_count == (1 if asked.name == "linear_regression" else wanted.null_count)

@@ -17,12 +17,15 @@ ASKED = {str(q): agg.quantile("v", q) for q in QS} | {"median": agg.median("v")}
 
 
 def wanted(window: np.ndarray, q: float) -> float:
-    """The quantile by its definition; NaN is the greatest."""
+    """The quantile by its definition, between infinite values as in Spark SQL; NaN is the greatest."""
     ordered = np.sort(window)
     at = (len(ordered) - 1) * q
     low = int(at)
     below, above = float(ordered[low]), float(ordered[min(low + 1, len(ordered) - 1)])
-    return below if at == low or below == above else below + (above - below) * (at - low)
+    if at == low or below == above:
+        return below
+    share = at - low
+    return below + (above - below) * share if np.isfinite(above - below) else below * (1 - share) + above * share
 
 
 def wanted_median(window: np.ndarray) -> float:

@@ -3,6 +3,7 @@
 Sums of integers are exact: two limbs of 32 and 64 bits hold them, and only a final result that does not fit int64 is an
 error. Sums of floats carry the rounding error of every addition beside the sum (Neumaier's sum as a monoid): over a
 window of n values the result is off by at most u|S| + (nu)^2 * sum|x|, u = 2^-53, however long the stream has run.
+Where a sum of finite values is beyond the largest float it is off by at most nu * sum|x|, and comes back if they do.
 """
 
 from __future__ import annotations
@@ -94,6 +95,21 @@ class _integer_mean:
         return (s.high * 4294967296.0 + s.low) / s.n
 
 
+def _small(total, error):
+    """Return a sum of floats divided by 2^64."""
+    return total if error != error else total * 2.0**-64 + error * 2.0**-64
+
+
+def _giant(n, small):
+    """Return the state of n rows whose sum is 2^64 times this, as a 2^64th where it is no float: the error is NaN then.
+
+    Values yet to come may bring such a sum back, and a mean is a float however large the sum. Meanwhile every addition
+    is rounded.
+    """
+    total = small * 2.0**64
+    return (n, total, 0.0) if math.isfinite(total) else (n, small, math.nan)
+
+
 @define(state={"n": "f8", "total": "f8", "error": "f8"}, result="f8", commutative=True)
 class _float_mean:
     def lift(v):
@@ -102,14 +118,18 @@ class _float_mean:
     def combine(a, b):
         total = a.total + b.total
         part = total - a.total
-        error = (a.total - (total - part)) + (b.total - part)
-        return (a.n + b.n, total, a.error + (b.error + error))
+        error = a.error + (b.error + ((a.total - (total - part)) + (b.total - part)))
+        if error != error:  # the total is no float
+            return _giant(a.n + b.n, _small(a.total, a.error) + _small(b.total, b.error))
+        return (a.n + b.n, total, error)
 
     def invert(a, b):
         total = a.total - b.total
         part = total - a.total
-        error = (a.total - (total - part)) - (b.total + part)
-        return (a.n - b.n, total, a.error - b.error + error)
+        error = a.error - b.error + ((a.total - (total - part)) - (b.total + part))
+        if error != error:
+            return _giant(a.n - b.n, _small(a.total, a.error) - _small(b.total, b.error))
+        return (a.n - b.n, total, error)
 
     def neutral():
         return (0.0, 0.0, 0.0)
@@ -118,7 +138,8 @@ class _float_mean:
         return (s.n, s.high * 4294967296.0 + s.low, 0.0)
 
     def lower(s):
-        return (s.total + s.error if math.isfinite(s.error) else s.total) / s.n
+        exact = s.error == s.error
+        return (s.total + s.error if exact else s.total) / s.n * (1.0 if exact else 2.0**64)
 
     def terms(v, c):
         return (v,)  # not v - c, which would be rounded
@@ -156,7 +177,7 @@ mean = by_type(
     >>> slide([1.0, 2.0, 6.0], agg.mean("v"), range=2).tolist()
     [1.0, 1.5, 4.0]
     """,
-    floating=_float_mean,
+    floating=_float_mean.known_as("1c13bdd12abee395df33bf9c8a0e8e640c509312724005272e3f805828193765"),
     integer=_integer_mean,
     boolean=_integer_mean,
     decimal=_decimal_mean,
@@ -170,13 +191,14 @@ def _lower_integer_sum(s):
 
 
 def _lower_float_sum(s):
-    # Where the sum is infinite or NaN the error is NaN, and means nothing.
-    return s.total + s.error if math.isfinite(s.error) else s.total
+    return s.total + s.error if s.error == s.error else s.total * 2.0**64  # see _giant
 
 
 # Sums have the state of means, count included: in one query both need it only once, and alone it costs next to nothing.
 _integer_sum = _integer_mean.lowered_by("sum", _lower_integer_sum, kind="distributive").returning("i8")
-_float_sum = _float_mean.lowered_by("sum", _lower_float_sum, kind="distributive")
+_float_sum = _float_mean.lowered_by("sum", _lower_float_sum, kind="distributive").known_as(
+    "a11b2041322b20b9e00fe092deedd6f1ca0aaff6a2a1223b115e102527c628b6"
+)
 sum = by_type(
     "sum",
     """Sum a column: int64 for integers and booleans, float64 for floats, exact for decimals.

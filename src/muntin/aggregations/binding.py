@@ -25,7 +25,7 @@ from muntin.durations import in_any_unit, in_unit_of
 from muntin.errors import AggregationOverflowError, ColumnTypeError, DefinitionError
 from muntin.kernels import cache
 from muntin.kernels.allocation import can_raise
-from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners
+from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners, wide_name
 from muntin.kernels.infer import check_compiles, infer_result
 from muntin.kernels.source import Function, stable_text
 from muntin.kernels.sums_text import Sums
@@ -42,7 +42,8 @@ class Ending:
 
     def answers(self, states: Array, ends: Array | None) -> Array:
         """Return the answers of states, the fields of one array; `ends` is None where windows have none. O(n)."""
-        return np.asarray(self.lower(states.view(np.recarray), ends)).astype(self.type.physical)
+        with np.errstate(all="ignore"):  # as in kernels
+            return np.asarray(self.lower(states.view(np.recarray), ends)).astype(self.type.physical)
 
 
 @dataclass(frozen=True)
@@ -602,15 +603,21 @@ class _PartBuilder:
             output=output,
             empty=self.definition.empty,
             distinct=isinstance(self.state, str) and self.state == "distinct",
-            counted=tuple(self._takes_numbers and kind.family == "boolean" for kind in self.kinds[: len(columns)]),
+            wide=tuple(map(self._wide, self.kinds[: len(columns)])),
             compensated=self.definition.compensated,
         )
 
-    @property
-    def _takes_numbers(self) -> bool:
-        """Whether `lift` computes with numbers, so that true must be 1: the compiler makes no float of a boolean."""
+    def _wide(self, kind: ColumnType) -> str | None:
+        """Return the type of 64 bits as which functions see a column's values, if that is another.
+
+        Of a definition for numbers true is 1. Values that go into Python objects are none of these.
+        """
         known = self.aggregation.factory.definitions
-        return "lift" in self.functions and "floating" in known and "any" not in known
+        if self.fields is None and self.state != "sorted":
+            return None
+        if kind.family == "boolean":
+            return "int64" if "floating" in known and "any" not in known else None
+        return wide_name(kind.physical)
 
 
 def _floating(kinds: tuple[ColumnType, ...]) -> bool:
@@ -695,11 +702,17 @@ def plain_algebra(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> Pl
 _algebras: dict[Any, PlainAlgebra] = {}
 
 
+def _quiet(function: Callable[..., Any] | None) -> Any:
+    """Return a function that does not warn of infinite results, as machine code does not."""
+    return None if function is None else np.errstate(all="ignore")(function)
+
+
 def _plain_algebra(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> PlainAlgebra:
     builder = _PartBuilder(aggregation, kinds, None, has_nan=True)
     part = builder.part(tuple(range(len(kinds))), None, Output())
     module = cache.load(generate([part], gaps=False, kernels=()), compiled=False)
-    words = {name: getattr(module, f"_p0_{name}", None) for name in ("lift", "combine", "lower", "invert", "neutral")}
+    names = ("lift", "combine", "lower", "invert", "neutral")
+    words = {name: _quiet(getattr(module, f"_p0_{name}", None)) for name in names}
     lift = words["lift"] or module._p0_state
     assert words["combine"] is not None
     assert words["lower"] is not None

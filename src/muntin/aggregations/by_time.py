@@ -52,10 +52,10 @@ class _time_weighted_mean:
     It is a monoid: the state is the times of the first and the last row, the last value, and the area below the values
     between the two; where two windows are joined, the last value of the older lasts until the first row of the newer.
     The area from the last row to the window's end is added when the window is answered, since no state knows that end.
-    Where a window ends with its last row (trailing windows, windows by rows), or has no end (aggregators), the last
-    value lasts no time. What held before the first row is in no window, so that time begins with that row. Of rows of
-    equal time the last to arrive lasts. Where no time passes at all (one row alone), the last value is the answer.
-    O(1) combine, not commutative.
+    Trailing windows and windows by rows end with their last row, even if it is skipped; at a point of `over` or `ask`,
+    with the point. Aggregators know no end: there the last value lasts no time. What held before the first row is in no
+    window, so that time begins with that row. Of rows of equal time the last to arrive lasts. Where no time passes at
+    all (one row alone), the last value is the answer. O(1) combine, not commutative.
 
     >>> from muntin import slide, agg
     >>> slide([1.0, 3.0, 9.0], agg.time_weighted_mean("v"), range=10, times=[0, 5, 6]).round(3).tolist()

@@ -63,6 +63,8 @@ class Definition:
     """Whether it was defined outside this package."""
     compensated: bool = True
     """Whether sums of `terms` carry what is rounded off them."""
+    known_as: str = ""
+    """The fingerprint that its states have kept, though functions have changed."""
 
     @property
     def invertible(self) -> bool:
@@ -98,6 +100,8 @@ class Definition:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that decides the meaning of a state."""
+        if self.known_as:
+            return self.known_as
         texts = [f"{name}:{function.identity}" for name, function in sorted(self.functions.items()) if name not in SUMS]
         specs = [
             capture(spec, "state").identity if callable(spec) else stable_text(spec)
@@ -131,7 +135,7 @@ def define(
 
     `durations` names parameters passed as durations; functions get them in the unit of the times. A `lower(s, *, end)`
     gets the ends of the windows: it is called once, with arrays (`s.total`, `end`), and `end` is None if windows have
-    none; it needs a state with several fields, and `result`.
+    none, as in aggregators; it needs a state with several fields, and `result`.
 
     If the state of a window follows from sums over its rows, windows of one length over arrays can be differences of
     such sums, at half the cost. `terms(v, c)` returns the numbers to sum for a row, `from_sums(n, c, a, b)` the state
@@ -380,6 +384,14 @@ class Factory:
         changed = {family: replace(chosen, result=result) for family, chosen in self.definitions.items()}
         return replace(self, definitions=changed)
 
+    def known_as(self, fingerprint: str) -> Factory:
+        """Return the same aggregation, whose states mean what those of an earlier definition did.
+
+        So that snapshots and checkpoints with these states can be read. Every change of a function makes another one.
+        """
+        kept = {family: replace(chosen, known_as=fingerprint) for family, chosen in self.definitions.items()}
+        return replace(self, definitions=kept)
+
     def taking(self, **types: type) -> Factory:
         """Return the same aggregation, which refuses parameters of other types than these."""
         return replace(self, parameter_types=types)
@@ -397,6 +409,7 @@ class Factory:
                 doc=doc,
                 kind=kind,
                 functions={**chosen.functions, "lower": capture(lower, f"{name}.lower")},
+                known_as="",
             )
             for family, chosen in self.definitions.items()
         }

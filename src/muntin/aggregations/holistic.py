@@ -13,8 +13,10 @@ class _quantile:
         at = (len(s) - 1) * q
         low = int(at)
         below, above = float(s[low]), float(s[min(low + 1, len(s) - 1)])
-        # Neighbours that are equal may be infinite, and then have no difference.
-        return below if at == low or above == below else below + (above - below) * (at - low)
+        if at == low or above == below:  # infinite ones have no difference
+            return below
+        apart, share = above - below, at - low
+        return below + apart * share if math.isfinite(apart) else below * (1.0 - share) + above * share
 
     def check(q):
         if not 0.0 <= q <= 1.0:
@@ -29,8 +31,7 @@ class _median:
             return float(s[n // 2])
         below, above = float(s[n // 2 - 1]), float(s[n // 2])
         middle = (below + above) / 2.0
-        # The sum of two giants may be infinite where their middle is not.
-        return middle if math.isfinite(middle) or below != above else below
+        return middle if math.isfinite(middle) else below * 0.5 + above * 0.5  # of two giants
 
 
 quantile = by_type(
@@ -47,7 +48,7 @@ quantile = by_type(
     integer=_quantile,
     boolean=_quantile,
     decimal=_quantile,
-)
+).known_as("5ed64e79592ec2496c7e5080773aa1968ab55ec6d6eaf76ec8f28d9c6161b92e")
 median = by_type(
     "median",
     """The exact median. O(log n) per row over arrays; its state is the sorted window, and a combine merges in O(n).
@@ -60,7 +61,7 @@ median = by_type(
     integer=_median,
     boolean=_median,
     decimal=_median,
-)
+).known_as("31b64402b4459afa8ec086c5572916a87389e1cfadd43fa5c805cd9970db4407")
 
 
 @define(state="distinct", result="i8", empty=0, commutative=True)

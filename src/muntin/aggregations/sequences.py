@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from muntin.aggregations.define import define
 
 
@@ -105,7 +107,7 @@ class collect:
 
 @define(state="object", result="object")
 class collect_distinct:
-    """The distinct non-null values, a list in the order in which they first came. O(n) combine.
+    """The distinct non-null values, a list in the order in which they first came; NaN is one value. O(n) combine.
 
     >>> from muntin import slide, agg
     >>> slide([1, 2, 1], agg.collect_distinct("v"), range=3).tolist()[-1]
@@ -116,10 +118,13 @@ class collect_distinct:
         return (v,)
 
     def combine(a, b):
-        return tuple(dict.fromkeys(a + b))
+        return tuple(dict.fromkeys(v if v == v else math.nan for v in a + b))  # an object equals itself in a dict
 
     def neutral():
         return ()
 
     def lower(s):
         return list(s)
+
+
+collect_distinct = collect_distinct.known_as("84a64a5635a9a74249dce1a3aff561db3fe5630d53f2eb1be9fcc68e94c61320")

@@ -20,13 +20,19 @@ from __future__ import annotations
 import math
 
 from muntin.aggregations.define import define, numeric
+from muntin.kernels.runtime import rounded_off
 
 _MOMENTS = {"n": "f8", "mean": "f8", "low": "f8", "m2": "f8"}
 
 
-def _nothing(v):
-    """Return what is rounded off one value: 0, but NaN of what is infinite, so that all that holds it has none."""
-    return float(v) - float(v)
+def _low(v):
+    """Return what is rounded off one value: NaN of what is infinite, so that all that holds it has none."""
+    return rounded_off(v) + (float(v) - float(v))
+
+
+def _from(v, c):
+    """Return the distance of a value from a number."""
+    return (float(v) - c) + rounded_off(v)
 
 
 def _moved(mean, low, apart, below, share):
@@ -74,7 +80,7 @@ class _var:
     """
 
     def lift(v):
-        return (1.0, float(v), _nothing(v), -0.0)
+        return (1.0, float(v), _low(v), -0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -99,7 +105,7 @@ class _var:
         return s.m2 / (s.n - 1.0) if s.n > 1.0 else None
 
     def terms(v, c):
-        d = float(v) - c
+        d = _from(v, c)
         return (d, d * d)
 
     def from_sums(n, c, total, squares):
@@ -115,14 +121,14 @@ def _lower_std(s):
 
 
 def _lower_var_pop(s):
-    return s.m2 / s.n + 0.0  # of one row m2 is -0.0
+    return s.m2 / s.n + (s.low - s.low)  # of one row that is infinite or NaN only `low` tells
 
 
 def _lower_std_pop(s):
-    return math.sqrt(s.m2 / s.n + 0.0)
+    return math.sqrt(s.m2 / s.n + (s.low - s.low))
 
 
-var = numeric("var", _var)
+var = numeric("var", _var).known_as("2064a7e798e7c515eb4f55ad60d79375634066242bd446319b4beef6cd8d0b2a")
 std = var.lowered_by(
     "std",
     _lower_std,
@@ -132,7 +138,7 @@ std = var.lowered_by(
     >>> slide([1.0, 3.0, 11.0], agg.std("v"), range=3, partial=False).round(6).tolist()
     [5.291503]
     """,
-)
+).known_as("5f39b3939681060c394b34e6141c7382655509b5b370c4864e5096b9a66580be")
 var_pop = var.lowered_by(
     "var_pop",
     _lower_var_pop,
@@ -142,7 +148,7 @@ var_pop = var.lowered_by(
     >>> slide([1.0, 3.0], agg.var_pop("v"), range=2).tolist()
     [0.0, 1.0]
     """,
-)
+).known_as("41aff4c61697c3ad8e324b6530ead3cc4499d2284a4df99f1b005ddaf73f2c62")
 std_pop = var.lowered_by(
     "std_pop",
     _lower_std_pop,
@@ -152,7 +158,7 @@ std_pop = var.lowered_by(
     >>> slide([1.0, 5.0], agg.std_pop("v"), range=2).tolist()
     [0.0, 2.0]
     """,
-)
+).known_as("ae13aca9442c066a83614a729fb7e836a8b5e545eaadad9d4219c09361ce2d76")
 
 
 @define(state={**_MOMENTS, "m3": "f8"}, result="f8", commutative=True, compensated=False)
@@ -165,7 +171,7 @@ class _skewness:
     """
 
     def lift(v):
-        return (1.0, float(v), _nothing(v), 0.0, 0.0)
+        return (1.0, float(v), _low(v), 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -193,7 +199,7 @@ class _skewness:
         return (0.0, 0.0, 0.0, 0.0, 0.0)
 
     def terms(v, c):
-        d = float(v) - c
+        d = _from(v, c)
         return (d, d * d, d * (d * d))
 
     def from_sums(n, c, total, squares, cubes):
@@ -207,7 +213,9 @@ class _skewness:
         return _far_off(n, total, squares, squares_error) | shows
 
     def lower(s):
-        return math.sqrt(s.n) * s.m3 / (s.m2 * math.sqrt(s.m2)) if s.m2 > 0.0 or s.m2 != s.m2 else None
+        if s.m2 > 0.0 or s.m2 != s.m2:
+            return math.sqrt(s.n) * s.m3 / (s.m2 * math.sqrt(s.m2))
+        return None if s.low == s.low else math.nan
 
 
 @define(state={**_MOMENTS, "m3": "f8", "m4": "f8"}, result="f8", commutative=True, compensated=False)
@@ -220,7 +228,7 @@ class _kurtosis:
     """
 
     def lift(v):
-        return (1.0, float(v), _nothing(v), 0.0, 0.0, 0.0)
+        return (1.0, float(v), _low(v), 0.0, 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -266,7 +274,7 @@ class _kurtosis:
         return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def terms(v, c):
-        d = float(v) - c
+        d = _from(v, c)
         return (d, d * d, d * (d * d), (d * d) * (d * d))
 
     def from_sums(n, c, total, squares, cubes, fourths):
@@ -287,7 +295,9 @@ class _kurtosis:
         return _far_off(n, total, squares, squares_error) | shows
 
     def lower(s):
-        return s.n * s.m4 / (s.m2 * s.m2) - 3.0 if s.m2 > 0.0 or s.m2 != s.m2 else None
+        if s.m2 > 0.0 or s.m2 != s.m2:
+            return s.n * s.m4 / (s.m2 * s.m2) - 3.0
+        return None if s.low == s.low else math.nan
 
 
 @define(
@@ -314,7 +324,7 @@ class _covariance:
     """
 
     def lift(x, y):
-        return (1.0, float(x), _nothing(x), float(y), _nothing(y), 0.0, 0.0, 0.0)
+        return (1.0, float(x), _low(x), float(y), _low(y), 0.0, 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -360,7 +370,7 @@ class _covariance:
         return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def terms(x, y, cx, cy):
-        dx, dy = float(x) - cx, float(y) - cy
+        dx, dy = _from(x, cx), _from(y, cy)
         return (dx, dy, dx * dx, dy * dy, dx * dy)
 
     def from_sums(n, cx, cy, x, y, xx, yy, xy):
@@ -381,7 +391,9 @@ def _lower_correlation(s):
     return s.cross / spread if spread > 0.0 or spread != spread else None
 
 
-covariance = numeric("covariance", _covariance)
+covariance = numeric("covariance", _covariance).known_as(
+    "0dcb15098920ebe616bf821bb2eabf8596f67cba0bc0d9f388a00c70b4415045"
+)
 correlation = covariance.lowered_by(
     "correlation",
     _lower_correlation,
@@ -391,7 +403,7 @@ correlation = covariance.lowered_by(
     >>> slide({"x": [1.0, 2.0], "y": [1.0, 5.0]}, agg.correlation("x", "y"), range=2, partial=False).round(9).tolist()
     [1.0]
     """,
-)
+).known_as("841bd0669c7ed4fcd14742ffaa2d1309f2b7548f93e0cf5a4f62b32e35657b80")
 
 
 @define(
@@ -411,7 +423,7 @@ class _linear_regression:
     """
 
     def lift(y, x):
-        return (1.0, float(y), _nothing(y), float(x), _nothing(x), 0.0, 0.0)
+        return (1.0, float(y), _low(y), float(x), _low(x), 0.0, 0.0)
 
     def combine(a, b):
         n = a.n + b.n
@@ -448,7 +460,7 @@ class _linear_regression:
         return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def terms(y, x, cy, cx):
-        dy, dx = float(y) - cy, float(x) - cx
+        dy, dx = _from(y, cy), _from(x, cx)
         return (dy, dx, dy * dy, dx * dx, dx * dy)
 
     def from_sums(n, cy, cx, y, x, yy, xx, xy):
@@ -463,9 +475,11 @@ class _linear_regression:
         if s.m2_x > 0.0 or s.m2_x != s.m2_x:
             slope = s.cross / s.m2_x
             return (slope, s.mean_y - slope * s.mean_x)
-        return None
+        return None if s.low_x == s.low_x else (math.nan, math.nan)
 
 
-skewness = numeric("skewness", _skewness)
-kurtosis = numeric("kurtosis", _kurtosis)
-linear_regression = numeric("linear_regression", _linear_regression)
+skewness = numeric("skewness", _skewness).known_as("b9520ce255553398f08f9a2f6b3eda6606a8ddb4f76e1cb30908e7be43ed83a0")
+kurtosis = numeric("kurtosis", _kurtosis).known_as("ebb9bed35988dd03eaaa2502a5fd9b9b75187c763cef4c9e7fdf7af97d827444")
+linear_regression = numeric("linear_regression", _linear_regression).known_as(
+    "0b5313f7a0d56934d8973d27230c6dadcc8d0698ad781a32bac2a2337098123f"
+)

@@ -47,7 +47,7 @@ def framed(
     frame = _frame(range, closed, times, stamps)
     found = frame.find(SortedRows(stamps, ends, stamps, {}, kind))
     time_type = None if times is None else kind
-    span = spans_of_rows(found.first, found.last, stamps, time_type, trailing=True, ends=frame.ends_at(stamps))
+    span = spans_of_rows(found.first, found.last, stamps, time_type, trailing=True, ends=found.end)
     return dict(columns), span, places
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,15 @@ Raw = tuple[Array, Array | None, Result]
 """Physical values, a mask of those not null (None: all), and their type."""
 
 
-def finished(raw: Raw, ends: Array | None = None) -> Raw:
+def finished(raw: Raw, ends: Array | Callable[[], Array] | None = None) -> Raw:
     """Return a result, completed with the ends of the windows if it depends on them. O(n).
 
-    `ends` are in the unit of the times, None if windows have none.
+    `ends` are in the unit of the times, or return them where that takes time; None if windows have none.
     """
     values, valid, result = raw
     if result.ending is None:
         return raw
+    ends = ends() if callable(ends) else ends
     return result.ending.answers(values, ends), valid, Result((result.ending.type,))
 
 

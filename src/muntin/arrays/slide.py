@@ -121,7 +121,8 @@ def slide(
     with working_on(row_count(values) if hasattr(values, "__len__") else 1):
         planned = call.planned()
         span = planned.run.span
-        results = {name: finished(each, span.ends) for name, each in planned.run.all(planned.aggregations).items()}
+        raw = planned.run.all(planned.aggregations)
+        results = {name: finished(each, lambda: span.ends(planned.run.rows)) for name, each in raw.items()}
     if min_rows > 0:
         first, last = span.rows()
         results = {name: masked(each, last - first >= min_rows) for name, each in results.items()}

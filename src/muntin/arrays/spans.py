@@ -45,7 +45,7 @@ class Span:
     ties: bool = False
     """Whether rows of equal time share a window."""
     time_type: ColumnType | None = None
-    ends: Array | None = None
+    own_ends: Array | None = None
     """The ends of windows in time, if not the time of their last row."""
     _rows: Callable[[], tuple[Array, Array]] = field(default=lambda: (np.zeros(0, "i8"), np.zeros(0, "i8")))
     _times: Array | None = None
@@ -58,6 +58,14 @@ class Span:
     def times(self, rows: int) -> Array:
         """Return the time of each row: its number, if windows count rows."""
         return np.arange(rows, dtype=np.int64) if self._times is None else self._times
+
+    def ends(self, rows: int) -> Array:
+        """Return the ends of windows in time: for those that end with a row, whatever it holds, its time."""
+        if self.own_ends is not None or not rows:
+            return np.zeros(0, np.int64) if self.own_ends is None else self.own_ends
+        _, last = self.rows()
+        ends: Array = self.times(rows)[np.maximum(last - 1, 0)]
+        return ends
 
     def bounds(self) -> tuple[Any, Any]:
         """Return each window's bounds: row numbers, or times."""
@@ -166,7 +174,7 @@ def _hopping(stamps: Array, length: int, step: int, offset: int, kind: ColumnTyp
         trailing=False,
         gaps=bool((sizes == 0).any()),
         time_type=kind,
-        ends=starts + length,
+        own_ends=starts + length,
         _rows=lambda: (first, last),
         _times=stamps,
         _bounds=lambda: (_logical(starts, kind), _logical(starts + length, kind)),
@@ -196,7 +204,7 @@ def spans_of_rows(
         trailing=trailing,
         gaps=bool(len(first)) and shortest == 0,
         time_type=time_type,
-        ends=ends,
+        own_ends=ends,
         _rows=lambda: (first, last),
         _times=times,
     )

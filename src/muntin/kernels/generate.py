@@ -15,6 +15,7 @@ import numpy as np
 
 from muntin.kernels.allocation import allocates
 from muntin.kernels.kernel_text import any_allocates, kernels_text
+from muntin.kernels.parsing import syntax_tree
 from muntin.kernels.source import RUNTIME, Emitter, Function, literal, stable_text
 from muntin.kernels.sums_text import Sums, sums_text
 
@@ -44,7 +45,8 @@ from collections import namedtuple
 import numpy as np
 _np = np
 def jit(function): return function
-inlined = entry = jit
+inlined = jit
+entry = np.errstate(all="ignore")  # machine code does not warn
 index = int
 NULL = np.uint64(0x7FF86D756E74696E).view(np.float64)
 """
@@ -88,8 +90,8 @@ class Part:
     empty: Any
     distinct: bool = False
     """Whether its state is the set of distinct values, of which only the length is read."""
-    counted: tuple[bool, ...] = ()
-    """For each column, whether it holds booleans that `lift` computes with: true is 1 then."""
+    wide: tuple[str | None, ...] = ()
+    """For each column, the type of 64 bits as which functions see its values, if that is another."""
     compensated: bool = True
     """Whether sums of its terms carry their rounding errors."""
 
@@ -126,8 +128,13 @@ class Part:
     @property
     def cells(self) -> list[str]:
         """The text of its columns' values in row `j`."""
-        cells = zip(self.columns, self.counted or len(self.columns) * (False,), strict=True)
-        return [f"int(columns[{c}][j])" if counted else f"columns[{c}][j]" for c, counted in cells]
+        return [f"columns[{c}][j]" for c in self.columns]
+
+    @property
+    def wide_fields(self) -> tuple[str | None, ...]:
+        """For each field, the type of 64 bits as which functions see it, if that is another."""
+        fields = self.fields or ()
+        return tuple(wide_name(field.dtype) if field.length is None else None for field in fields)
 
     @property
     def uses_time(self) -> bool:
@@ -159,6 +166,20 @@ class Rule:
     def identity(self) -> Any:
         """Everything that determines its text."""
         return self.function.identity, stable_text(dict(self.constants)), self.members, self.thorough
+
+
+def wide_name(dtype: np.dtype[Any]) -> str | None:
+    """Return the type of 64 bits that holds all numbers of a narrower one; None for any other type.
+
+    In the functions of a definition every number has 64 bits. Else compiled code and NumPy, which promote narrow types
+    by rules of their own, would answer differently: of int8 100, `v * v` is 10,000 compiled and 16 plain.
+
+    >>> wide_name(np.dtype("f4")), wide_name(np.dtype("u4")), wide_name(np.dtype("u8"))
+    ('float64', 'int64', None)
+    """
+    if dtype.kind not in "iuf" or dtype.itemsize == 8:
+        return None
+    return "float64" if dtype.kind == "f" else "int64"
 
 
 def owners(parts: Sequence[Part]) -> tuple[int, ...]:
@@ -206,10 +227,12 @@ def generate(
     """
     emitter = Emitter()
     out = emitter.lines
+    if all(part.fixed or part.sorted for part in parts):
+        out.append("float = _np.float64\n")  # that of the compiler leaves float32 as it is, and takes no booleans
     for k, (part, owner) in enumerate(zip(parts, owners(parts), strict=True)):
         if owner == k:
             _write_state(emitter, k, part, sorted_store)
-        _write_lower(emitter, k, part)
+        _write_lower(emitter, k, owner, part)
     out.append(f"from {RUNTIME} import count_bits, definite, lowest_bit, nth_bit, place, publish, published\n")
     out.append(f"from {RUNTIME} import four_below, single_bit, step_aside\n")
     writer = _Algebra(parts, gaps)
@@ -251,25 +274,26 @@ def _words_of(text: str) -> str:
 
 def _write_state(emitter: Emitter, k: int, part: Part, sorted_store: bool) -> None:
     emitter.lines.append(_state_text(k, part))
-    wrap = _WrapReturns(k, part)
     for name in ("lift", "combine", "invert", "neutral", "widen"):
         if name in part.functions:
-            emitter.function(part.functions[name], f"_p{k}_{name}", constants=part.constants, change=wrap)
+            change = _WrapReturns(k, part, _wide_arguments(k, part, name))
+            emitter.function(part.functions[name], f"_p{k}_{name}", constants=part.constants, change=change)
     if part.sorted and not sorted_store:
         emitter.lines.append("from muntin.kernels.runtime import nth, size\n")
         emitter.lines.append(f"from muntin.kernels.runtime import merge_sorted as _p{k}_combine\n")
 
 
 def _write_sums(emitter: Emitter, k: int, part: Part) -> None:
-    changes = {"terms": None, "from_sums": _WrapReturns(k, part), "lost": None}
-    for name, change in changes.items():
+    for name in ("terms", "from_sums", "lost"):
+        kind = _WrapReturns if name == "from_sums" else _Changes
+        change = kind(k, part, _wide_arguments(k, part, name))
         emitter.function(part.functions[name], f"_p{k}_{name}", constants=part.constants, change=change)
 
 
-def _write_lower(emitter: Emitter, k: int, part: Part) -> None:
+def _write_lower(emitter: Emitter, k: int, owner: int, part: Part) -> None:
     if "lower" in part.functions:
         lower = part.functions["lower"]
-        change = _LowerChanges(lower.arguments[0] if part.sorted else None, part.output.floating)
+        change = _LowerChanges(k, part, _wide_arguments(owner, part, "lower"))
         emitter.function(lower, f"_p{k}_lower", constants=part.constants, change=change)
     else:
         emitter.lines.append(f"@jit\ndef _p{k}_lower(s):\n    return {_identity_lower(part)}\n")
@@ -292,11 +316,16 @@ def _state_text(k: int, part: Part) -> str:
     names = [field.name for field in part.fields]
     casts = ", ".join(_cast(field, f"x[{i}]") for i, field in enumerate(part.fields))
     blanks = ", ".join(_zero(field) for field in part.fields)
-    return (
+    text = (
         f"_P{k} = namedtuple('_P{k}', {names!r})\n"
         f"@jit\ndef _p{k}_state(x): return _P{k}({casts})\n"
         f"@jit\ndef _p{k}_blank(): return _P{k}({blanks})\n"
     )
+    if any(part.wide_fields):
+        wide = zip(names, part.wide_fields, strict=True)
+        fields = ", ".join(f"_np.{kind}(x.{name})" if kind else f"x.{name}" for name, kind in wide)
+        text += f"@jit\ndef _p{k}_wide(x): return _P{k}({fields})\n"
+    return text
 
 
 def _cast(field: Field, value: str) -> str:
@@ -331,14 +360,15 @@ def _write_rule(emitter: Emitter, rule: Rule, parts: Sequence[Part]) -> None:
 def _seen_text(i: int, member: Member, part: Part, owner: int) -> str:
     """Return the text of one aggregation's answer for a state; zeros, or its `empty`, if all values are null."""
     answer = f"_p{member.part}_lower(s.p{owner})"
-    fields = [Field(name, dtype) for name, dtype in zip(member.names, member.dtypes, strict=False)]
+    dtypes = [np.dtype((member.length is None and wide_name(dtype)) or dtype) for dtype in member.dtypes]
+    fields = [Field(name, dtype) for name, dtype in zip(member.names, dtypes, strict=False)]
     head = ""
     if fields:
         head = f"_V{i} = namedtuple('_V{i}', {list(member.names)!r})\n"
         value = f"_V{i}({', '.join(_cast(field, f'x[{j}]') for j, field in enumerate(fields))})"
         nothing = f"_V{i}({', '.join(map(_zero, fields))})"
     else:
-        single = Field("value", member.dtypes[0], member.length)
+        single = Field("value", dtypes[0], member.length)
         value = _cast(single, "x")
         nothing = _zero(single) if part.empty is None else _cast(single, literal(part.empty) or "None")
     lines = [f"x = {answer}", f"return {value}"]
@@ -347,15 +377,36 @@ def _seen_text(i: int, member: Member, part: Part, owner: int) -> str:
     return head + _function(f"_seen{i}", "s", lines)
 
 
-class _WrapReturns(ast.NodeTransformer):
+def _wide_arguments(k: int, part: Part, name: str) -> dict[str, str]:
+    """Return what widens the arguments of a function of a definition, for those that hold narrow numbers."""
+    arguments = part.functions[name].arguments
+    if name in ("lift", "terms"):
+        return {each: f"_np.{wide}" for each, wide in zip(arguments, part.wide, strict=False) if wide}
+    if name not in ("combine", "invert", "lower") or not any(part.wide_fields):
+        return {}
+    return dict.fromkeys(arguments, f"_np.{part.wide_fields[0]}" if part.scalar else f"_p{k}_wide")
+
+
+class _Changes(ast.NodeTransformer):
+    """Widens the narrow arguments of a function of part `k`, by the functions of these names."""
+
+    def __init__(self, k: int, part: Part, wide: Mapping[str, str]) -> None:
+        self.k = k
+        self.part = part
+        self.wide = wide
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # the visitor protocol of ast
+        wide, self.wide = self.wide, {}  # not in functions inside of it
+        self.generic_visit(node)
+        node.body[:0] = [syntax_tree(f"{name} = {kind}({name})").body[0] for name, kind in wide.items()]
+        return node
+
+
+class _WrapReturns(_Changes):
     """Casts a function's return values to the state, on each arm of a conditional, so that all have one type.
 
     Numbers are cast in place: one function fewer saves numba some 15 milliseconds.
     """
-
-    def __init__(self, k: int, part: Part) -> None:
-        self.k = k
-        self.part = part
 
     def visit_Return(self, node: ast.Return) -> ast.Return:  # the visitor protocol of ast
         assert node.value is not None
@@ -377,17 +428,22 @@ class _WrapReturns(ast.NodeTransformer):
     def _cast(self, field: Field, value: ast.expr) -> ast.expr:
         if field.length is not None:
             return value
-        # Not np, which the function may define itself.
-        kind = ast.Attribute(ast.Name("_np", ast.Load()), _scalar_name(field.dtype), ast.Load())
-        return ast.Call(kind, [value], [])
+        return ast.Call(_numpy(_scalar_name(field.dtype)), [value], [])
 
 
-class _LowerChanges(ast.NodeTransformer):
+def _numpy(name: str) -> ast.expr:
+    """Return the text of a name of NumPy. Not by np, which the function may define itself."""
+    return ast.Attribute(ast.Name("_np", ast.Load()), name, ast.Load())
+
+
+class _LowerChanges(_Changes):
     """Turns `s[k]` and `len(s)` into lookups in the store of the sorted window, and None into NULL."""
 
-    def __init__(self, window: str | None, floating: bool) -> None:
-        self.name = window
-        self.floating = floating
+    def __init__(self, k: int, part: Part, wide: Mapping[str, str]) -> None:
+        super().__init__(k, part, wide)
+        self.name = part.functions["lower"].arguments[0] if part.sorted else None
+        self.value = part.wide[0] if part.wide else None
+        self.floating = part.output.floating
 
     def visit_Return(self, node: ast.Return) -> ast.Return:  # the visitor protocol of ast
         self.generic_visit(node)
@@ -405,7 +461,8 @@ class _LowerChanges(ast.NodeTransformer):
         if isinstance(node.value, ast.Name) and node.value.id == self.name:
             length = ast.Call(ast.Name("size", ast.Load()), [node.value], [])
             place = ast.Call(ast.Name("place", ast.Load()), [node.slice, length], [])
-            return ast.Call(ast.Name("nth", ast.Load()), [node.value, place], [])
+            value = ast.Call(ast.Name("nth", ast.Load()), [node.value, place], [])
+            return ast.Call(_numpy(self.value), [value], []) if self.value else value
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:  # the visitor protocol of ast
@@ -584,7 +641,9 @@ class _Algebra:
             assign = _assignments(part.output, f"outputs[{slot}][j]", f"y{k}")
             if part.output.nullable and not part.output.floating:
                 write += [f"if x{k} is None:", f"    outputs[{slot + 1}][j] = False"]
-                write += ["else:", *_indent([f"y{k} = definite(x{k})", *assign])]
+                # An earlier answer for this row, by sums that lost digits, may have been null.
+                known = f"outputs[{slot + 1}][j] = True"
+                write += ["else:", *_indent([f"y{k} = definite(x{k})", *assign, known])]
             else:
                 write += [f"y{k} = x{k}", *assign]
             if part.mask is not None:

@@ -28,7 +28,7 @@ def _hash64(value: Any) -> Any:
         def of_float(value: Any) -> Any:
             if value == np.floor(value) and abs(value) < 9223372036854775808.0:
                 return _mix(np.uint64(np.int64(value)))
-            return _mix(np.float64(value).view(np.uint64))
+            return _mix(np.float64(value if value == value else np.nan).view(np.uint64))
 
         return of_float
 
@@ -60,6 +60,22 @@ def _hash_rank(value: Any, skip: Any) -> Any:
         return zeros + 1
 
     return rank
+
+
+@overload(runtime.rounded_off)
+def _rounded_off(value: Any) -> Any:
+    if isinstance(value, types.Float):
+
+        def of_float(value: Any) -> Any:
+            return -0.0
+
+        return of_float
+
+    def of_integer(value: Any) -> Any:
+        high, low = np.int64(value >> 32), np.int64(value & 0xFFFFFFFF)  # each has an exact float
+        return (high * 4294967296.0 - np.float64(value)) + low
+
+    return of_integer
 
 
 @intrinsic

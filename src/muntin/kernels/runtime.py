@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import hashlib
 import time
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 def hash64(value: Any) -> int:
     """Return 64 well-mixed bits of a number, a string or bytes: the same in every process, compiled or not.
 
+    Numbers that are equal have equal ones, and so has every NaN.
+
     >>> hash64(1) == hash64(1.0)
     True
     """
@@ -30,6 +33,8 @@ def hash64(value: Any) -> int:
         return hash64(repr(value))
     number: Any = value
     whole = isinstance(number, int | np.integer | np.bool_) or (number == np.floor(number) and abs(number) < 2**63)
+    if number != number:
+        number = np.nan  # there are many, of either sign
     bits = int(number) & _MASK if whole else int(np.float64(number).view(np.uint64))
     return mix_integer(bits)
 
@@ -52,6 +57,20 @@ def hash_rank(value: Any, skip: int) -> int:
     """
     bits = hash64(value) >> skip
     return 65 - skip if bits == 0 else (bits & -bits).bit_length()
+
+
+def rounded_off(value: Any) -> float:
+    """Return what `float(value)` rounds off an integer or a decimal; -0.0 for a float, to which it adds nothing.
+
+    >>> rounded_off(2**62 + 3), rounded_off(2.5)
+    (3.0, -0.0)
+    """
+    if isinstance(value, float | np.floating):
+        return -0.0
+    if isinstance(value, decimal.Decimal):
+        return float(value - decimal.Decimal(float(value)))
+    whole = int(value)
+    return float(whole - int(float(whole)))
 
 
 def lowest_bit(bits: Any) -> int:

@@ -20,8 +20,6 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-import numpy as np
-
 from muntin.errors import DefinitionError
 from muntin.kernels.background import Job, background
 from muntin.kernels.folder import machine_lock, write_atomically
@@ -176,8 +174,7 @@ class Entry:
 
     def _run_plain(self, arguments: tuple[Any, ...]) -> Any:
         begun = time.perf_counter()
-        with np.errstate(all="ignore"):  # machine code does not warn
-            answer = self._plain()(*arguments)
+        answer = self._plain()(*arguments)
         seconds = time.perf_counter() - begun
         self._spent += seconds
         self._row = max(seconds / rows_at_work(), _LEAST_ROW)

@@ -77,4 +77,4 @@ class FramesAtPoints:
     """The window_ids of the definitions."""
     aggregates: Mapping[str, Raw]
     ends: Array | None
-    """The ends of the frames; None if they end with their last rows."""
+    """The ends of the frames; None if no aggregate asks for them."""

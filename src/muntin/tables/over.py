@@ -145,9 +145,8 @@ def _columns(
 ) -> Iterator[pa.Array]:
     """Yield the aggregates of each window, in the input order of the points."""
     for each in plan.windows.values():
-        first, last = _bounds(each, rows, points, of_rows=of_rows)
+        first, last, ends = _bounds(each, rows, points, of_rows=of_rows)
         raw = windows_of_rows(rows.columns, rows.times, rows.time_type, first, last, plan.aggregates)
-        ends = each.ends_at(points.times)
         for name, result in raw.items():
             yield as_column(result, ends, places, plan.answer_schema.field(name).type)
 
@@ -158,8 +157,10 @@ def as_column(raw: Raw, ends: Array | None, places: Array | None, kind: pa.DataT
     return array if pa.types.is_null(kind) else cast(array, kind)
 
 
-def _bounds(window: Window, rows: SortedRows, points: Points, *, of_rows: bool) -> tuple[Array, Array]:
+def _bounds(window: Window, rows: SortedRows, points: Points, *, of_rows: bool) -> tuple[Array, Array, Array]:
+    """Return for each frame its first row, the row after its last, and where it ends in time."""
     if not of_rows:
-        return window.find_at(rows, points)
+        first, last = window.find_at(rows, points)
+        return first, last, window.ends_at(rows, points, last)
     found = window.find(rows)
-    return found.first, found.last
+    return found.first, found.last, found.end

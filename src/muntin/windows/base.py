@@ -143,9 +143,9 @@ class Window(ABC):
         """Return the times [since, until) whose rows a frame at one time holds; None if it counts rows. O(1)."""
         return None
 
-    def ends_at(self, times: Array) -> Array | None:
-        """Return where the frames of these times end, None if a frame ends with its last row. Frames only."""
-        return None
+    def ends_at(self, rows: SortedRows, points: Points, last: Array) -> Array:
+        """Return where the frames of points end in time, `last` being the row after the last of each. Frames only."""
+        raise InvalidArgumentError(f"{self!r} is no frame, so that it ends at no point")
 
     @property
     def reach(self) -> int:

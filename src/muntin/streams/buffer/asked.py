@@ -50,39 +50,36 @@ def answered(
     count = sum(len(each.times) for each in rows)
     shared = parts[0].binding.compiled and all(mine is rows[0] for mine in rows)
     if shared and len(points.times) == 1 and count <= _FEW_ROWS:
-        at_one = _answered_at_one(parts, rows[0], points.times)
+        at_one = _answered_at_one(parts, rows[0], points)
         if at_one is not None:
             yield at_one
             return
-    ends = [part.kind.definition.ends_at(points.times) for part in parts]
-    found = [part.kind.definition.find_at(mine, points) for part, mine in zip(parts, rows, strict=True)]
+    kinds = [part.kind.definition for part in parts]
+    found = [kind.find_at(mine, points) for kind, mine in zip(kinds, rows, strict=True)]
+    ends = [kind.ends_at(mine, points, last) for kind, mine, (_, last) in zip(kinds, rows, found, strict=True)]
     answer = _folded if shared and count * len(points.times) <= _FEW_ROWS else _copied
-    for group in _groups(ends) if count <= _FEW_ROWS else [[i] for i in range(len(rows))]:
+    every = range(len(parts))
+    for group in [every] if count <= _FEW_ROWS else [[i] for i in every]:
         aggregates = answer(parts[group[0]], [rows[i] for i in group], [found[i] for i in group])
-        known = [end for i in group if (end := ends[i]) is not None]
-        yield FramesAtPoints([parts[i].window_id for i in group], aggregates, np.concatenate(known) if known else None)
+        yield FramesAtPoints([parts[i].window_id for i in group], aggregates, np.concatenate([ends[i] for i in group]))
 
 
-def _answered_at_one(parts: Sequence[BufferedDefinition], rows: SortedRows, time: Array) -> FramesAtPoints | None:
+def _answered_at_one(parts: Sequence[BufferedDefinition], rows: SortedRows, point: Points) -> FramesAtPoints | None:
     """Return the answers of all frames at a single point, found together; None if one of them counts rows.
 
     A service asks for one key at a time: skipping calls is what makes it fast.
     """
-    spans = [part.kind.definition.span_at(int(time[0])) for part in parts]
+    kinds = [part.kind.definition for part in parts]
+    spans = [kind.span_at(int(point.times[0])) for kind in kinds]
     bounds = [min(max(each, BEFORE_TIME), END_OF_TIME) for span in spans if span is not None for each in span]
     if len(bounds) < 2 * len(parts):
         return None
     places = rows.times.searchsorted(np.array(bounds))
     first = places[::2].copy()
-    aggregates = parts[0].fold(rows.columns, rows.times, first, np.maximum(first, places[1::2]))
-    ends = np.concatenate([part.kind.definition.ends_at(time) for part in parts]) if parts[0].asks_for_ends else None
+    last = np.maximum(first, places[1::2])
+    aggregates = parts[0].fold(rows.columns, rows.times, first, last)
+    ends = np.concatenate([kind.ends_at(rows, point, last) for kind in kinds]) if parts[0].asks_for_ends else None
     return FramesAtPoints([part.window_id for part in parts], aggregates, ends)
-
-
-def _groups(ends: Sequence[Array | None]) -> list[list[int]]:
-    """Return the groups of definitions to answer by one call: those whose frames have ends, and those without."""
-    groups = [i for i, each in enumerate(ends) if each is not None], [i for i, each in enumerate(ends) if each is None]
-    return [group for group in groups if group]
 
 
 def _folded(part: BufferedDefinition, rows: Sequence[SortedRows], found: Sequence[Bounds]) -> Mapping[str, Raw]:

@@ -86,6 +86,16 @@ class RowFrame(EachRow):
         first = np.clip(first, begins, ends)
         return first, np.clip(last, first, ends)
 
+    def ends_at(self, rows: SortedRows, points: Points, last: Array) -> Array:
+        """Return where the frames of points end: there, or with their last rows, if these are later. O(points).
+
+        A frame that is delayed ends before its point, with its last row.
+        """
+        if not len(rows.times):
+            return points.times
+        reached: Array = rows.times[np.maximum(last - 1, 0)]
+        return reached if self.high < 0 else np.maximum(reached, points.times)
+
     @abstractmethod
     def bounds_at(self, before: Array, upto: Array) -> tuple[Array, Array]:
         """Return the frames of points, which lie between rows: `before` rows are earlier, `upto` not later."""

@@ -83,9 +83,9 @@ class TimeFrame(EachRow):
         first, last = self.find_at(rows, Points(rows.times, rows.ends))
         return Found(first, last, self._start(rows.times), rows.times + self.high, keys=rows.keys, at=rows.times)
 
-    def ends_at(self, times: Array) -> Array:
-        """Return the ends of the frames of these times. O(n)."""
-        return times + self.high
+    def ends_at(self, rows: SortedRows, points: Points, last: Array) -> Array:
+        """Return where the frames of points end: whatever they hold. O(points)."""
+        return points.times + self.high
 
     def _start(self, at: Array) -> Array:
         start = at + self.low

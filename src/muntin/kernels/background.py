@@ -33,9 +33,12 @@ _log = logging.getLogger("muntin")
 class Job:
     """A kernel that is being compiled."""
 
-    def __init__(self, request: Request, estimate: float) -> None:
+    def __init__(self, request: Request, cost: float, ahead: float = 0.0) -> None:
         self.request = request
-        self.estimate = estimate
+        self.cost = cost
+        """Estimated seconds to compile this kernel."""
+        self.estimate = ahead + cost
+        """Estimated seconds from its request until it is compiled, after the jobs ahead of it."""
         self.begun = time.monotonic()
         self.owner = os.getpid()
         """The process that gets the reply: no other does, not even a fork."""
@@ -65,11 +68,12 @@ class Background:
         self._listener: threading.Thread | None = None
         self._reported = False
 
-    def submit(self, path: Path, kernel: str, signature: Any, estimate: float) -> Job:
+    def submit(self, path: Path, kernel: str, signature: Any, cost: float) -> Job:
         """Request the compilation of a kernel. Returns at once."""
         with self._lock:
-            ahead = sum(job.remaining() for job in self._jobs.values())
-            job = Job(Request(next(self._numbers), path, kernel, signature), ahead + estimate)
+            # Jobs run one after the other, so the last to end has waited for all the others already.
+            ahead = max((job.remaining() for job in self._jobs.values()), default=0.0)
+            job = Job(Request(next(self._numbers), path, kernel, signature), cost, ahead)
             self._jobs[job.request.number] = job
             self._send(job)
         return job

@@ -206,8 +206,8 @@ class Entry:
         if not self._path.exists():  # the cache was cleared
             with contextlib.suppress(OSError):
                 write_atomically(self._path, self._text)
-        estimate = _START + _LINE * self._text.count(b"\n")
-        return background.submit(self._path, self.__name__, signature, estimate)
+        cost = _START + _LINE * self._text.count(b"\n")
+        return background.submit(self._path, self.__name__, signature, cost)
 
     def _wait(self, job: Job) -> None:
         with progress(self.__name__, job.remaining()):
@@ -233,9 +233,9 @@ class Entry:
         """Compile in this process if the other could not, once that takes no longer than plain calls have."""
         from numba.core.errors import NumbaError
 
-        if not (_patient.get() or self._spent + self._row * rows_at_work() > job.estimate):
+        if not (_patient.get() or self._spent + self._row * rows_at_work() > job.cost):
             return False
-        with progress(self.__name__, job.estimate), machine_lock(self._code.path(signature)):
+        with progress(self.__name__, job.cost), machine_lock(self._code.path(signature)):
             try:
                 self._compiled.compile(signature)
             except NumbaError as error:

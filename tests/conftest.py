@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+from redis_server import Server  # noqa: E402  # found by the line above
 from sampling import QUICK, examples  # noqa: E402  # found by the line above
 
 OUTSIDE = {"redis", "session", "spark"}
@@ -66,6 +67,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "spark" if nodeid.partition("::")[0] in shared else nodeid
 
     return OneSpark(config, log)
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A Redis server."""
+    server = Server(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from muntin.forks import in_child
 from muntin.kernels.compiler import Reply, Request
 
 _TRIES = 2
@@ -67,6 +68,7 @@ class Background:
         self._process: subprocess.Popen[bytes] | None = None
         self._listener: threading.Thread | None = None
         self._reported = False
+        in_child(self, Background.forked)
 
     def submit(self, path: Path, kernel: str, signature: Any, cost: float) -> Job:
         """Request the compilation of a kernel. Returns at once."""
@@ -189,5 +191,3 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 background = Background()
 """The compiling process of this process."""
 atexit.register(background.close)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=background.forked)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from muntin.forks import Renewed
 from muntin.kernels.compiler import import_file
 from muntin.kernels.folder import usable_folder, write_atomically
 from muntin.kernels.generate import Generated
@@ -23,7 +24,7 @@ from muntin.kernels.machine_code import MachineCode
 from muntin.kernels.shipped import shipped_folders
 from muntin.kernels.tiers import Entry
 
-_lock = threading.RLock()
+_lock = Renewed(threading.RLock)
 _modules: weakref.WeakValueDictionary[tuple[str, bool], types.ModuleType] = weakref.WeakValueDictionary()
 """Modules in use by a binding, a stream or an aggregator. Machine code is freed with the last user."""
 _recent: OrderedDict[tuple[str, bool], types.ModuleType] = OrderedDict()
@@ -59,7 +60,7 @@ def is_uncompiled() -> bool:
 
 def load(generated: Generated, *, compiled: bool) -> types.ModuleType:
     """Return the module of a generated text, ready to call. O(1) after the first time in a process."""
-    with _lock:
+    with _lock():
         if generated.injected:
             return _run(generated.plain, "muntin_plain", generated.injected)
         key = (generated.text, compiled)

@@ -100,7 +100,7 @@ def _watch(parent: int) -> None:
 
 
 def _end(status: int = 0) -> None:
-    with writing:
+    with writing():
         os._exit(status)  # possibly within a kernel, but never within a file
 
 

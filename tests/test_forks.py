@@ -6,17 +6,15 @@ import ast
 import contextlib
 import gc
 import os
-import pickle
-import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from forking import Fork
 from waiting import PATIENCE, until
 
 from muntin import Query, agg, aggregators, memory, slide, stores, window
@@ -29,44 +27,6 @@ from muntin.testing.faults import Faulty
 from muntin.threads import Helper
 
 SOURCE = Path(__file__).parents[1] / "src" / "muntin"
-
-
-class Fork:
-    """A fork that does some work, and says what came of it."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        read, write = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads in the parent, the point of it
-            self._process = os.fork()
-        if not self._process:
-            os.close(read)
-            try:
-                answer = pickle.dumps(("answer", work()))
-            except BaseException as error:  # noqa: BLE001  # the parent reports it
-                answer = pickle.dumps(("error", repr(error)))
-            os.write(write, answer)
-            os._exit(0)
-        os.close(write)
-        self._answer = os.fdopen(read, "rb")
-
-    def answer(self) -> Any:
-        """Return the answer; a fork that hangs is ended."""
-        ended = threading.Event()
-
-        def end() -> None:
-            if not ended.wait(PATIENCE):
-                os.kill(self._process, signal.SIGKILL)
-
-        threading.Thread(target=end, daemon=True).start()
-        with self._answer:
-            answer = self._answer.read()
-        ended.set()
-        os.waitpid(self._process, 0)
-        assert answer, "the fork has hung"
-        kind, what = pickle.loads(answer)
-        assert kind == "answer", what
-        return what
 
 
 @contextlib.contextmanager

@@ -31,6 +31,16 @@ _VARIABLES = {"MUNTIN_UNCOMPILED": "0", "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTIN
 _log = logging.getLogger("muntin")
 
 
+_reported: list[object] = []
+
+
+def report(reason: object) -> None:
+    """Log, once in a process, why kernels stay plain that should be compiled: they answer, only slower."""
+    if not _reported:
+        _reported.append(reason)
+        _log.warning("kernels run uncompiled for longer than they need: %s", reason)
+
+
 class Job:
     """A kernel that is being compiled."""
 
@@ -67,7 +77,6 @@ class Background:
         self._jobs: dict[int, Job] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._listener: threading.Thread | None = None
-        self._reported = False
         in_child(self, Background.forked)
 
     def submit(self, path: Path, kernel: str, signature: Any, cost: float) -> Job:
@@ -140,9 +149,8 @@ class Background:
         self._end(job, Reply(job.request.number, 0.0, why))
 
     def _end(self, job: Job, reply: Reply) -> None:
-        if reply.error and not reply.refused and not self._reported:
-            self._reported = True
-            _log.warning("kernels run uncompiled for longer than they need: %s", reply.error)
+        if reply.error:
+            report(reply.error)
         job.end(reply)
 
     def give_up(self, job: Job) -> None:

@@ -51,6 +51,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in LONG)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Run on four processes unless asked otherwise: said here, since without xdist pytest does not know the option."""
+    option = config.option
+    if getattr(option, "numprocesses", 0) is None and not option.usepdb and not hasattr(config, "workerinput"):
+        option.numprocesses = 4
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Let one process have all tests of the Spark session, and any of them each other test.
 

@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help kernels wheel run watch test quick soak thorough redis chromium lint bench docs lowest highest clean
+.PHONY: help kernels wheel run watch test quick soak mutants thorough redis chromium lint bench docs lowest highest clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -27,6 +27,9 @@ quick: $(VENV)/.installed-test ## Run what takes a minute: plain kernels, few ra
 
 soak: $(VENV)/.installed-test ## Run pipelines that fail at any moment, for MINUTES=10 or RUNS=10000, from SEED=1 on or any other
 	$(BIN)/python tools/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
+
+mutants: $(VENV)/.installed-test ## Change the package in N=50 small ways, of SEED=1, and see that tests notice each
+	$(BIN)/python tools/mutants.py $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
 thorough: $(VENV)/.installed-test redis chromium ## Run all tests with fifteen times as many random examples
 	MUNTIN_THOROUGH=5 $(BIN)/python -m pytest

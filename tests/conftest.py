@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+from redis_server import Server  # noqa: E402  # found by the line above
 from sampling import QUICK, examples  # noqa: E402  # found by the line above
 
 OUTSIDE = {"redis", "session", "spark"}
@@ -50,6 +51,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in LONG)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Run on four processes unless asked otherwise: said here, since without xdist pytest does not know the option."""
+    option = config.option
+    if getattr(option, "numprocesses", 0) is None and not option.usepdb and not hasattr(config, "workerinput"):
+        option.numprocesses = 4
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Let one process have all tests of the Spark session, and any of them each other test.
 
@@ -66,6 +76,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "spark" if nodeid.partition("::")[0] in shared else nodeid
 
     return OneSpark(config, log)
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A Redis server."""
+    server = Server(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from sampling import QUICK
 from waiting import until
 
 
@@ -24,6 +25,8 @@ class Server:
     """A server whose data survives a restart."""
 
     def __init__(self, folder: Path, *more: str) -> None:
+        if QUICK:
+            pytest.fail("a quick test starts a Redis server: mark it as slow")
         program = shutil.which("redis-server")
         if program is None:
             pytest.fail("redis-server is not installed: `make test` installs it, or say `apt-get install redis-server`")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
+CHECK = runpy.run_path(str(ROOT / "tools" / "check_docs.py"))
 QUERY = """
 import muntin
 from muntin import Query, agg, window
@@ -75,3 +78,35 @@ def test_all_name_the_same_install_line_and_versions() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert f"needs Python {first} to {last}" in makefile
     assert f"(3, {first[2:]}) <= sys.version_info < (3, {int(last[2:]) + 1})" in makefile
+
+
+def all_of(extra: str, extras: dict[str, list[str]]) -> set[str]:
+    """Return the names of the packages of an extra, and of the extras in it."""
+    names: set[str] = set()
+    for each in extras[extra]:
+        name, _, more = re.match(r"([\w-]+)(\[([\w,]+)\])?", each).group(1, 2, 3)  # type: ignore[union-attr]
+        names |= {part for one in more.split(",") for part in all_of(one, extras)} if name == "muntin" else {name}
+    return names
+
+
+def test_the_extra_of_the_documentation_has_what_its_pages_import() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [re.split(r"[<>=\[]", each)[0] for each in project["dependencies"]]
+    installed = {"muntin", *needed, *all_of("docs", project["optional-dependencies"])}
+    known, missing = packages_distributions(), set()
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        text = page.read_text()
+        if CHECK["NEEDS_SPARK"] in text:
+            continue
+        code = "\n".join(block[1] for block in CHECK["BLOCK"].finditer(text))
+        imported = set(re.findall(r"^\s*(?:import|from) (\w+)", code, re.MULTILINE)) - sys.stdlib_module_names
+        missing |= {
+            (page.name, name)
+            for name in imported
+            if not installed & {each.replace("_", "-") for each in (name, *known.get(name, ()))}
+        }
+    assert missing == set()
+
+
+def test_the_tests_run_without_xdist() -> None:
+    run(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "tests/test_suggestions.py", cwd=ROOT)

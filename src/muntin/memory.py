@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.forks import in_child
 from muntin.types import Array
 
 LARGE = 2**20
@@ -28,6 +29,7 @@ class Pool:
         self._lock = threading.RLock()
         self._blocks: list[Array] = []
         self._timer: threading.Timer | None = None
+        in_child(self, Pool.__init__)  # no timer runs there, and the blocks are the parent's pages
 
     @property
     def held(self) -> int:

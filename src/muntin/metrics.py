@@ -33,6 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
+from muntin.forks import Renewed
 from muntin.spark.progress import summary
 from muntin.streams.steps import Step
 from muntin.streams.stream import Stream
@@ -124,17 +125,17 @@ class Exporter(ABC):
 
     def __init__(self, name: str, registry: CollectorRegistry) -> None:
         self.name = name
-        self.lock = threading.Lock()
+        self.lock = Renewed(threading.Lock)
         """Held by whoever changes or reads what follows."""
         self.counts = dict.fromkeys(_COUNTERS, 0)
         self.durations = Durations()
         self._registry = registry
-        with _registries_lock:
+        with _registries_lock():
             _registries.setdefault(registry, Collector(registry)).add(self)
 
     def stop(self) -> None:
         """Stop exporting. Idempotent."""
-        with _registries_lock:
+        with _registries_lock():
             collector = _registries.get(self._registry)
             if collector is not None and collector.remove(self):
                 del _registries[self._registry]
@@ -177,7 +178,7 @@ class Collector:
         text = "How long a push, or a micro-batch, takes."
         histogram = HistogramMetricFamily(f"muntin_{_DURATION}", text, labels=["query"])
         for each in self._exporters:
-            with each.lock:
+            with each.lock():
                 found = _asked(each)
                 for name, counter in counters.items():
                     counter.add_metric([each.name], each.counts[name])
@@ -199,7 +200,7 @@ def _asked(exporter: Exporter) -> dict[str, Any]:
 
 _registries: dict[Any, Collector] = {}
 """The collector of each registry that has one."""
-_registries_lock = threading.Lock()
+_registries_lock = Renewed(threading.Lock)
 
 
 def _gauges_of(health: Health) -> dict[str, Any]:
@@ -233,7 +234,7 @@ class StreamExporter(Exporter):
         if not self._is_known and step.rows is not None and step.rows.num_rows:
             self._learn(step.rows.schema)
         answers = step.answers
-        with self.lock:
+        with self.lock():
             self._health = of_stream(self._stream.metrics(), ticks_per_second=self._ticks, seconds=step.seconds)
             self.durations.add(step.seconds)
             if answers.num_rows:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
 from muntin.errors import InvalidArgumentError
+from muntin.forks import Renewed, before_fork
 
 T = TypeVar("T")
 
@@ -54,6 +55,29 @@ def in_threads(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
     finally:
         failed.set()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Helper:
+    """A thread that does one piece of work after the other. A fork waits until all is done, and begins with its own.
+
+    >>> helper = Helper("helper")
+    >>> helper.submit(max, 1, 2).result()
+    2
+    """
+
+    def __init__(self, name: str) -> None:
+        self._executor = Renewed(lambda: ThreadPoolExecutor(1, name))  # which begins its thread with the first work
+        self._is_used = Renewed(threading.Event)
+        before_fork(self._finish)
+
+    def submit(self, work: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Do `work(*arguments)` after all that was submitted before. O(1)."""
+        self._is_used().set()
+        return self._executor().submit(work, *arguments)
+
+    def _finish(self) -> None:
+        if self._is_used().is_set():
+            self._executor().submit(int).result()
 
 
 def shares(start: int, stop: int, count: int, unit: int = 1) -> list[tuple[int, int]]:

@@ -15,7 +15,12 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from muntin.errors import ConcurrentUseError, InterruptedCallError
+from muntin.forks import is_fork
 
+_HALF = (
+    "; or, since this process is a fork, another thread was in that call when it was forked, so that this copy stays "
+    "half-changed: go on from a snapshot"
+)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -43,6 +48,7 @@ def exclusive(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[
             raise ConcurrentUseError(
                 f"another call is at work on this {type(self).__name__}, and {method.__name__}() came in between: "
                 "use it from one thread at a time, or hold a lock of your own around each call"
+                + (_HALF if is_fork() else "")
             )
         try:
             if self._halfway:

@@ -61,6 +61,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
     """A compiling process of this test alone."""
     own = Background()
     monkeypatch.setattr(tiers, "background", own)
+    monkeypatch.setattr(background, "_reported", [])
     yield own
     own.close()
 
@@ -243,16 +244,17 @@ def test_what_does_not_compile_is_refused_at_once() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_kernel_that_the_compiler_refuses_later(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_the_compiler_refuses_later_stays_plain(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing(Background):
-        def submit(self, path: Path, kernel: str, signature: Any, estimate: float) -> Job:
-            job = Job(Request(0, path, kernel, signature), estimate)
+        def submit(self, path: Path, kernel: str, signature: Any, cost: float) -> Job:
+            job = Job(Request(0, path, kernel, signature), cost)
             job.end(Reply(0, 1.0, "no such type", refused=True))
             return job
 
     monkeypatch.setattr(tiers, "background", Refusing())
-    with pytest.raises(DefinitionError, match="no such type"):
-        entry(VALUES)
+    entry._spent = 1e3  # it would pay off to compile it here
+    assert entry(VALUES) == 10.0
+    assert not is_compiled(entry)
 
 
 BROKEN = {"not there": "/no/such/python", "fails": "/bin/false"}
@@ -322,6 +324,39 @@ def test_a_compiler_that_has_grown_fails_no_job(
     until(lambda: all(job.over.is_set() for job in jobs))
     assert [job.reply and job.reply.error for job in jobs] == [""] * 4
     assert jobs[-1].tries > background._TRIES, "more often than one is sent that may be to blame"
+
+
+class Unsent(Background):
+    """A queue whose process is never started: nothing in it ends."""
+
+    def _send(self, job: Job) -> None:
+        job.tries += 1
+
+
+def test_a_job_waits_for_the_sum_of_those_ahead(tmp_path: Path) -> None:
+    queue = Unsent()
+    jobs = [queue.submit(tmp_path / "none.py", "none", (), 1e6) for _ in range(60)]
+    for place, job in enumerate(jobs, 1):
+        assert job.estimate == pytest.approx(1e6 * place, rel=0.01), f"the wait of job {place}"
+        assert job.cost == 1e6
+    for job in jobs[:-1]:
+        queue._fail(job, "over")
+    assert queue.submit(tmp_path / "none.py", "none", (), 1e6).estimate == pytest.approx(61e6, rel=0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_compiling_here_costs_one_kernel_however_long_the_queue(
+    entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    queue = Unsent()
+    monkeypatch.setattr(tiers, "background", queue)
+    for _ in range(60):
+        queue.submit(tmp_path / "none.py", "none", (), 1e6)
+    assert entry(VALUES) == 10.0
+    queue.close()  # no process compiles it
+    entry._spent = 1e3
+    assert entry(VALUES) == 10.0
+    assert is_compiled(entry)
 
 
 @pytest.mark.parametrize(("sent", "status"), [(b"", 0), (b"no request", 1)])

@@ -6,20 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from redis_server import Server
 
 from muntin import stores
 from muntin.testing.faults import Faulty
 
 
-@pytest.fixture(scope="session")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("redis"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture(params=["memory", "faulty", "lmdb", "redis"])
+@pytest.fixture(params=["memory", "faulty", "lmdb", pytest.param("redis", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[stores.Store]:
     if request.param == "redis":
         made: stores.Store = stores.Redis(request.getfixturevalue("redis").url)

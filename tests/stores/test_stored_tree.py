@@ -454,6 +454,7 @@ def test_slow_and_tearing_stores() -> None:
     again.close()
 
 
+@pytest.mark.slow
 def test_redis_restarted_in_the_middle(tmp_path: Path) -> None:
     server = Server(tmp_path)
     store = stores.Redis(server.url, timeout=1.0)

@@ -13,7 +13,7 @@ from waiting import PATIENCE, until
 
 from muntin import stores
 from muntin.errors import InvalidArgumentError, LeaseError, StoreError
-from muntin.stores import numbered
+from muntin.stores import lmdb, numbered
 from muntin.testing.faults import Faulty
 
 
@@ -134,6 +134,23 @@ def test_a_lease_that_cannot_be_asked_for_is_not_one_that_is_held(tmp_path: Path
         store.lease(b"w")
     assert not isinstance(caught.value, LeaseError)
     store.close()
+
+
+def test_pages_go_back_after_so_much_traffic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[Path] = []
+    monkeypatch.setattr(lmdb, "MOST_MAPPED", 100)
+    monkeypatch.setattr(lmdb, "_unmap_pages", given_back.append)
+    store = stores.Lmdb(tmp_path)
+    store.put_many({b"a": bytes(60), b"b": bytes(40)})
+    assert given_back == [], "not more than that"
+    assert store.get_many([b"a", b"c"]) == [bytes(60), None]
+    assert given_back == [tmp_path / "data.mdb"]
+    store.put_if(b"c", None, {b"a": bytes(100)})
+    assert len(given_back) == 1, "counted from the last time on"
+    store.get_many([b"a"])
+    assert len(given_back) == 2
+    store.close()
+    assert store._environment is None
 
 
 def test_a_file_is_closed_while_pages_go_back(tmp_path: Path) -> None:

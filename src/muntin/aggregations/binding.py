@@ -23,6 +23,7 @@ from muntin.aggregations.define import Definition, can_say_none, loose, require_
 from muntin.columns import Column, boxed, mask_of, read_only, trues
 from muntin.durations import in_any_unit, in_unit_of
 from muntin.errors import AggregationOverflowError, ColumnTypeError, DefinitionError
+from muntin.forks import Renewed
 from muntin.kernels import cache
 from muntin.kernels.allocation import can_raise
 from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners, wide_name
@@ -389,7 +390,7 @@ def bind(
         (time, *flags),
         None if rule is None else rule.identity,
     )
-    with _lock:
+    with _lock():
         binding = _bindings.get(key)
         if binding is None:
             while len(_bindings) >= _MOST_BINDINGS:
@@ -416,7 +417,7 @@ def _rule(rule: SlideRule, binding: Binding) -> Rule:
 _MOST_BINDINGS = 256
 """With the kernels of each, half a megabyte or so."""
 _bindings: dict[Any, Binding] = {}
-_lock = threading.RLock()
+_lock = Renewed(threading.RLock)
 
 
 def _bind(

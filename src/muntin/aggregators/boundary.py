@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from concurrent.futures import Future
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,6 +31,7 @@ from muntin.aggregators.states import States, counting
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
+from muntin.threads import Helper
 from muntin.types import Array, ColumnType, numpy_type
 
 CURRENT, SIZE, OLDEST, CHUNKS, FIXED, ASIDE = 2, 3, 4, 5, 6, 7
@@ -226,7 +226,7 @@ class Boundary(RingAggregator):
         marks, begins = self._marks, self._window.begins
         chunk = int(marks[CHUNKS]) - 1
         begin, end = int(begins[chunk % MOST_CHUNKS]), int(marks[CURRENT])
-        self._turning[chunk] = _second_thread().submit(self._module_aside.turn, self._window, begin, end)
+        self._turning[chunk] = _second_thread.submit(self._module_aside.turn, self._window, begin, end)
 
     def _wait_for_oldest(self) -> None:
         """Wait until the oldest chunk is flipped, if rows of it have left.
@@ -378,9 +378,7 @@ class Boundary(RingAggregator):
                 require(states.close(suffix, whole), f"chunk {chunk} and its longest suffix differ")
 
 
-@cache
-def _second_thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, "muntin-boundary")
+_second_thread = Helper("muntin-boundary")
 
 
 def durations_in_ns(range: Any, slide: Any) -> tuple[int, int]:

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from muntin.forks import in_child
 from muntin.kernels.compiler import Reply, Request
 
 _TRIES = 2
@@ -30,12 +31,25 @@ _VARIABLES = {"MUNTIN_UNCOMPILED": "0", "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTIN
 _log = logging.getLogger("muntin")
 
 
+_reported: list[object] = []
+
+
+def report(reason: object) -> None:
+    """Log, once in a process, why kernels stay plain that should be compiled: they answer, only slower."""
+    if not _reported:
+        _reported.append(reason)
+        _log.warning("kernels run uncompiled for longer than they need: %s", reason)
+
+
 class Job:
     """A kernel that is being compiled."""
 
-    def __init__(self, request: Request, estimate: float) -> None:
+    def __init__(self, request: Request, cost: float, ahead: float = 0.0) -> None:
         self.request = request
-        self.estimate = estimate
+        self.cost = cost
+        """Estimated seconds to compile this kernel."""
+        self.estimate = ahead + cost
+        """Estimated seconds from its request until it is compiled, after the jobs ahead of it."""
         self.begun = time.monotonic()
         self.owner = os.getpid()
         """The process that gets the reply: no other does, not even a fork."""
@@ -63,13 +77,14 @@ class Background:
         self._jobs: dict[int, Job] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._listener: threading.Thread | None = None
-        self._reported = False
+        in_child(self, Background.forked)
 
-    def submit(self, path: Path, kernel: str, signature: Any, estimate: float) -> Job:
+    def submit(self, path: Path, kernel: str, signature: Any, cost: float) -> Job:
         """Request the compilation of a kernel. Returns at once."""
         with self._lock:
-            ahead = sum(job.remaining() for job in self._jobs.values())
-            job = Job(Request(next(self._numbers), path, kernel, signature), ahead + estimate)
+            # Jobs run one after the other, so the last to end has waited for all the others already.
+            ahead = max((job.remaining() for job in self._jobs.values()), default=0.0)
+            job = Job(Request(next(self._numbers), path, kernel, signature), cost, ahead)
             self._jobs[job.request.number] = job
             self._send(job)
         return job
@@ -134,9 +149,8 @@ class Background:
         self._end(job, Reply(job.request.number, 0.0, why))
 
     def _end(self, job: Job, reply: Reply) -> None:
-        if reply.error and not reply.refused and not self._reported:
-            self._reported = True
-            _log.warning("kernels run uncompiled for longer than they need: %s", reply.error)
+        if reply.error:
+            report(reply.error)
         job.end(reply)
 
     def give_up(self, job: Job) -> None:
@@ -185,5 +199,3 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 background = Background()
 """The compiling process of this process."""
 atexit.register(background.close)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=background.forked)

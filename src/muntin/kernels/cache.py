@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from muntin.forks import Renewed
+from muntin.kernels.background import report
 from muntin.kernels.compiler import import_file
 from muntin.kernels.folder import usable_folder, write_atomically
 from muntin.kernels.generate import Generated
@@ -23,7 +25,7 @@ from muntin.kernels.machine_code import MachineCode
 from muntin.kernels.shipped import shipped_folders
 from muntin.kernels.tiers import Entry
 
-_lock = threading.RLock()
+_lock = Renewed(threading.RLock)
 _modules: weakref.WeakValueDictionary[tuple[str, bool], types.ModuleType] = weakref.WeakValueDictionary()
 """Modules in use by a binding, a stream or an aggregator. Machine code is freed with the last user."""
 _recent: OrderedDict[tuple[str, bool], types.ModuleType] = OrderedDict()
@@ -59,13 +61,13 @@ def is_uncompiled() -> bool:
 
 def load(generated: Generated, *, compiled: bool) -> types.ModuleType:
     """Return the module of a generated text, ready to call. O(1) after the first time in a process."""
-    with _lock:
+    with _lock():
         if generated.injected:
             return _run(generated.plain, "muntin_plain", generated.injected)
         key = (generated.text, compiled)
         module = _modules.get(key)
         if module is None:
-            module = _load_compiled(generated) if compiled else _run(generated.plain, "muntin_plain")
+            module = (_load_compiled(generated) if compiled else None) or _run(generated.plain, "muntin_plain")
             _modules[key] = module
         _recent[key] = module
         _recent.move_to_end(key)
@@ -79,7 +81,16 @@ def load_fresh(generated: Generated) -> types.ModuleType:
     return _run(generated.plain, "muntin_plain", generated.injected)
 
 
-def _load_compiled(generated: Generated) -> types.ModuleType:
+def _load_compiled(generated: Generated) -> types.ModuleType | None:
+    """Return the module to compile; None if numba or the machine fails at it, so that it stays plain."""
+    try:
+        return _wrapped(generated)
+    except Exception as error:
+        report(f"{type(error).__name__}: {error}")
+        return None
+
+
+def _wrapped(generated: Generated) -> types.ModuleType:
     """Return the module with its entries wrapped for Python; inside, kernels call each other directly."""
     from muntin.kernels import intrinsics  # noqa: F401  # teaches numba the runtime functions
 
@@ -97,7 +108,7 @@ def _load_compiled(generated: Generated) -> types.ModuleType:
     weakref.finalize(shown, _forget, module)
     for entry in generated.entries:
         dispatcher = getattr(module, entry)
-        if hasattr(dispatcher, "overloads"):  # else NUMBA_DISABLE_JIT is set
+        if not isinstance(dispatcher, types.FunctionType):  # as it is where NUMBA_DISABLE_JIT is set
             code = MachineCode((path.parent, *shipped_folders()), name, entry)
             kernel = Entry(dispatcher, code, path, text, partial(_plain_entry, generated, entry))
             kernel.module = shown

@@ -48,7 +48,7 @@ class Reply(NamedTuple):
     error: str = ""
     """Why there is no machine code."""
     refused: bool = False
-    """Whether the compiler rejected the definition; else something is wrong with this machine."""
+    """Whether the compiler rejected the kernel, as it would in any process; else something is wrong with that one."""
     found: bool = False
     """Whether another process had compiled it by then."""
 
@@ -100,36 +100,38 @@ def _watch(parent: int) -> None:
 
 
 def _end(status: int = 0) -> None:
-    with writing:
+    with writing():
         os._exit(status)  # possibly within a kernel, but never within a file
 
 
 def _compile(request: Request, modules: dict[Path, types.ModuleType]) -> Reply:
-    from numba.core.errors import NumbaError
-
-    from muntin.kernels import intrinsics  # noqa: F401  # teaches numba the runtime functions
-    from muntin.kernels.machine_code import MachineCode
-
     begun = time.perf_counter()
     error, refused, found = "", False, False
     try:
-        if request.path not in modules:
-            modules[request.path] = import_file(request.path)
-        dispatcher: Any = getattr(modules[request.path], request.kernel)
-        if request.signature in dispatcher.overloads:  # compiled as part of another kernel, but not saved
-            modules[request.path] = import_file(request.path)
-            dispatcher = getattr(modules[request.path], request.kernel)
-        code = dispatcher._cache = MachineCode((request.path.parent,), request.path.stem, request.kernel)
-        with machine_lock(code.path(request.signature)):
-            dispatcher.compile(request.signature)
-        found = not dispatcher.stats.cache_misses[request.signature]
-        if not code.path(request.signature).exists():
+        code, found = _save(request, modules)
+        if not code.exists():
             error = "its machine code cannot be kept on disk"
-    except NumbaError as reason:
-        error, refused = str(reason), True
     except Exception as reason:  # noqa: BLE001  # whatever it is, the other process goes on without machine code
-        error = f"{type(reason).__name__}: {reason}"
+        refused = any(kind.__name__ == "NumbaError" for kind in type(reason).__mro__)
+        error = str(reason) if refused else f"{type(reason).__name__}: {reason}"
     return Reply(request.number, time.perf_counter() - begun, error, refused, found)
+
+
+def _save(request: Request, modules: dict[Path, types.ModuleType]) -> tuple[Path, bool]:
+    """Make machine code; return its file, and whether another process had made it by then."""
+    from muntin.kernels import intrinsics  # noqa: F401  # teaches numba the runtime functions
+    from muntin.kernels.machine_code import MachineCode
+
+    if request.path not in modules:
+        modules[request.path] = import_file(request.path)
+    dispatcher: Any = getattr(modules[request.path], request.kernel)
+    if request.signature in dispatcher.overloads:  # compiled as part of another kernel, but not saved
+        modules[request.path] = import_file(request.path)
+        dispatcher = getattr(modules[request.path], request.kernel)
+    code = dispatcher._cache = MachineCode((request.path.parent,), request.path.stem, request.kernel)
+    with machine_lock(code.path(request.signature)):
+        dispatcher.compile(request.signature)
+    return code.path(request.signature), not dispatcher.stats.cache_misses[request.signature]
 
 
 def import_file(path: Path) -> types.ModuleType:

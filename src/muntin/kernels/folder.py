@@ -30,6 +30,7 @@ from functools import cache as memoise
 from pathlib import Path
 
 from muntin.errors import CacheFolderWarning
+from muntin.forks import Renewed
 
 try:
     import fcntl
@@ -38,10 +39,8 @@ except ImportError:  # pragma: no cover  # not POSIX: no lock, the same work may
 
 WRITING = ".writing-"
 """The prefix of files that are still being written."""
-writing = threading.Lock()
+writing = Renewed(threading.Lock)
 """Held while a file is written: a process that ends regularly waits for it, and leaves no partial file."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=writing.acquire, after_in_parent=writing.release, after_in_child=writing.release)
 _ABANDONED = 3600.0
 """The age in seconds at which such a file is assumed to belong to a dead process."""
 
@@ -202,7 +201,7 @@ def delete(path: Path) -> None:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file atomically: others see all of it or nothing."""
-    with writing:
+    with writing():
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -238,4 +237,6 @@ def machine_lock(path: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a fork of meanwhile has the handle too, and would go on holding it
         os.close(handle)

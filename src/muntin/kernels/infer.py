@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -13,9 +14,9 @@ import numpy as np
 
 from muntin.errors import DefinitionError
 from muntin.kernels import cache
+from muntin.kernels.background import report
 from muntin.kernels.folder import read_checked, usable_folder, write_checked
 from muntin.kernels.generate import Part, generate
-from muntin.kernels.tiers import explain
 
 _MAGIC = b"muntin types 1\n"
 _known: dict[str, tuple[list[str], int | None]] = {}
@@ -26,7 +27,15 @@ def infer_result(part: Part) -> tuple[list[np.dtype[Any]], int | None]:
 
     Sampling answers would be wrong: a `lower` that returns 0 for some states and 0.5 for others is a float.
     """
-    names, length = _remembered("result", _text(part), lambda: _infer(part))
+    try:
+        names, length = _remembered("result", _text(part), lambda: _infer(part))
+    except DefinitionError:
+        raise
+    except Exception as error:
+        raise DefinitionError(
+            f"the type of the answers cannot be inferred, as the compiler fails ({type(error).__name__}: {error}); "
+            'declare it, as in result="f8"'
+        ) from error
     return [np.dtype(name) for name in names], length
 
 
@@ -35,7 +44,12 @@ def check_compiles(part: Part, inputs: tuple[np.dtype[Any], ...]) -> None:
 
     Kernels that are not compiled yet run any Python, and would fail in the middle of a stream.
     """
-    _remembered(f"check_{'_'.join(each.str[1:] for each in inputs)}", _text(part), lambda: _check(part, inputs))
+    try:
+        _remembered(f"check_{'_'.join(each.str[1:] for each in inputs)}", _text(part), lambda: _check(part, inputs))
+    except DefinitionError:
+        raise
+    except Exception as error:  # noqa: BLE001  # of the compiler, not of the definition: its kernels stay plain as well
+        report(f"{type(error).__name__}: {error}")
 
 
 def _text(part: Part) -> str:
@@ -74,6 +88,20 @@ def _check(part: Part, inputs: tuple[np.dtype[Any], ...]) -> tuple[list[str], in
     return [], None
 
 
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
+
+
+def _explain(error: str) -> str:
+    """Return why a definition did not compile, in muntin's terms."""
+    noise = ("Failed in", "During:", "File ")
+    error = _COLOURS.sub("", error)
+    lines = [line for line in error.splitlines() if line.strip() and not line.strip().startswith(noise)]
+    return (
+        "the aggregation cannot be compiled; its functions may use numbers, arrays, math and numpy only "
+        '(state="object" allows any Python). numba says:\n  ' + "\n  ".join(lines[:8])
+    )
+
+
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
     from numba.core.errors import NumbaError
@@ -81,7 +109,7 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except NumbaError as error:
-        raise DefinitionError(explain(str(error))) from error
+        raise DefinitionError(_explain(str(error))) from error
 
 
 def _state(module: ModuleType) -> Any:

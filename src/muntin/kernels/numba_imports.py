@@ -10,7 +10,12 @@ from __future__ import annotations
 import importlib.util
 import sys
 
+from numba.core.compiler_lock import global_compiler_lock
 from numba.np import linalg
+
+from muntin.forks import hold_while_forking
+
+hold_while_forking(global_compiler_lock)  # a fork could not do with tables of the compiler that are half-changed
 
 
 def _look_for_scipy() -> None:

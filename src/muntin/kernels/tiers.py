@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
-import re
 import sys
 import threading
 import time
@@ -20,8 +19,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from muntin.errors import DefinitionError
-from muntin.kernels.background import Job, background
+from muntin.kernels.background import Job, background, report
 from muntin.kernels.folder import machine_lock, write_atomically
 from muntin.kernels.machine_code import MachineCode
 
@@ -152,6 +150,10 @@ class Entry:
         self._jobs: dict[Any, Job] = {}
         self._row = PLAIN_ROW
         self._spent = 0.0
+        self._has_code = False
+        """Whether there is machine code for some types."""
+        self._is_plain = False
+        """Whether something is wrong with the compiler, so that this kernel stays plain."""
         self.__name__ = dispatcher.__name__
         self.module: ModuleType | None = None
         """Held so that it stays importable as long as machine code may be loaded into it."""
@@ -159,18 +161,30 @@ class Entry:
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel."""
         try:
-            return self._compiled(*arguments)
+            if self._has_code:  # numba is not asked before: whatever it raises then comes from the kernel
+                return self._compiled(*arguments)
         except _NotCompiledError:
             pass  # leave the handler, so that errors of the kernel are not chained
-        signature = tuple(self._compiled.typeof_pyval(each) for each in arguments)
-        if self._ready(signature):
+        if self._is_prepared(arguments):
             return self._compiled(*arguments)
         return self._run_plain(arguments)
 
+    def _is_prepared(self, arguments: tuple[Any, ...]) -> bool:
+        """Return whether there is machine code now. Whatever fails on the way, the kernel stays plain for good."""
+        try:
+            return not self._is_plain and self._ready(self._types(arguments))
+        except Exception as error:  # noqa: BLE001  # another version of numba, no memory, no disk
+            self._is_plain = True
+            report(f"{type(error).__name__}: {error}")
+            return False
+
+    def _types(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(self._compiled.typeof_pyval, arguments))
+
     def code_for(self, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Return the machine code for arguments of these types; None if there is none yet."""
-        found = self._compiled.overloads.get(tuple(map(self._compiled.typeof_pyval, arguments)))
-        return None if found is None else found.entry_point
+        found = self._compiled.overloads.get(self._types(arguments)) if self._has_code else None
+        return getattr(found, "entry_point", None)
 
     def _run_plain(self, arguments: tuple[Any, ...]) -> Any:
         begun = time.perf_counter()
@@ -192,9 +206,7 @@ class Entry:
         if not job.over.is_set():
             return False
         assert job.reply is not None
-        if job.reply.refused:
-            raise DefinitionError(explain(job.reply.error))
-        return self._load(signature) or self._compile_here(signature, job)
+        return self._load(signature) or (not job.reply.refused and self._compile_here(signature, job))
 
     def _worth(self, seconds: float) -> bool:
         return _patient.get() or self._row * rows_at_work() > seconds
@@ -203,8 +215,8 @@ class Entry:
         if not self._path.exists():  # the cache was cleared
             with contextlib.suppress(OSError):
                 write_atomically(self._path, self._text)
-        estimate = _START + _LINE * self._text.count(b"\n")
-        return background.submit(self._path, self.__name__, signature, estimate)
+        cost = _START + _LINE * self._text.count(b"\n")
+        return background.submit(self._path, self.__name__, signature, cost)
 
     def _wait(self, job: Job) -> None:
         with progress(self.__name__, job.remaining()):
@@ -218,42 +230,26 @@ class Entry:
         with global_compiler_lock:
             dispatcher = self._compiled
             if signature in dispatcher.overloads:
+                self._has_code = True
                 return True
             result = self._code.load_overload(signature, dispatcher.targetctx)
             if result is None:
                 return False
             dispatcher.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
             dispatcher.add_overload(result)
+            self._has_code = True
             return True
 
     def _compile_here(self, signature: Any, job: Job) -> bool:
         """Compile in this process if the other could not, once that takes no longer than plain calls have."""
-        from numba.core.errors import NumbaError
-
-        if not (_patient.get() or self._spent + self._row * rows_at_work() > job.estimate):
+        if not (_patient.get() or self._spent + self._row * rows_at_work() > job.cost):
             return False
-        with progress(self.__name__, job.estimate), machine_lock(self._code.path(signature)):
-            try:
-                self._compiled.compile(signature)
-            except NumbaError as error:
-                raise DefinitionError(explain(str(error))) from error
-            except OSError:
-                return signature in self._compiled.overloads  # compiled, but could not be written
-        return True
-
-
-_COLOURS = re.compile("\x1b\\[[0-9;]*m")
-
-
-def explain(error: str) -> str:
-    """Return why a definition did not compile, in muntin's terms."""
-    noise = ("Failed in", "During:", "File ")
-    error = _COLOURS.sub("", error)
-    lines = [line for line in error.splitlines() if line.strip() and not line.strip().startswith(noise)]
-    return (
-        "the aggregation cannot be compiled; its functions may use numbers, arrays, math and numpy only "
-        '(state="object" allows any Python). numba says:\n  ' + "\n  ".join(lines[:8])
-    )
+        lock = machine_lock(self._code.path(signature))
+        with progress(self.__name__, job.cost), lock, contextlib.suppress(OSError):  # it may not be possible to keep it
+            self._compiled.compile(signature)
+        is_there = signature in self._compiled.overloads
+        self._has_code = self._has_code or is_there
+        return is_there
 
 
 # ---------------------------------------------------------------- progress

@@ -32,6 +32,12 @@ class Lease(ABC):
     def release(self) -> None:
         """Release the lease. Idempotent."""
 
+    def forked(self) -> None:
+        """Let go, in a fork, of what only this process has of it: the parent goes on to hold the lease.
+
+        `release` is called after it, and must not release the lease of the parent.
+        """
+
 
 class Store(ABC):
     """Keys and values, both bytes."""

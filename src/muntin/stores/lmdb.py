@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from muntin.errors import InvalidArgumentError, LeaseError, StoreError
+from muntin.forks import Renewed, in_child
 from muntin.stores.base import Lease, Store, numbered
 
 _environments: dict[Path, tuple[Any, int, tuple[bool, int]]] = {}
 """LMDB allows one environment for each file in a process; stores of the same folder share it. With it: how many use it,
 and the options that it was opened with."""
-_lock = threading.Lock()
+_lock = Renewed(threading.Lock)
 MOST_MAPPED = 1 << 24
 """Bytes read or written after which mapped pages of the file are released: else all of it would seem in use."""
 
@@ -50,10 +51,22 @@ class Lmdb(Store):
         if isinstance(most_bytes, bool) or not isinstance(most_bytes, int) or not 0 < most_bytes < 1 << 63:
             raise InvalidArgumentError(f"most_bytes is {most_bytes!r}; give how many bytes the store may take at most")
         self._path = Path(path).resolve()
+        self._options = (durable, most_bytes)
         self._traffic = 0
         self._attempts = 0
         self._attempted = threading.Condition()
-        self._environment = _open(self._path, durable, most_bytes)
+        self._is_closed = False
+        self._environment: Any = _open(self._path, *self._options)
+        """None in a fork until it is used there: LMDB's cannot go from one process to another."""
+        in_child(self, Lmdb._forked)
+
+    def _forked(self) -> None:
+        self._attempts = 0
+        self._attempted = threading.Condition()
+        if self._environment is not None:
+            self._environment.close()  # in this process alone
+            self._environment = None
+            _environments.pop(self._path, None)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of some keys. O(log n) each."""
@@ -99,11 +112,12 @@ class Lmdb(Store):
         """Close the file, once every store of the folder in this process is closed."""
         with self._attempted:
             environment, self._environment = self._environment, None
+            self._is_closed = True
             while self._attempts:  # whoever still reads would read what is no longer mapped, which ends the process
                 self._attempted.wait()
         if environment is None:
             return
-        with _lock:
+        with _lock():
             held, users, options = _environments[self._path]
             _environments[self._path] = (held, users - 1, options)
             if users == 1:
@@ -115,7 +129,7 @@ class Lmdb(Store):
         self._traffic += sum(len(value) for value in values if value)
         if self._traffic > MOST_MAPPED:
             self._traffic = 0
-            with _lock:  # so that nobody closes the file meanwhile, and others get its addresses
+            with _lock():  # so that nobody closes the file meanwhile, and others get its addresses
                 if self._path in _environments:
                     _unmap_pages(self._path / "data.mdb")
 
@@ -124,9 +138,11 @@ class Lmdb(Store):
         import lmdb
 
         with self._attempted:
-            environment = self._environment  # which another thread may close, after this attempt
-            if environment is None:
+            if self._is_closed:
                 raise StoreError(f"cannot {what}: the store in {self._path} is closed")
+            if self._environment is None:
+                self._environment = _open(self._path, *self._options)
+            environment = self._environment  # which another thread may close, after this attempt
             self._attempts += 1
         try:
             yield environment
@@ -147,7 +163,7 @@ def _open(path: Path, durable: bool, most_bytes: int) -> Any:
         import lmdb
     except ImportError as error:
         raise InvalidArgumentError("the store Lmdb needs the package lmdb: pip install 'muntin[lmdb]'") from error
-    with _lock:
+    with _lock():
         if path not in _environments:
             try:
                 path.mkdir(parents=True, exist_ok=True)
@@ -197,6 +213,14 @@ class _FileLease(Lease):
         self._handle = handle
 
     def release(self) -> None:
+        import fcntl
+
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._handle, fcntl.LOCK_UN)  # a process forked in some other way may have the handle, too
+        self.forked()
+
+    def forked(self) -> None:
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)

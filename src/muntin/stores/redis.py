@@ -165,6 +165,9 @@ class _KeyLease(Lease):
             if not again:
                 raise LeaseError("another process has taken the window: the lease had not been renewed in time")
 
+    def forked(self) -> None:
+        self._held = False
+
     def release(self) -> None:
         held, self._held = self._held, False
         if held:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from muntin.errors import StoreError
+from muntin.forks import Renewed
 from muntin.stores.base import Lease, Store, numbered
 
 
@@ -40,14 +41,14 @@ class Faulty(Store):
         self._failures = self._spared = 0
         self._tears = False
         self._chance = random.Random(seed)
-        self._lock = threading.RLock()
+        self._lock = Renewed(threading.RLock)
         self._log: list[tuple[bytes, bytes | None]] = []
         """What was written (None: deleted) since the last flush, in order."""
         self._leases: list[Lease] = []
 
     def fail_next(self, count: int, *, after: int = 0) -> None:
         """Fail the next operations, or those that come after some more."""
-        with self._lock:
+        with self._lock():
             self._failures, self._spared = count, after
 
     def tear_next(self) -> None:
@@ -56,7 +57,7 @@ class Faulty(Store):
 
     def crash(self) -> None:
         """Lose what was not flushed, all or in part, and all leases."""
-        with self._lock:
+        with self._lock():
             log, self._log = self._log, []
             self._chance.shuffle(log)
             for key, value in log:
@@ -72,7 +73,7 @@ class Faulty(Store):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of some keys, as written last."""
         self._attempt()
-        with self._lock:
+        with self._lock():
             written = dict(self._log)
             found = self.inner.get_many(keys)
             return [written.get(key, value) for key, value in zip(keys, found, strict=True)]
@@ -80,7 +81,7 @@ class Faulty(Store):
     def put_many(self, items: Mapping[bytes, bytes]) -> None:
         """Set the values of some keys; unflushed, so that a crash may lose them."""
         self._attempt()
-        with self._lock:
+        with self._lock():
             if self._tears:
                 self._tears = False
                 key, value = next(iter(items.items()))
@@ -90,7 +91,7 @@ class Faulty(Store):
 
     def put_if(self, key: bytes, expected: bytes | None, items: Mapping[bytes, bytes]) -> bool:
         """Set the values of some keys if one key has the expected value; unflushed, as in `put_many`."""
-        with self._lock:
+        with self._lock():
             if dict(self._log).get(key, self.inner.get_many([key])[0]) != expected:
                 self._attempt()
                 return False
@@ -101,7 +102,7 @@ class Faulty(Store):
         """Delete a range of numbered keys; unflushed, so that a crash may bring them back."""
         self._attempt()
         keys = [numbered(prefix, n) for n in range(start, stop)]
-        with self._lock:
+        with self._lock():
             written = dict(self._log)
             found = self.inner.get_many(keys)
             there = [k for k, value in zip(keys, found, strict=True) if written.get(k, value) is not None]
@@ -111,7 +112,7 @@ class Faulty(Store):
     def flush(self) -> None:
         """Apply all pending operations."""
         self._attempt()
-        with self._lock:
+        with self._lock():
             log, self._log = self._log, []
             for key, value in log:
                 if value is None:
@@ -137,7 +138,7 @@ class Faulty(Store):
 
     def _attempt(self) -> None:
         time.sleep(self.delay)
-        with self._lock:
+        with self._lock():
             self.operations += 1
             if self._spared:
                 self._spared -= 1

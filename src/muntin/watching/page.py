@@ -79,7 +79,7 @@ class Page:
 
     def _look(self) -> None:
         """Redraw if there is new data, or a window flashes."""
-        with self._watched.lock:
+        with self._watched.lock():
             flashing = any(panel.is_flashing for panel in self._windows.values())
             if self._seen == self._watched.version and not flashing:
                 return
@@ -95,13 +95,13 @@ class Page:
             self._problem.text = f'<div style="color:#c81e1e">{html.escape(problem or "")}</div>'
 
     def _zoomed(self, event: RangesUpdate) -> None:
-        with self._watched.lock:
+        with self._watched.lock():
             self._view.zoomed(event.x0, event.x1)
             self._follow.active = self._view.follows
             self._draw()
 
     def _followed(self, _name: str, _old: bool, active: bool) -> None:
-        with self._watched.lock:
+        with self._watched.lock():
             if active == self._view.follows:
                 return  # the button was set to match the range: the caller draws
             self._view.follows = active
@@ -109,13 +109,13 @@ class Page:
             self._draw()
 
     def _show_all(self) -> None:
-        with self._watched.lock:
+        with self._watched.lock():
             self._view.show_all()
             self._follow.active = True
             self._draw()
 
     def _resized(self, width: int | None) -> None:
-        with self._watched.lock:
+        with self._watched.lock():
             self._view.set_width(width)
             self._draw()
 
@@ -187,7 +187,7 @@ class Page:
 
     def _draw(self) -> None:
         """Draw all charts for the current range, keys and aggregates."""
-        with self._watched.lock:
+        with self._watched.lock():
             watched = self._watched
             if watched.axis is None:
                 return

@@ -18,6 +18,7 @@ from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
 
 from muntin.errors import InvalidArgumentError
+from muntin.forks import in_child
 
 ADDRESS = "127.0.0.1"
 _GONE = "Failed sending message as connection was closed"
@@ -44,6 +45,12 @@ class Server:
         self.port: int = self._socket.getsockname()[1]
         run = contextvars.copy_context().run  # the context decides how kernels run
         self._thread = threading.Thread(target=run, args=(self._run,), name="muntin page", daemon=True)
+
+        in_child(self, Server._forked)
+
+    def _forked(self) -> None:
+        self._loop = None
+        self._socket.close()  # else it would go on listening after its server
 
     @property
     def url(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from muntin.errors import MuntinError
+from muntin.forks import Renewed
 from muntin.streams.steps import Step
 from muntin.streams.stream import Stream
 from muntin.watching.answers_folder import AnswersFolder
@@ -33,7 +34,7 @@ class Watched:
         self, title: str, *, windows: bool, rows: Rows | None = None, plan: dict[str, Any] | None = None
     ) -> None:
         self.title = title
-        self.lock = threading.RLock()
+        self.lock = Renewed(threading.RLock)
         self.version = 0
         """Counts changes, so that a page knows whether there is new data."""
         self.windows = Windows() if windows else None
@@ -72,27 +73,27 @@ class Watched:
 
     def add_answers(self, answers: pa.Table, arrival: float) -> None:
         """Add emitted windows."""
-        with self.lock:
+        with self.lock():
             if self.windows is not None:
                 self.windows.add(answers, arrival)
                 self.version += 1
 
     def forget_answers(self) -> None:
         """Start over: everything read is void."""
-        with self.lock:
+        with self.lock():
             self.windows = Windows()
             self.version += 1
 
     def add_rows(self, table: pa.Table) -> None:
         """Add raw rows."""
-        with self.lock:
+        with self.lock():
             if self.rows is not None:
                 self.rows.add(table)
                 self.version += 1
 
     def add_health(self, health: Health) -> None:
         """Add a health sample; ignores one that is not newer than the last."""
-        with self.lock:
+        with self.lock():
             before = self.health[-1][0] if self.health else None
             if before is None or health.at > before.at:
                 self.health.append((health, health.rate_since(before)))
@@ -266,7 +267,7 @@ class Poller:
                 problems.append(" ".join(str(error).split()))
             except Exception as error:  # noqa: BLE001  # of Spark's, or a file half-written: the page must go on
                 problems.append(f"{type(error).__name__}: {' '.join(str(error).split())}")
-        with self._watched.lock:
+        with self._watched.lock():
             if self._watched.problem != (problem := "; ".join(problems) or None):
                 self._watched.problem = problem
                 self._watched.version += 1

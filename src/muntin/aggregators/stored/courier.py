@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from muntin.errors import DamagedChunkError, InvalidArgumentError, LeaseError, StoreError
+from muntin.forks import in_child
 from muntin.stores.base import Lease, Store
 from muntin.types import is_finite_number
 
@@ -75,6 +76,17 @@ class Courier:
         self._thread = threading.Thread(target=self._work, name="muntin-courier", daemon=True)
         self._thread.start()
         self._readers = ThreadPoolExecutor(1, "muntin-reader")
+        in_child(self, Courier._forked)
+
+    def _forked(self) -> None:
+        """Close the window's copy in a fork, which has neither the threads nor the lease."""
+        self._changed = threading.Condition()
+        self._closed = True
+        self._failure = LeaseError(
+            "the window is open in the process that this one was forked from, which goes on with it: open it after the "
+            "fork, or in one of the two alone"
+        )
+        self.lease.forked()
 
     # ------------------------------------------------------------ called by the window
 

@@ -12,7 +12,7 @@ from sampling import THOROUGH
 
 from muntin import agg, aggregators, slide
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.thorough]
 ROWS, CALLS = 250_000, 8 * THOROUGH
 KINDS = ["BaseIntervals", "Boundary", "Daba", "FlatFat", "FlatFit", "SlickDeque", "TwoStacks"]
 

@@ -97,7 +97,7 @@ def by_mypy(folder: Path) -> list[str]:
 
     (folder / "mypy.ini").write_text(f"[mypy]\n[mypy-{SKIPPED}]\nfollow_imports = skip\n")
     options = ["--config-file", str(folder / "mypy.ini"), "--ignore-missing-imports", "--no-error-summary"]
-    options += ["--cache-dir", str(folder / "cache")]
+    options += ["--cache-dir", str(ROOT / ".mypy_cache" / "tutorials")]  # what has not changed is not read again
     options += ["--disable-error-code", "no-redef", "--follow-imports", "silent"]
     out, _, _ = api.run([*options, *map(str, folder.glob("*.py"))])
     return [line.removeprefix(f"{folder}/") for line in out.splitlines() if ": error:" in line]

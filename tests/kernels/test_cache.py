@@ -128,10 +128,11 @@ def test_modules_that_nobody_holds_are_let_go(monkeypatch: pytest.MonkeyPatch, t
     assert cache.load(texts[1], compiled=True).__name__ in sys.modules
 
 
-def test_four_processes_warm_it_at_once(tmp_path: Path) -> None:
+def test_processes_warm_it_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
-    outcomes = finish_all([program(folder) for _ in range(4)])
-    assert [answer for answer, _, _ in outcomes] == [6.0] * 4
+    count = 4 if THOROUGH > 1 else 2
+    outcomes = finish_all([program(folder) for _ in range(count)])
+    assert [answer for answer, _, _ in outcomes] == [6.0] * count
     assert sum(misses for _, _, misses in outcomes) == 1, "it was compiled more than once"
 
 

@@ -21,6 +21,8 @@ from muntin.spark.java import require_java
 TESTS = Path(__file__).parents[1]
 SESSIONS = os.environ.get("MUNTIN_SPARK_SESSIONS", "sample")
 UNCOMPILED = "MUNTIN_UNCOMPILED"
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+"""It lives for minutes. The code of all tests would not fit into the 48 MB that Java has without its second compiler."""
 FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -62,7 +64,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Any]:
             "spark.driver.memory": "700m",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it lives for minutes
+            "spark.driver.extraJavaOptions": JAVA_OPTIONS,
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(port),

@@ -22,7 +22,7 @@ TESTS = Path(__file__).parents[1]
 SESSIONS = os.environ.get("MUNTIN_SPARK_SESSIONS", "sample")
 UNCOMPILED = "MUNTIN_UNCOMPILED"
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
-"""It lives for minutes. The code of all tests would not fit into the 48 MB that Java has without its second compiler."""
+"""It lives for minutes; the code of all tests does not fit into the 48 MB that Java has without its second compiler."""
 FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from muntin.spark.java import require_java
+from muntin.spark.needs import DAEMON
 
 TESTS = Path(__file__).parents[1]
 SESSIONS = os.environ.get("MUNTIN_SPARK_SESSIONS", "sample")
@@ -65,6 +66,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Any]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+            **DAEMON,  # else each of some hundred workers begins with a second of imports
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(port),

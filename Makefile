@@ -28,7 +28,7 @@ quick: $(VENV)/.installed-test ## Run what takes a minute: plain kernels, few ra
 soak: $(VENV)/.installed-test ## Run pipelines that fail at any moment, for MINUTES=10 or RUNS=10000, from SEED=1 on or any other
 	$(BIN)/python tools/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
-thorough: $(VENV)/.installed-test redis chromium ## Run all tests with fifteen times as many random examples
+thorough: $(VENV)/.installed-test redis chromium ## Run all tests, those of memory too, with fifteen times as many random examples
 	MUNTIN_THOROUGH=5 $(BIN)/python -m pytest
 
 lowest: .venv-lowest/.installed redis ## Run a sample of the tests with the lowest versions that pyproject.toml allows

@@ -26,14 +26,14 @@ from muntin.streams.slices import pane_set
 pytestmark = [pytest.mark.compiled, pytest.mark.slow]
 
 SCHEMA = {"ts": pa.timestamp("us"), "k": pa.string(), "v": pa.float64()}
-AGGREGATES = {"mean": agg.mean("v")}
-"""As in test_tiers.py: what is compiled for one of the two is there for the other."""
 QUERIES: dict[str, Callable[[], Query]] = {
-    "by time": lambda: Query([window.sliding("12 s", every="3 s"), window.session("4 s")], AGGREGATES, key="k"),
-    "late": lambda: Query(
-        [window.tumbling("5 s"), window.session("4 s")], AGGREGATES, key="k", allowed_lateness="1 minute"
+    "by time": lambda: Query(
+        [window.sliding("12 s", every="3 s"), window.session("4 s")], {"high": agg.max("v")}, key="k"
     ),
-    "by rows": lambda: Query([window.tumbling(rows(3))], AGGREGATES, key="k", allowed_lateness="1 minute"),
+    "late": lambda: Query(
+        [window.tumbling("5 s"), window.session("4 s")], {"high": agg.max("v")}, key="k", allowed_lateness="1 minute"
+    ),
+    "by rows": lambda: Query([window.tumbling(rows(3))], {"high": agg.max("v")}, key="k", allowed_lateness="1 minute"),
 }
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_left_to_compile(name: str, asked: list[str]) -> None:
 
 
 def test_nothing_is_left_to_compile_where_spark_cuts_rows_into_slices(asked: list[str]) -> None:
-    query = Query(window.tumbling("12 s"), AGGREGATES, key="k")
+    query = Query(window.tumbling("12 s"), {"high": agg.max("v")}, key="k")
     muntin.warm(query, SCHEMA)
     asked.clear()
     times = np.arange(100).astype("M8[s]").astype("M8[us]")
@@ -99,7 +99,7 @@ def test_nothing_is_left_to_compile_where_spark_cuts_rows_into_slices(asked: lis
 
 @pytest.mark.parametrize("kind", [window.tumbling("1 s"), window.sliding("10 s", every="1 s")], ids=repr)
 def test_nothing_is_left_to_compile_for_many_keys(kind: Any, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    query = Query(kind, AGGREGATES, key="k")
+    query = Query(kind, {"high": agg.max("v")}, key="k")
     muntin.warm(query, SCHEMA)
     asked.clear()
     monkeypatch.setattr(pane_set, "MANY_KEYS", 100)

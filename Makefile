@@ -31,7 +31,7 @@ soak: $(VENV)/.installed-test ## Run pipelines that fail at any moment, for MINU
 mutants: $(VENV)/.installed-test ## Change the package in N=50 small ways, of SEED=1, and see that tests notice each
 	$(BIN)/python tools/mutants.py $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
-thorough: $(VENV)/.installed-test redis chromium ## Run all tests with fifteen times as many random examples
+thorough: $(VENV)/.installed-test redis chromium ## Run all tests, those of memory too, with fifteen times as many random examples
 	MUNTIN_THOROUGH=5 $(BIN)/python -m pytest
 
 lowest: .venv-lowest/.installed redis ## Run a sample of the tests with the lowest versions that pyproject.toml allows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, settings
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from redis_server import Server  # noqa: E402  # found by the line above
-from sampling import QUICK, examples  # noqa: E402  # found by the line above
+from sampling import QUICK, THOROUGH, examples  # noqa: E402  # found by the line above
 
 OUTSIDE = {"redis", "session", "spark"}
 """Fixtures that start a server or Spark."""
@@ -27,6 +28,9 @@ LONG = {HERE / "spark" / name for name in ("test_recovery.py", "test_cluster.py"
 SESSION = re.compile(r"def test_\w+\([^)]*\b(session|spark|remote)\b")
 """A test of the Spark session."""
 
+# Without bytecode each of some hundred processes would compile the package anew, and each of the four all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["MUNTIN_COMPILE"] = "wait"  # read when muntin is imported: tests of compiled kernels run compiled ones
 if QUICK:
     os.environ["MUNTIN_UNCOMPILED"] = "1"
@@ -42,13 +46,28 @@ settings.register_profile(
 settings.load_profile("muntin")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark as slow what starts a server or Spark, or is about compiled code; begin with what takes long."""
+    if THOROUGH == 1:
+        long = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     for item in items:
         outside = OUTSIDE.intersection(getattr(item, "fixturenames", ()))
         if outside or item.path.parent == HERE / "spark" or item.get_closest_marker("compiled"):
             item.add_marker("slow")
     items.sort(key=lambda item: item.path not in LONG)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Look for garbage among what tests make, and not among the tests: that is a fifth of the time to collect them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -34,7 +34,8 @@ def test_three_combines_a_slide_on_the_calling_thread(range_: int, settled: bool
         assert window.query() == t
         if t > 4 * range_:  # chunks that were made while the window grew have left by then
             worst = max(worst, window.combines - before)
-        window.check()
+        if t % (1 + range_ // 20) == 0:  # it looks at all rows
+            window.check()
     assert worst <= 3
     assert window.combines_aside <= 9 * range_, "each row is turned over once"
 

@@ -56,7 +56,7 @@ class Counted:
 def test_daba_is_constant_in_the_worst_case(pattern: Callable[[int], list[str]]) -> None:
     """Three combines an insert, two an eviction, one a query: for sizes up to 300, and never more."""
     worst = {INSERT: 0, EVICT: 0, QUERY: 0}
-    for size in (*range(1, 60, 1 if pattern is saw else 7), *range(60, 301, 24)):
+    for size in (*range(1, 60, 1 if pattern is saw else 7), *range(60, 301, 60)):
         counted = Counted(aggregators.Daba)
         for name in pattern(size):
             worst[name] = max(worst[name], counted.step(name))

@@ -305,7 +305,7 @@ def test_subtract_on_evict_takes_two_a_slide_and_recalculate_n() -> None:
 @pytest.mark.compiled
 def test_two_stacks_holds_one_state_a_row() -> None:
     window = aggregators.TwoStacks(agg.max("v"), dtype="f8", nullable=False)
-    rows = 1 << 16
+    rows = 1 << 12
     window.bulk_insert(range(rows), np.zeros(rows))
     state = window._binding.dtype.itemsize
     assert state == 8

@@ -23,19 +23,37 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
+@pytest.fixture(scope="module")
+def values() -> np.ndarray:
+    return np.random.default_rng(3).random(ROWS)
+
+
+@pytest.fixture(scope="module")
+def truth(values: np.ndarray) -> np.ndarray:
+    return slide(values, agg.max("v"), range=1000, aggregator="recalculate", slide=997)
+
+
+def slide_by(kind: str, values: np.ndarray, truth: np.ndarray) -> None:
+    answers = slide(values, agg.max("v"), range=1000, aggregator=kind, threads=2 if kind == "Boundary" else 1)
+    assert np.array_equal(answers[(1000 - 1) % 997 :: 997], truth)
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_millions_of_slides_gain_no_memory(kind: str) -> None:
-    values = np.random.default_rng(3).random(ROWS)
-    truth = slide(values, agg.max("v"), range=1000, aggregator="recalculate", slide=997)
+def test_many_slides_are_right(kind: str, values: np.ndarray, truth: np.ndarray) -> None:
+    slide_by(kind, values, truth)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", KINDS)
+def test_millions_of_slides_gain_no_memory(kind: str, values: np.ndarray, truth: np.ndarray) -> None:
     after_first = 0
     for call in range(CALLS):
-        answers = slide(values, agg.max("v"), range=1000, aggregator=kind, threads=2 if kind == "Boundary" else 1)
-        assert np.array_equal(answers[(1000 - 1) % 997 :: 997], truth)
-        del answers
+        slide_by(kind, values, truth)
         after_first = after_first or (resident() if call == 1 else 0)
     assert resident() - after_first < 8 * 2**20
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [*KINDS, "Recalculate", "SubtractOnEvict"])
 def test_a_window_of_constant_length_gains_no_memory(kind: str) -> None:
     """The structure itself, in bulk, for many times its length; by the kernels of test_against_recomputation.py."""

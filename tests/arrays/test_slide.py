@@ -192,14 +192,10 @@ def test_aggregators_forced_compiled(aggregator: str) -> None:
 @pytest.mark.compiled
 def test_threads_give_the_same_bits(width: int, threads: int) -> None:
     rng = np.random.default_rng(5)
-    integers, floats = rng.integers(-(2**62), 2**62, 1000), rng.normal(size=1000)
+    integers, floats = rng.integers(-(2**40), 2**40, 1000), rng.normal(size=1000)
     stamps = np.sort(rng.integers(0, 5000, 1000))
-    for aggregation, values in [
-        (agg.max("v"), integers),
-        (agg.bit_xor("v"), integers),
-        (agg.max("v"), floats),
-        (agg.median("v"), floats),
-    ]:
+    # By the kernels of test_compiled: one that is selective, one that is invertible and exact, one of sorted values.
+    for aggregation, values in [(agg.max("v"), floats), (agg.sum("v"), integers), (agg.median("v"), floats)]:
         for options in ({}, {"times": stamps}, {"times": stamps, "slide": max(7, width // 9)}, {"slide": 3}):
             one = slide(values, aggregation, range=width, **options)
             many = slide(values, aggregation, range=width, threads=threads, **options)

@@ -157,7 +157,7 @@ def test_rows_of_a_call_that_was_interrupted_at_its_end_are_forgotten() -> None:
 
 QUERY = Query(
     [window.sliding(12, every=3), window.session(4)],
-    {"text": agg.max("v"), "mean": agg.mean("v"), "first": agg.first("v")},
+    {"mean": agg.mean("v")},  # of floats: any other order of the rows would show
     key="k",
     time="t",
     watermark=2,

@@ -380,11 +380,11 @@ def test_no_points() -> None:
 
 
 @pytest.mark.compiled
-def test_a_million_rows() -> None:
+def test_many_rows() -> None:
     """Rows out of order within the lateness; asked at random moments, at any time from the watermark on."""
     chance = np.random.default_rng(7)
-    count, pushes = 1_000_000, 20
-    times = np.sort(chance.integers(0, 20_000_000, count))
+    count, pushes = 200_000, 20
+    times = np.sort(chance.integers(0, 4_000_000, count))
     order = np.argsort(times + chance.integers(0, 20_000, count), kind="stable")
     data = pa.table({"t": times[order], "k": chance.integers(0, 5_000, count), "v": chance.integers(-9, 9, count)})
     windows = [window.trailing(100_000, closed="left"), window.trailing(rows(9))]

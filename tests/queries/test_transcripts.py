@@ -32,7 +32,7 @@ def test_transcript(case: Case) -> None:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("case", some(CASES, 20), ids=str)
+@pytest.mark.parametrize("case", some(CASES, 40), ids=str)
 def test_kernels_are_compiled_in_the_middle_of_a_transcript(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = closed_gate(monkeypatch)
 

@@ -17,10 +17,13 @@ from typing import Any
 import pytest
 
 from muntin.spark.java import require_java
+from muntin.spark.needs import DAEMON
 
 TESTS = Path(__file__).parents[1]
 SESSIONS = os.environ.get("MUNTIN_SPARK_SESSIONS", "sample")
 UNCOMPILED = "MUNTIN_UNCOMPILED"
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+"""It lives for minutes; the code of all tests does not fit into the 48 MB that Java has without its second compiler."""
 FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -62,7 +65,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Any]:
             "spark.driver.memory": "700m",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it lives for minutes
+            "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+            **DAEMON,  # else each of some hundred workers begins with a second of imports
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(port),

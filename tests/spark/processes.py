@@ -70,7 +70,7 @@ class Family:
                 return True
             if self.process.poll() is not None:
                 return happened()
-            time.sleep(0.02)
+            time.sleep(0.05)
         raise TimeoutError(f"nothing happened for {PATIENCE} seconds:\n{self.said()}")
 
     def finish(self) -> bool:

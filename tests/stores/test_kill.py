@@ -11,7 +11,7 @@ from sampling import THOROUGH
 from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
-TRIALS = 15 * THOROUGH
+TRIALS = 15 * THOROUGH if THOROUGH > 1 else 8
 
 
 @pytest.mark.parametrize("kind", ["lmdb", "redis"])

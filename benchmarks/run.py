@@ -61,6 +61,7 @@ EXPERIMENTS = (
     "table_run",
     "slicing_memory",
     "small_pushes",
+    "incremental",
     "spark_batch",
     "spark_over",
     "spark_streaming",

@@ -192,7 +192,7 @@ TOPICS = (
     Topic(
         "Keys and memory",
         "What a stream keeps for late rows, and what a row costs where there are many keys.",
-        ("slicing_keys", "keys", "slicing_memory", "table_run", "small_pushes", "ask"),
+        ("slicing_keys", "keys", "slicing_memory", "table_run", "small_pushes", "incremental", "ask"),
         stored("figure_10b_memory"),
     ),
     Topic(

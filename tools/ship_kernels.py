@@ -92,7 +92,7 @@ def queries() -> Iterator[tuple[object, dict[str, object]]]:
 
     kinds = [
         [window.sliding("1 minute", every="10 seconds"), window.session("5 seconds")],
-        [window.tumbling("1 minute"), window.tumbling(rows(3)), window.trailing("1 minute")],
+        [window.tumbling("1 minute"), window.tumbling(rows(3)), window.trailing("1 minute"), window.trailing(rows(3))],
         [window.tumbling("1 minute")],  # whose slices tasks of Spark put together
     ]
     for key in (pa.int64(), pa.string(), None):

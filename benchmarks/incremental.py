@@ -1,0 +1,161 @@
+"""What a push costs a stream of frames, by how many rows are held: the buffer of rows, DuckDB, and the same by `run`.
+
+Sum and maximum of a float column, Arrow tables in and out, kernels warm. The tuple buffer is what answered frames
+before (`strategy="tuples"`): it copies what it holds at each push. DuckDB answers the new rows by SQL over the rows
+held, which are in a table of its own; it gets no late rows. All give the same answers. Turns alternate: a push of each,
+then the next one. Times are of a push divided by its rows, so for pushes of one row they are of the push.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from harness import OURS, Figure, Timing, check_equal, now, rounds_for
+
+from muntin import Query, agg, rows, window
+from muntin.kernels.tiers import waiting
+
+BUFFER = "tuple buffer"
+AGGREGATES = {"sum": agg.sum("v"), "high": agg.max("v")}
+LATE = 1_000
+"""By how much a late row may be late; times are one apart."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Pushes of `rows` rows to frames over `held` rows of `keys` keys, a `share` of them late."""
+
+    windows: Any
+    held: int
+    rows: int
+    keys: int = 1
+    share: float = 0.0
+
+    def query(self) -> Query:
+        """Return the query."""
+        key = "k" if self.keys > 1 else None
+        return Query(self.windows, AGGREGATES, key=key, time="t", allowed_lateness=2 * LATE if self.share else 0)
+
+    def table(self, first: int, count: int) -> pa.Table:
+        """Return rows from the first on, the same for all."""
+        random = np.random.default_rng(first)
+        times = np.arange(first, first + count)
+        if self.share:
+            times -= np.where(random.random(count) < self.share, random.integers(0, LATE, count), 0)
+        columns = {"t": times, "v": random.random(count)}
+        return pa.table(columns if self.keys == 1 else columns | {"k": random.integers(0, self.keys, count)})
+
+
+def stream(job: Job, strategy: str) -> Callable[[pa.Table], Any]:
+    """Return the `push` of a stream that holds its rows."""
+    ours = job.query().stream(strategy=strategy, most_late=10)
+    with waiting():
+        for first in range(0, job.held, 100_000):
+            ours.push(job.table(first, min(100_000, job.held - first)))
+    return ours.push
+
+
+def by_duckdb(job: Job) -> Callable[[pa.Table], Any]:
+    """Return what answers new rows by SQL over those held."""
+    database = duckdb.connect()
+    database.execute("SET threads = 1")
+    held = job.table(0, job.held)
+    database.register("held", held)
+    database.execute("CREATE TABLE rows AS SELECT * FROM held")
+    frame = f"RANGE BETWEEN {job.windows.range - 1} PRECEDING AND CURRENT ROW"
+
+    def push(table: pa.Table) -> pa.Table:
+        database.register("new", table)
+        database.execute("INSERT INTO rows SELECT * FROM new")
+        least = table["t"][0].as_py()
+        database.execute(f"DELETE FROM rows WHERE t <= {least - job.windows.range}")
+        answers = f"SELECT t, sum(v) OVER w AS sum, max(v) OVER w AS high FROM rows WINDOW w AS (ORDER BY t {frame})"
+        return database.sql(f"SELECT * FROM ({answers}) WHERE t >= {least}").to_arrow_table()
+
+    return push
+
+
+def timed(job: Job, pushes: dict[str, Callable[[pa.Table], Any]], rounds: int) -> dict[str, Timing]:
+    """Time each in turns; reject answers that differ."""
+    taken: dict[str, list[float]] = {name: [] for name in pushes}
+    for turn in range(rounds + 3):
+        table = job.table(job.held + turn * job.rows, job.rows)
+        sums: list[Any] = []
+        for name, push in pushes.items():
+            with waiting():
+                begun = now()
+                answers = push(table)
+                taken[name].append((now() - begun) / job.rows)
+            sums.append(np.sort(np.asarray(answers["sum"])))
+        for other in sums[1:]:
+            check_equal(sums[0], other, f"incremental: {job}", rtol=1e-7)
+    return {name: Timing(statistics.median(each[3:]), min(each[3:])) for name, each in taken.items()}
+
+
+def figure(what: str, job: Job, rounds: int, target: float, *, sql: bool = False, buffer: bool = True) -> Figure:
+    """Measure a job: nanoseconds a row, microseconds for pushes of one row."""
+    pushes = {OURS: stream(job, "auto")}
+    if buffer:
+        pushes[BUFFER] = stream(job, "tuples")
+    if sql:
+        pushes["DuckDB"] = by_duckdb(job)
+    times = timed(job, pushes, rounds)
+    mine = times[OURS].median
+    others = [f"{times[name].median / mine:.3g} times as long by {name}" for name in times if name != OURS]
+    scale, unit = (1e3, " us") if job.rows == 1 else (1.0, " ns")
+    return Figure("incremental", what, mine / scale, target, False, unit, times, "; ".join(others))
+
+
+def run(quick: bool) -> Iterator[Figure]:
+    """Yield the figures."""
+    rounds = rounds_for(quick, 15)
+    for held in (1_000, 100_000 if quick else 1_000_000):
+        few = 3 * rounds
+        shown = f"{held:,} rows held"
+        kinds = {"trailing": window.trailing(held), "trailing rows": window.trailing(rows(held))}
+        for kind, made in kinds.items():
+            yield figure(f"{kind}, {shown}, pushes of one row", Job(made, held, 1), few, 100.0)
+            yield figure(f"{kind}, {shown}, pushes of 1,000", Job(made, held, 1_000), rounds, 160.0)
+            yield figure(f"{kind}, {shown}, pushes of 10,000", Job(made, held, 10_000), rounds, 60.0)
+    sql = Job(window.trailing(100_000), 100_000, 1_000)
+    yield figure("trailing, 100,000 rows held, pushes of 1,000, by SQL too", sql, rounds, 160.0, sql=True)
+    many = 100_000 if quick else 1_000_000
+    for count, target in ((1_000, 380.0), (10_000, 130.0)):
+        job = Job(window.trailing(many), many, count, keys=1_000)
+        yield figure(f"trailing, {many:,} rows of 1,000 keys held, pushes of {count:,}", job, rounds, target)
+    job = Job(window.trailing(many), many, 1, keys=1_000)
+    yield figure(f"trailing, {many:,} rows of 1,000 keys held, pushes of one row", job, rounds, 100.0)
+    lengths = [window.trailing(n) for n in (1_000, 5_000, 20_000, 100_000)]
+    yield figure("four lengths at once, 100,000 rows held", Job(lengths, 100_000, 10_000), rounds, 110.0)
+    for count, target in ((1_000, 220.0), (10_000, 110.0)):
+        job = Job(window.trailing(100_000), 100_000, count, share=0.2)
+        yield figure(f"20 % late by up to 1,000, 100,000 rows held, pushes of {count:,}", job, rounds, target)
+    yield beside_run(rounds)
+
+
+def beside_run(rounds: int) -> Figure:
+    """Compare pushes of 10,000 rows with `Query.run` over the same rows."""
+    job = Job(window.trailing(100_000), 300_000, 10_000)
+    query, table = job.query(), job.table(0, job.held)
+
+    def pushed() -> None:
+        ours = query.stream()
+        for first in range(0, job.held, job.rows):
+            ours.push(table.slice(first, job.rows))
+
+    taken: dict[str, list[float]] = {OURS: [], "run": []}
+    with waiting():
+        for _ in range(max(3, rounds // 3) + 1):
+            for name, call in ((OURS, pushed), ("run", lambda: query.run(table))):
+                begun = now()
+                call()
+                taken[name].append((now() - begun) / job.held)
+    times = {name: Timing(statistics.median(each[1:]), min(each[1:])) for name, each in taken.items()}
+    ratio = times[OURS].median / times["run"].median
+    return Figure("incremental", "pushes of 10,000 rows, beside run on the same rows", ratio, 2.0, False, "", times)

@@ -81,22 +81,21 @@ class Mutant(NamedTuple):
     group: str
     path: Path
     line: int
-    where: str
-    """The whole line."""
     before: str
+    """The whole lines."""
     after: str
     text: str
     """The whole file, changed."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The file, the line, and the code before and after."""
-        return self.path.relative_to(PACKAGE).as_posix(), self.where, one_line(self.before), one_line(self.after)
+        """The file, and the lines before and after."""
+        return self.path.relative_to(PACKAGE).as_posix(), one_line(self.before), one_line(self.after)
 
     def __str__(self) -> str:
         """Show the place and the change."""
-        file, _, before, after = self.key
-        return f"{file}:{self.line}  {before}  ->  {after}"
+        file, before, after = self.key
+        return f"{file}:{self.line}\n    - {before}\n    + {after}"
 
 
 def one_line(text: str) -> str:
@@ -174,9 +173,10 @@ class Source:
     def replaced(self, node: Any, begin: int, end: int, after: str | bytes) -> Mutant:
         """Return a mutant with other code in place of a node, or of several."""
         code = after.encode() if isinstance(after, str) else after
-        changed = (self.data[:begin] + code + self.data[end:]).decode()
-        where = self.data.splitlines()[node.lineno - 1].decode().strip()
-        return Mutant(self.group, self.path, node.lineno, where, self.data[begin:end].decode(), code.decode(), changed)
+        first, last = self.data.rfind(b"\n", 0, begin) + 1, self.data.find(b"\n", end)
+        lines = self.data[first:begin], self.data[begin:end], self.data[end:last]
+        whole = [b"".join(part).decode() for part in (lines, (lines[0], code, lines[2]))]
+        return Mutant(self.group, self.path, node.lineno, *whole, (self.data[:begin] + code + self.data[end:]).decode())
 
     def mutants(self) -> Iterator[Mutant]:
         """Return all mutants of the functions in the file."""
@@ -218,9 +218,9 @@ def files_of(pattern: str) -> list[Path]:
 
 
 def known_equivalent() -> set[tuple[str, ...]]:
-    """Return the mutants that nobody could notice: file, line, code before and after."""
+    """Return the mutants that nobody could notice: file, lines before and after."""
     listed = tomllib.loads(EQUIVALENT.read_text())["mutant"]
-    return {(each["file"], each["line"], each["before"], each["after"]) for each in listed}
+    return {(each["file"], each["before"], each["after"]) for each in listed}
 
 
 def sampled(count: int, seed: int, only: str | None) -> list[Mutant]:
@@ -314,7 +314,7 @@ def main() -> int:
         for mutant, outcome in zip(
             chosen, pool.map(lambda each: judged(each, limits[each.group]), chosen), strict=True
         ):
-            print(f"{'SURVIVED' if outcome == 'survived' else 'killed'}  {mutant}  [{outcome}]", flush=True)
+            print(f"{mutant}\n    {outcome}", flush=True)
             if outcome == "survived":
                 survivors.append(mutant)
     print(

@@ -136,6 +136,12 @@ def test_a_lease_that_cannot_be_asked_for_is_not_one_that_is_held(tmp_path: Path
     store.close()
 
 
+def test_the_bounds_of_a_file(tmp_path: Path) -> None:
+    for least_wrong in (0, 1 << 63):
+        with pytest.raises(InvalidArgumentError, match="most_bytes is"):
+            stores.Lmdb(tmp_path, most_bytes=least_wrong)
+
+
 def test_pages_go_back_after_so_much_traffic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given_back: list[Path] = []
     monkeypatch.setattr(lmdb, "MOST_MAPPED", 100)

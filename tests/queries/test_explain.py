@@ -145,8 +145,7 @@ def test_every_strategy(strategy: str) -> None:
     others = {
         "counted": window.tumbling(rows(10)),
         "tiles": window.trailing(10, hop=2),
-        "frames": window.trailing(10),
-        "row_frames": window.trailing(rows(10)),
+        "rows": window.trailing(10),
     }
     first = others.get(strategy, window.tumbling(10))
     query = Query([first, window.trailing(rows(3))], SUM, time="t", ordered=True)
@@ -158,7 +157,7 @@ def test_every_strategy(strategy: str) -> None:
         assert [each.kept for each in plan.windows] == ["rows", "rows"]
         assert "slices would keep nothing (in order)" in " ".join(str(plan).split())
     else:
-        assert plan.windows[0].kept == ("rows" if strategy in ("frames", "row_frames") else "nothing")
+        assert plan.windows[0].kept == ("rows" if strategy == "rows" else "nothing")
         assert strategy in plan.windows[1].not_by or plan.windows[1].strategy == strategy
     stream = query.stream(strategy=strategy)
     stream.push({"t": [1, 2, 30], "v": [1.0, 2.0, 3.0]})
@@ -398,10 +397,9 @@ window 1
 window 2
   definition  window.trailing(rows(100))
   class       context free, measured in rows
-  strategy    row_frames; not slices: window.trailing(rows(100)) is not by time; not counted:
+  strategy    rows; not slices: window.trailing(rows(100)) is not by time; not counted:
               window.trailing(rows(100)) is neither tumbling nor sliding by rows; not tiles:
-              window.trailing(rows(100)) does not begin at multiples of a hop; not frames:
-              window.trailing(rows(100)) is no frame by time
+              window.trailing(rows(100)) does not begin at multiples of a hop
   rows        they are kept (out of order, by rows): a late row moves the last row of every later slice
               on into the next
   edges       where the rows put them
@@ -415,7 +413,7 @@ kept by slices
               which stay as they are)
   state       144 bytes a slice, up to 1,731 at a time; 16 bytes for each distinct value of a slice;
               more while a session lasts longer
-kept by row_frames
+kept by rows
   windows     2
   merged by   longest by a tree of rows (O(log n) combines a late row, O(1) a row in order and a
               window); middle by the aggregators of run (their states have no fixed size)

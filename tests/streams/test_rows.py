@@ -19,7 +19,7 @@ from muntin.aggregations.binding import Binding, bind
 from muntin.columns import Column
 from muntin.kernels.cache import load_fresh, uncompiled
 from muntin.streams.rows import folding
-from muntin.streams.rows.ordered import OrderedRows
+from muntin.streams.rows.rows import Rows
 from muntin.streams.rows.store import RowStore
 from muntin.streams.rows.tree import LEAF, MOVES, NODE, NODES, SPLITS, USED
 from muntin.types import INT64
@@ -190,8 +190,9 @@ def total(counts: dict[str, int]) -> int:
 
 def store_of(stream: Any) -> RowStore:
     (strategy,) = stream._state.core.strategies
-    assert isinstance(strategy, OrderedRows)
-    return strategy.store
+    assert isinstance(strategy, Rows)
+    (group,) = strategy.groups
+    return group.store
 
 
 FRAMES = [

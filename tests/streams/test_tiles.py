@@ -69,9 +69,9 @@ def chosen(frame: Any, aggregate: Any) -> str:
 
 def test_what_tiles_are_for() -> None:
     assert chosen(window.trailing(10, hop=2), agg.sum("v")) == "tiles"
-    assert chosen(window.trailing(10), agg.sum("v")) == "frames"
-    assert chosen(window.trailing(10, hop=2), agg.longest_increasing_run("v")) == "frames"
-    assert chosen(window.trailing(10, hop=2), agg.median("v")) == "frames"
+    assert chosen(window.trailing(10), agg.sum("v")) == "rows"
+    assert chosen(window.trailing(10, hop=2), agg.longest_increasing_run("v")) == "rows"
+    assert chosen(window.trailing(10, hop=2), agg.median("v")) == "rows"
 
 
 def test_a_window_that_is_added_has_the_rows_from_then_on() -> None:

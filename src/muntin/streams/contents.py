@@ -36,7 +36,7 @@ def totals(lengths: Mapping[str, int]) -> dict[str, int]:
         slices += lengths.get(f"{each}.0.key", lengths.get(f"{each}.0.low", 0))
         apart = [length for name, length in lengths.items() if _is_under(name, each, "rows.tags")]
         kept = lengths.get(f"{each}.0.times", 0) if by_rows else max(apart, default=0)
-        rows += lengths.get(f"{each}.rows.keys", kept)
+        rows += kept + sum(length for name, length in lengths.items() if _is_under(name, each, "rows.keys"))
     emitted = sum(length for name, length in lengths.items() if name.endswith(_EMITTED))
     return {"keys": lengths.get("keys.numbers", 0), "slices": slices, "rows": rows, "emitted": emitted}
 
@@ -117,8 +117,9 @@ def _times(values: Array, time: pa.DataType) -> pa.Array:
 
 def _rows(arrays: Mapping[str, Array], strategy: str, number: int) -> int:
     """Return how many raw rows a strategy keeps of a key."""
-    if f"{strategy}.rows.keys" in arrays:
-        return int((arrays[f"{strategy}.rows.keys"] == number).sum())
+    held = [array for name, array in arrays.items() if _is_under(name, strategy, "rows.keys")]
+    if held:
+        return sum(int((array == number).sum()) for array in held)
     if f"{strategy}.0.row_sizes" in arrays:
         return int(arrays[f"{strategy}.0.row_sizes"][arrays[f"{strategy}.0.keys"] == number].sum())
     return max((_kept(arrays, prefix, number) for prefix in _keeping(arrays, strategy)), default=0)

@@ -9,8 +9,7 @@ from muntin.query.plan import Plan
 from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.mergers import merger_names
 from muntin.streams.row_slices.counted import Counted
-from muntin.streams.rows.frames import Frames
-from muntin.streams.rows.row_frames import RowFrames
+from muntin.streams.rows.rows import Rows
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
 from muntin.streams.tiles import Tiles
@@ -21,12 +20,11 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "slices": Slices,
     "counted": Counted,
     "tiles": Tiles,
-    "frames": Frames,
-    "row_frames": RowFrames,
+    "rows": Rows,
     "tuples": Tuples,
 }
 """The strategies that can be forced, by name. `register` adds to it."""
-CHOSEN_FROM = ("slices", "counted", "tiles", "frames", "row_frames", "tuples")
+CHOSEN_FROM = ("slices", "counted", "tiles", "rows", "tuples")
 """The candidates when nothing is forced, best first. The last one answers everything."""
 
 
@@ -61,10 +59,10 @@ def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
 
     A forced one answers all windows that it can; the others are assigned as usual.
     """
-    groups: dict[tuple[str, bool, int], dict[int, Window]] = {}
+    groups: dict[tuple[str, bool], dict[int, Window]] = {}
     for i, each in plan.windows.items():
         name = chosen_for(replace(plan, windows={i: each}), forced.strategy)
-        groups.setdefault((name, each.row_shape == SINGLE_ROWS, i if STRATEGIES[name].alone else -1), {})[i] = each
+        groups.setdefault((name, name == "counted" and each.row_shape == SINGLE_ROWS), {})[i] = each
     if plan.windows and forced.strategy not in ("auto", *(name for name, *_ in groups)):
         raise UnsupportedOperationError(
             f"the strategy {forced.strategy!r} can answer none of these windows: {why_not(forced.strategy, plan)}"

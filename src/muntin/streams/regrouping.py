@@ -401,15 +401,33 @@ def _kinds(shares: _Shares) -> dict[str, Array]:
 
 
 def _ordered(shares: _Shares, definitions: int) -> dict[str, Array]:  # noqa: ARG001  # as above
-    """Return rows, with their words, and what is known of definitions and keys."""
+    """Return groups of definitions over rows in order. Definitions that parted in one state part in all."""
+    alike = _same([[_windows_of(each, i) for i in range(_groups_of(each))] for each in shares], "which rows they hold")
+    arrays = {name: shares[0][name] for name in ("groups",)} | {"watermark": _greatest(s["watermark"] for s in shares)}
+    for i in range(len(alike)):
+        arrays |= _named(f"{i}.", _group([each.under(f"{i}.") for each in shares]))
+    return arrays
+
+
+def _groups_of(share: _Share) -> int:
+    return int(share["groups"][0])
+
+
+def _windows_of(share: _Share, group: int) -> list[int]:
+    windows: list[int] = share[f"{group}.windows"].tolist()
+    return windows
+
+
+def _group(shares: _Shares) -> dict[str, Array]:
+    """Return rows, with the numbers beside them, and what is known of definitions and keys."""
     arrays = _named("rows.", _held_rows([each.under("rows.") for each in shares]))
+    arrays |= {"windows": shares[0]["windows"], "marks": _greatest(each["marks"] for each in shares)}
     arrays["wake"] = _joined(each.by_number(each["wake"], END_OF_TIME) for each in shares)
+    arrays |= _rows_of(shares, "fresh.keys", ("fresh.times",))
     for name in shares[0].arrays:
-        if name in _NUMBERED:
+        if name.rpartition(".")[2] in _NUMBERED:
             arrays[name] = _joined(each.by_number(each[name], 0) for each in shares)
-        elif name.endswith(".keys") and name != "rows.keys":  # new rows that no window has seen
-            arrays |= _rows_of(shares, name, (name.removesuffix("keys") + "times",))
-        elif name not in arrays and not name.endswith(".times"):
+        elif name not in arrays:
             arrays[name] = _greatest(each[name] for each in shares)
     return arrays
 
@@ -419,6 +437,5 @@ _STRATEGIES: dict[str, Callable[[_Shares, int], dict[str, Array]]] = {
     "counted": _counted,
     "tuples": _buffered,
     "tiles": _buffered,
-    "frames": _ordered,
-    "row_frames": _ordered,
+    "rows": _ordered,
 }

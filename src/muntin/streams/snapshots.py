@@ -18,9 +18,7 @@ from muntin.streams.late_rows import LateRows
 from muntin.streams.places import Places, moved
 from muntin.streams.plan import STRATEGIES
 from muntin.streams.state import FIRST_COUNTS, StreamState
-from muntin.streams.strategy import Strategy
 from muntin.tables.answers import as_bytes, from_bytes
-from muntin.types import Array
 
 KIND = "stream"
 VERSION = 3
@@ -106,7 +104,7 @@ def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
         saved = _under(f"{i}.", snapshot.arrays)
         if "places" in known:
             saved = moved(saved, [Places.from_json(place) for place in known["places"][i]], each.places)
-        _require_kept_alike(each, saved)
+        each.require_loadable(saved)
         each.load(saved)
     return core
 
@@ -147,17 +145,6 @@ def _require_columns_in_order(query: Query, columns: list[str]) -> None:
             f"one: they read the columns in the order {', '.join(columns)}. Put them back into the order in which the "
             "snapshot was made"
         )
-
-
-def _require_kept_alike(strategy: Strategy, saved: Mapping[str, Array]) -> None:
-    """Reject states with other fields: another version may have fused aggregations that this one does not."""
-    for name, array in strategy.save().items():
-        found = saved.get(name)
-        if found is None or (array.dtype.names is not None and found.dtype != array.dtype):
-            raise SnapshotError(
-                f"the snapshot was written by a version of muntin that kept {name!r} otherwise; let that version "
-                "finish the stream, or push its rows again"
-            )
 
 
 def _under(prefix: str, arrays: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from muntin.aggregators.choose import Chosen
 from muntin.columns import Column, extent
 from muntin.durations import BEFORE_TIME, END_OF_TIME
-from muntin.errors import UnsupportedOperationError
+from muntin.errors import SnapshotError, UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
 from muntin.streams.places import Places
@@ -64,9 +64,6 @@ class Strategy(ABC):
 
     keeps: ClassVar[str | None] = None
     """What is kept of rows besides states, an answer of `decisions.KEPT`; None if each window decides."""
-
-    alone: ClassVar[bool] = False
-    """Whether it answers a single definition: each has a strategy of its own."""
 
     def __init__(self, plan: Plan) -> None:
         reason = self.can(plan)
@@ -128,6 +125,16 @@ class Strategy(ABC):
     @abstractmethod
     def save(self) -> dict[str, Array]:
         """Return the whole state as arrays by name, which never change afterwards."""
+
+    def require_loadable(self, state: Mapping[str, Array]) -> None:
+        """Reject a state with other arrays or fields: another version may have fused aggregations otherwise."""
+        for name, array in self.save().items():
+            found = state.get(name)
+            if found is None or (array.dtype.names is not None and found.dtype != array.dtype):
+                raise SnapshotError(
+                    f"the snapshot was written by a version of muntin that kept {name!r} otherwise; let that version "
+                    "finish the stream, or push its rows again"
+                )
 
     @abstractmethod
     def load(self, state: Mapping[str, Array]) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.durations import END_OF_TIME
 from muntin.kernels.vocabulary import Ints, index, inlined, kernel
 from muntin.streams.rows.finding import CHANGED, NEW, SKIPPED, Fresh, revision_of
 from muntin.streams.rows.tree import (
@@ -26,7 +26,6 @@ from muntin.streams.rows.tree import (
     after_time,
     as_start,
     at_rank,
-    evict_first,
     longer,
     place_of,
     rank_of,
@@ -212,45 +211,39 @@ def moved(tree: Tree, key: int, where: int, by: int, rank: int) -> int:
 
 
 @kernel
-def let_rows_go(tree: Tree, keys: Ints, numbers: Ints, frame: Ints, moment: Ints, lateness: int, wake: Ints) -> int:
-    """Evict the rows of some keys that no frame needs; return the greatest time gone.
+def numbers_need(
+    tree: Tree, keys: Ints, numbers: Ints, frame: Ints, moment: Ints, lateness: int, needed: Ints, wake: Ints
+) -> None:
+    """Lower how many first rows of each key nobody needs, and the watermark at which it is to be looked at again.
 
-    Keeps the rows of frames that are not final, and one more, which tells which rows are too late. Writes at which
-    watermark each key is to be looked at again: when its next frame may be due or final.
+    Needed are the rows of frames that are not final, and one more, which tells which rows are too late. O(log n) each.
     """
-    latest = BEFORE_TIME
-    for key in keys:
-        wake[key] = END_OF_TIME
+    for i in range(len(keys)):
+        key = keys[i]
         if tree.keys[key * KEY + ROOT] == NONE:
             continue
         at = key * NUMBERS
         total = tree.keys[key * KEY + ROWS]
-        settled = total if moment[WATERMARK] == END_OF_TIME else rows_up_to(tree, key, moment[SETTLED])
-        final = total if moment[WATERMARK] == END_OF_TIME else settled - frame[AHEAD]
+        is_over = moment[WATERMARK] == END_OF_TIME
+        settled = total if is_over else rows_up_to(tree, key, moment[SETTLED])
+        final = total if is_over else settled - frame[AHEAD]
         numbers[at + DONE] = max(numbers[at + DONE], numbers[at + GONE] + final)
         # A point at the watermark may lie before rows of that very time, which are final.
         earlier = rows_up_to(tree, key, moment[EARLIER])
-        needed = min(numbers[at + DONE], numbers[at + GONE] + earlier) - frame[BACK] - 1
-        if needed > numbers[at + GONE]:
-            evicted = min(needed - numbers[at + GONE], total)
-            latest = max(latest, evict_first(tree, key, evicted))
-            numbers[at + GONE] += evicted
-            settled -= evicted
-            if tree.keys[key * KEY + ROOT] == NONE:
-                continue
+        oldest = min(numbers[at + DONE], numbers[at + GONE] + earlier) - frame[BACK] - 1
+        needed[i] = min(needed[i], max(0, oldest - numbers[at + GONE]))
         reached = rows_up_to(tree, key, moment[WATERMARK])
-        if reached < tree.keys[key * KEY + ROWS]:
-            wake[key] = tree.times[place_of(tree, at_rank(tree, key, reached))]
-        if settled < tree.keys[key * KEY + ROWS]:
-            wake[key] = min(wake[key], tree.times[place_of(tree, at_rank(tree, key, settled))] + lateness)
-    return latest
+        if reached < total:
+            wake[i] = min(wake[i], tree.times[place_of(tree, at_rank(tree, key, reached))])
+        if settled < total:
+            wake[i] = min(wake[i], tree.times[place_of(tree, at_rank(tree, key, settled))] + lateness)
 
 
 @kernel
 def judge_rows(
     tree: Tree, keys: Ints, row_times: Ints, numbers: Ints, frame: Ints, moment: Ints, verdicts: Ints
 ) -> None:
-    """Write what becomes of late rows, sorted by key and time: 1 with a frame of its own, 2 in those of others, else 0.
+    """Write the verdicts on late rows, sorted by key and time: 2 with a frame of its own, 1 in those of others, else 0.
 
     Each is judged as if those taken before it were in. O(log n) each.
     """
@@ -270,9 +263,9 @@ def judge_rows(
         newest = total if frame[AHEAD] > 0 or (at < total and reached < total) else total - 1
         verdicts[i] = 0
         if done <= at <= newest:
-            verdicts[i] = 1
-        elif max(done, at - frame[UNTIL] + 1) <= min(newest, at - frame[SINCE]):
             verdicts[i] = 2
+        elif max(done, at - frame[UNTIL] + 1) <= min(newest, at - frame[SINCE]):
+            verdicts[i] = 1
         if verdicts[i] > 0:
             taken += 1
 
@@ -299,5 +292,5 @@ def at_ranks(tree: Tree, keys: Ints, first: Ints, last: Ints) -> None:
             last[i] = at_rank(tree, keys[i], last[i] - 1) + 1
 
 
-COUNTING = (find_numbered, let_rows_go, judge_rows, ranks_at, at_ranks)
+COUNTING = (find_numbered, numbers_need, judge_rows, ranks_at, at_ranks)
 WITHIN = (rows_up_to, mark_changed, next_of_key, moved, find_of_number)

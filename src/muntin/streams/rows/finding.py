@@ -21,6 +21,7 @@ from muntin.streams.rows.tree import (
     NODE,
     NONE,
     ROOT,
+    ROWS,
     Tree,
     after_time,
     as_start,
@@ -35,14 +36,13 @@ from muntin.streams.rows.tree import (
     times_first,
 )
 
-NEW, HELD, HIDDEN, SKIPPED, CHANGED = range(-1, -6, -1)
-"""A frame that was never emitted; a row that is in frames of others, but came too late for its own; one that the
-definition does not see; a frame without rows that was not emitted early, when others were; a frame that was emitted
-before it was due, with the revision CHANGED - word, and has changed since."""
+NEW, FRAMELESS, SKIPPED, CHANGED = range(-1, -5, -1)
+"""A frame that was never emitted; a row that is in frames of others, but came too late for its own; a frame without
+rows that was not emitted early, when others were; a frame that was emitted before it was due, with the revision
+CHANGED - word, and has changed since."""
 SINCE, UNTIL, AHEAD, TILE = range(4)
 """A definition: a frame holds the rows from time + SINCE, or the multiple of TILE before that, to before time + UNTIL;
 it is due AHEAD after its row."""
-FRAME = 4
 FINAL, FROM, TO, DUE, EARLY = range(5)
 """The moment, as times of rows: frames up to FINAL never change again; those in (FROM, TO] are looked at, whatever
 came; those up to DUE are due. EARLY: others that hold rows are emitted, too."""
@@ -52,7 +52,7 @@ of the key: the first whose frames are not all behind, the first not behind itse
 
 
 class Fresh(NamedTuple):
-    """The times of new rows that a definition sees, by key."""
+    """The times of rows since windows were last emitted, by key."""
 
     keys: Ints
     """The keys to look at, ascending."""
@@ -322,27 +322,40 @@ def list_all(tree: Tree, keys: Ints, owners: Ints, places: Ints) -> None:
 
 
 @kernel
-def let_go(tree: Tree, keys: Ints, frames: Ints, due: Ints, until: int, memory: int, wake: Ints) -> int:
-    """Evict the rows of some keys up to a time; return the greatest time gone.
+def frames_need(tree: Tree, keys: Ints, moment: Ints, needed: Ints, wake: Ints) -> None:
+    """Lower how many first rows of each key nobody needs, and the watermark at which it is to be looked at again.
 
-    Writes at which watermark each key is to be looked at again: when its next frame is due, or its oldest row is as
-    old as `memory`. `frames` are the definitions, side by side, and `due` the last times whose frames are due.
+    `moment` holds the time up to which rows are old, after how long they are, the last time whose frames are due, and
+    how long after their rows they are. O(log n) each.
     """
-    latest = BEFORE_TIME
-    for key in keys:
-        wake[key] = END_OF_TIME
-        if tree.keys[key * KEY + ROOT] != NONE:
-            latest = max(latest, evict_first(tree, key, rank_of(tree, after_time(tree, key, until))))
-        leaf = tree.keys[key * KEY + FIRST]
-        if leaf == NONE:
+    for i in range(len(keys)):
+        key = keys[i]
+        if tree.keys[key * KEY + ROOT] == NONE:
             continue
-        wake[key] = times_first(tree, leaf) + memory
-        for i in range(len(due)):
-            where = first_from(tree, key, due[i] + 1)
-            if not is_end(tree, where):
-                wake[key] = min(wake[key], tree.times[place_of(tree, where)] + frames[FRAME * i + AHEAD])
+        old = after_time(tree, key, moment[0])
+        needed[i] = min(needed[i], rank_of(tree, old))
+        oldest = as_start(tree, old)
+        if is_end(tree, oldest):
+            continue
+        wake[i] = min(wake[i], tree.times[place_of(tree, oldest)] + moment[1])
+        where = first_from(tree, key, moment[2] + 1)
+        if not is_end(tree, where):
+            wake[i] = min(wake[i], tree.times[place_of(tree, where)] + moment[3])
+
+
+@kernel
+def evict_all(tree: Tree, keys: Ints, counts: Ints) -> int:
+    """Evict the first rows of keys, at most all of them; return the greatest time gone."""
+    latest = BEFORE_TIME
+    for i in range(len(keys)):
+        key = keys[i]
+        if key * KEY < len(tree.keys) and tree.keys[key * KEY + ROOT] != NONE:
+            counts[i] = min(counts[i], tree.keys[key * KEY + ROWS])
+            latest = max(latest, evict_first(tree, key, counts[i]))
+        else:
+            counts[i] = 0
     return latest
 
 
-FINDING = (find_frames, find_at, rows_between, list_rows, list_all, let_go)
+FINDING = (find_frames, find_at, rows_between, list_rows, list_all, frames_need, evict_all)
 WITHIN = (start_of, last_with, next_end, next_start, first_from, revision_of, next_wanted, first_wanted, find_of_key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -130,6 +130,11 @@ class RowStore:
             self.kernels.move_values(bits, moves, count)
         held[places] = new
 
+    def evict(self, keys: Array, counts: Array) -> int:
+        """Evict the first rows of keys, at most all; return the greatest time gone. Writes how many of each it were."""
+        latest: int = self.kernels.evict_all(self.tree, keys, counts)
+        return latest
+
     def inputs(self, which: int) -> tuple[Array, ...]:
         """Return what a binding reads: columns and masks, by place."""
         binding = self.bindings[which]
@@ -186,6 +191,12 @@ class RowStore:
             for name, values in self.values.items()
         }
 
+    def times_at(self, where: Array) -> Array:
+        """Return the times of the rows at positions. O(1) each."""
+        first = self.tree.nodes[(where >> tree.SHIFT) * tree.NODE + tree.BASE]
+        times: Array = self.tree.times[first + (where & tree.AT)]
+        return times
+
     def listed(self, first: Array, last: Array) -> tuple[Array, Array, Array]:
         """Return the places of the rows of ranges, each once, and the bounds of the ranges among them. O(rows)."""
         if len(self._numbers) < len(self.tree.times):
@@ -237,6 +248,15 @@ class RowStore:
             columns[name] = Column(read_only(state[f"value.{name}"]), valid if known else None, kind)
         self.beside = {name: np.zeros(0, numbers.dtype) for name, numbers in beside.items()}
         self.insert(state["keys"], state["times"], columns, beside)
+
+    def copy(self, beside: Collection[str]) -> RowStore:
+        """Return the same rows, with some of the numbers beside them, in arrays of their own. O(n)."""
+        made = RowStore(
+            self.types, self.bindings, int(self.tree.marks[tree.LEAF_SIZE]), int(self.tree.marks[tree.KIDS_SIZE])
+        )
+        made.beside = {name: np.zeros(0, self.beside[name].dtype) for name in beside}
+        made.load(self.save())
+        return made
 
     def check(self) -> None:
         """Raise `InvariantError` if the trees are inconsistent. O(n)."""

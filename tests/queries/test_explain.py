@@ -265,7 +265,7 @@ def test_rows_that_are_kept() -> None:
     query = Query(window.trailing(rows(50)), SUM, key="k", time="t", watermark=20)
     plan = query.explain(SCHEMA, keys=10, rows_per_second=2)
     (store,) = plan.stores
-    assert (store.row_count, store.row_time, store.row_bytes) == (50, 20, 23)
+    assert (store.row_count, store.row_time, store.row_bytes) == (50, 20, 19)
     assert plan.bytes == 10 * (50 + 20 * 2) * 23
     assert query.explain(SCHEMA).bytes is None  # nobody has said how many rows come
     assert Query(window.trailing(rows(50)), SUM, time="t").explain(SCHEMA).stores[0].bytes == 50 * 23
@@ -397,8 +397,7 @@ window 1
 window 2
   definition  window.trailing(rows(100))
   class       context free, measured in rows
-  strategy    rows; not slices: window.trailing(rows(100)) is not by time; not counted:
-              window.trailing(rows(100)) is neither tumbling nor sliding by rows; not tiles:
+  strategy    rows; not slices: window.trailing(rows(100)) is not by time; not tiles:
               window.trailing(rows(100)) does not begin at multiples of a hop
   rows        they are kept (out of order, by rows): a late row moves the last row of every later slice
               on into the next

@@ -18,7 +18,6 @@ from muntin.arrays import spans
 from muntin.kernels import cache, tiers
 from muntin.kernels.background import Background
 from muntin.keys import encoding, order
-from muntin.streams.row_slices import count_set
 from muntin.streams.slices import slice_set
 from muntin.windows import found
 
@@ -73,7 +72,6 @@ def _forget_shared() -> None:
         encoding._loaded_finding,
         order._placing,
         slice_set.slicing,
-        count_set.slicing,
         found.finding,
         spans._bounds_kernels,
     ):

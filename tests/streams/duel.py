@@ -103,7 +103,9 @@ def said(answers: Answers, keys: dict[int, Any]) -> list[tuple[Any, ...]]:
     rows = []
     for i, number in enumerate(answers.keys.tolist()):
         spans = [none if s is None else (int(s[0][i]), int(s[1][i])) for s in (answers.rows, answers.values)]
-        head = (keys[number], int(answers.window_ids[i]), int(answers.start[i]), int(answers.end[i]), *spans)
+        is_empty = spans[0] != none and spans[0][0] == spans[0][1]  # a frame by rows without any has no times
+        times = none if is_empty else (int(answers.start[i]), int(answers.end[i]))
+        head = (keys[number], int(answers.window_ids[i]), *times, *spans)
         tail = (int(answers.revision[i]), bool(answers.retracted[i]), [plain(each[i]) for each in columns.values()])
         rows.append((*head, *tail))
     return rows

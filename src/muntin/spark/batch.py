@@ -158,7 +158,7 @@ def batch_of_given(query: Query, frame: DataFrame, *, path: str, pieces: int | N
 
 def chosen(resolved: Resolved, path: str) -> tuple[str, str]:
     """Return the path that answers a query, and why."""
-    by_rows = any(each.row_bounds is not None for each in resolved.windows)
+    by_rows = any(each.is_frame and each.row_shape is not None for each in resolved.windows)
     return choose(
         path,
         lambda: native.refused(resolved),

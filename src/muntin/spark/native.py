@@ -76,7 +76,7 @@ def faster(resolved: Resolved) -> str | None:
 
 def explained(resolved: Resolved) -> str:
     """Return how Spark answers a query."""
-    by_rows = any(each.row_bounds is not None for each in resolved.windows)
+    by_rows = any(each.is_frame and each.row_shape is not None for each in resolved.windows)
     return native_frames.EXPLAINED if by_rows else "rows are aggregated into slices, slices into windows"
 
 

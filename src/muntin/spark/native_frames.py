@@ -33,9 +33,10 @@ _SEGMENT_TREE = "spark.sql.window.segmentTree.enabled"
 
 def bounds_of(window: Window) -> tuple[int, int] | None:
     """Return the rows of frames that Spark has, too; None of others, which hold no row or count beyond 32 bits."""
-    bounds = window.row_bounds
-    known = bounds is not None and -(2**31) < bounds[0] < bounds[1] < 2**31
-    return bounds if known else None
+    shape = window.row_shape if window.is_frame else None
+    if shape is None or not -(2**31) < shape.since < shape.until < 2**31:
+        return None
+    return shape.since, shape.until
 
 
 def faster(resolved: Resolved) -> str | None:

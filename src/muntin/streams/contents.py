@@ -16,8 +16,8 @@ from muntin.types import Array
 
 _EMITTED = "emitted.name0"
 """The keys of windows that late rows may revise."""
-SLICES = ("start", "end", "from_row", "to_row", "rows", "windows")
-"""The columns of a slice: its edges in time, or the numbers and times of its rows, and the windows it serves."""
+SLICES = ("start", "end", "rows", "windows")
+"""The columns of a slice: its edges in time, the number of its rows if it is counted, and the windows it serves."""
 
 
 def totals(lengths: Mapping[str, int]) -> dict[str, int]:
@@ -32,11 +32,10 @@ def totals(lengths: Mapping[str, int]) -> dict[str, int]:
     strategies = sorted({name.partition(".")[0] for name in lengths if name[0].isdigit()})
     slices = rows = 0
     for each in strategies:
-        by_rows = f"{each}.0.row_sizes" in lengths
         slices += lengths.get(f"{each}.0.key", lengths.get(f"{each}.0.low", 0))
         apart = [length for name, length in lengths.items() if _is_under(name, each, "rows.tags")]
-        kept = lengths.get(f"{each}.0.times", 0) if by_rows else max(apart, default=0)
-        rows += kept + sum(length for name, length in lengths.items() if _is_under(name, each, "rows.keys"))
+        rows += max(apart, default=0)
+        rows += sum(length for name, length in lengths.items() if _is_under(name, each, "rows.keys"))
     emitted = sum(length for name, length in lengths.items() if name.endswith(_EMITTED))
     return {"keys": lengths.get("keys.numbers", 0), "slices": slices, "rows": rows, "emitted": emitted}
 
@@ -87,7 +86,7 @@ def _number(arrays: Mapping[str, Array], key: list[pa.Array]) -> int:
 
 
 def _schema(time: pa.DataType) -> pa.Schema:
-    kinds = (time, time, pa.int64(), pa.int64(), pa.int64(), pa.list_(pa.int64()))
+    kinds = (time, time, pa.int64(), pa.list_(pa.int64()))
     return pa.schema(dict(zip(SLICES, kinds, strict=True)))
 
 
@@ -101,13 +100,9 @@ def _slices(
     mine = np.repeat(sizes > 0, arrays[f"{prefix}sizes"])
     low, high = (arrays[prefix + name][mine] for name in ("low", "high"))
     count = arrays[f"{prefix}count"][mine] if f"{prefix}count" in arrays else None
-    none = pa.nulls(len(low), pa.int64())
-    if f"{prefix}row_sizes" in arrays:
-        first, last = (_times(arrays[prefix + name][mine], time) for name in ("first", "last"))
-        columns = [first, last, pa.array(low), pa.array(high), pa.array(high - low)]
-    else:
-        columns = [_times(low, time), _times(high, time), none, none, none if count is None else pa.array(count)]
-    return pa.table([*columns, pa.array([windows] * len(low), pa.list_(pa.int64()))], _schema(time))
+    rows = pa.nulls(len(low), pa.int64()) if count is None else pa.array(count)
+    served = pa.array([windows] * len(low), pa.list_(pa.int64()))
+    return pa.table([_times(low, time), _times(high, time), rows, served], _schema(time))
 
 
 def _times(values: Array, time: pa.DataType) -> pa.Array:
@@ -120,8 +115,6 @@ def _rows(arrays: Mapping[str, Array], strategy: str, number: int) -> int:
     held = [array for name, array in arrays.items() if _is_under(name, strategy, "rows.keys")]
     if held:
         return sum(int((array == number).sum()) for array in held)
-    if f"{strategy}.0.row_sizes" in arrays:
-        return int(arrays[f"{strategy}.0.row_sizes"][arrays[f"{strategy}.0.keys"] == number].sum())
     return max((_kept(arrays, prefix, number) for prefix in _keeping(arrays, strategy)), default=0)
 
 

@@ -8,23 +8,20 @@ from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.mergers import merger_names
-from muntin.streams.row_slices.counted import Counted
 from muntin.streams.rows.rows import Rows
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
 from muntin.streams.tiles import Tiles
 from muntin.windows.base import Window
-from muntin.windows.shapes import SINGLE_ROWS
 
 STRATEGIES: dict[str, type[Strategy]] = {
     "slices": Slices,
-    "counted": Counted,
     "tiles": Tiles,
     "rows": Rows,
     "tuples": Tuples,
 }
 """The strategies that can be forced, by name. `register` adds to it."""
-CHOSEN_FROM = ("slices", "counted", "tiles", "rows", "tuples")
+CHOSEN_FROM = ("slices", "tiles", "rows", "tuples")
 """The candidates when nothing is forced, best first. The last one answers everything."""
 
 
@@ -59,16 +56,15 @@ def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
 
     A forced one answers all windows that it can; the others are assigned as usual.
     """
-    groups: dict[tuple[str, bool], dict[int, Window]] = {}
+    groups: dict[str, dict[int, Window]] = {}
     for i, each in plan.windows.items():
-        name = chosen_for(replace(plan, windows={i: each}), forced.strategy)
-        groups.setdefault((name, name == "counted" and each.row_shape == SINGLE_ROWS), {})[i] = each
-    if plan.windows and forced.strategy not in ("auto", *(name for name, *_ in groups)):
+        groups.setdefault(chosen_for(replace(plan, windows={i: each}), forced.strategy), {})[i] = each
+    if plan.windows and forced.strategy not in ("auto", *groups):
         raise UnsupportedOperationError(
             f"the strategy {forced.strategy!r} can answer none of these windows: {why_not(forced.strategy, plan)}"
         )
     plan = replace(plan, merge=forced.merge)
-    return [STRATEGIES[name](replace(plan, windows=windows)) for (name, *_), windows in groups.items()]
+    return [STRATEGIES[name](replace(plan, windows=windows)) for name, windows in groups.items()]
 
 
 def chosen_for(plan: Plan, forced: str = "auto") -> str:

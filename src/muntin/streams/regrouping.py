@@ -18,15 +18,10 @@ from muntin.durations import END_OF_TIME
 from muntin.errors import SnapshotError
 from muntin.snapshots import Snapshot
 from muntin.streams.places import Places, moved
-from muntin.streams.row_slices.late import APART
-from muntin.streams.row_slices.rows import Keyed
 from muntin.streams.slices.generations import by_key
 from muntin.types import Array
 
 _OF_SLICES = ("low", "high", "first", "last", "count", "skip", "states")
-_OF_COUNTED_SLICES = ("low", "high", "first", "last", "peaks", "states")
-_LINES = ("shifts", "fresh", "odd", "least")
-"""For windows by rows: a line for each key whose definitions number rows separately."""
 _UNSET = {"gone": 0, "done": 0, "since": END_OF_TIME}
 """What kinds of windows keep per key number, and the value for keys of which they keep nothing."""
 _NUMBERED = ("gone", "done", "seen", "sent")
@@ -298,38 +293,6 @@ def _runs(share: _Share, new: Array) -> dict[str, Array]:
     return arrays
 
 
-# ------------------------------------------------------------ windows by rows
-
-
-def _counted(shares: _Shares, definitions: int) -> dict[str, Array]:
-    arrays = _emitted(shares)
-    for name in _sets(shares):
-        parts = [each.under(f"{name}.") for each in shares]
-        arrays |= _named(f"{name}.", _count_set(parts, definitions))
-    return arrays
-
-
-def _count_set(shares: _Shares, definitions: int) -> dict[str, Array]:
-    arrays = _rows_of(shares, "keys", ("row_sizes", "sizes", *Keyed._fields))
-    for sizes, names in (("row_sizes", ("times", "row_states")), ("sizes", _OF_COUNTED_SLICES)):
-        masks = [each.mine(np.repeat(each["keys"], each[sizes])) for each in shares]
-        for name in names:
-            arrays[name] = _joined(each[name][mask] for each, mask in zip(shares, masks, strict=True))
-    places, lines = [], {name: [np.zeros(0, np.int64)] for name in _LINES}
-    used = 0
-    for each in shares:
-        place = each["apart"][each.mine(each["keys"])].copy()
-        apart = place >= 0
-        for name in _LINES:
-            lines[name].append(each[name].reshape(-1, definitions)[place[apart]].ravel())
-        place[apart] = used + np.arange(int(apart.sum()))
-        used += int(apart.sum())
-        places.append(place)
-    cursor = _greatest(each["cursor"] for each in shares)
-    cursor[APART] = used
-    return arrays | {"apart": _joined(places), "cursor": cursor, **{name: _joined(lines[name]) for name in _LINES}}
-
-
 # ------------------------------------------------------------ raw rows
 
 
@@ -434,7 +397,6 @@ def _group(shares: _Shares) -> dict[str, Array]:
 
 _STRATEGIES: dict[str, Callable[[_Shares, int], dict[str, Array]]] = {
     "slices": _slices,
-    "counted": _counted,
     "tuples": _buffered,
     "tiles": _buffered,
     "rows": _ordered,

@@ -11,11 +11,6 @@ compiled per set of aggregations.
     PREPEND    of a slice     a row, which is combined before the state
     JOIN       of the result  the slot of the older state, and that of the newer one
     MOVE       the first one  the first slot to move from, and how many
-    REFOLD     of a slice     the slots of its rows: a state is made from theirs
-    EXCHANGE   of a slice     the same, where some of the rows have left it and others came
-
-The last two are for slices in row numbers, whose rows have their own states. There, FOLD and OPEN read states of rows;
-for new rows, OPEN lifts them into slots of their own.
 """
 
 from __future__ import annotations
@@ -26,15 +21,12 @@ import numpy as np
 
 from muntin.kernels.vocabulary import Ints, Slots, combine, index, inlined, kernel, load, store
 
-FOLD, OPEN, PREPEND, JOIN, MOVE, REFOLD, EXCHANGE = range(7)
-"""The actions. REFOLD and later ones change slices of earlier rows; `CountSet` relies on this order."""
+FOLD, OPEN, PREPEND, JOIN, MOVE = range(5)
+"""The actions."""
 ACTION, SLOT, FIRST, LAST = range(4)
 """The columns of a step."""
-SHIFT, BEGIN, BEFORE, AFTER, STOP, LEAVING = range(4, 10)
-"""Further columns for EXCHANGE: see `row_slices.folding`."""
-DONE, STOPPED, NO_ROOM, SHORT = range(4)
-"""Why a kernel returned: done; the script is full or has enough rows; no slot is free for a row or a slice; the script
-is too short for what must be written at once."""
+DONE, STOPPED, NO_ROOM = range(3)
+"""Why a kernel returned: done; the script is full or has enough rows; no slot is free for a slice."""
 ROWS_AT_ONCE = 1 << 17
 """The number of rows after which a script is executed."""
 MOST_STEPS = 4
@@ -43,17 +35,17 @@ CAPACITY = 1 << 14
 
 
 class Script(NamedTuple):
-    """Actions in order. A step is a run of rows, or a single row if rows have their own states."""
+    """Actions in order. A step is a run of rows, or moves slices."""
 
     steps: Ints
-    """A line for each step, of four numbers or more."""
+    """A line of four numbers for each step."""
     length: Ints
     """A single number: the number of steps."""
 
     @classmethod
-    def empty(cls, capacity: int = CAPACITY, columns: int = LAST + 1) -> Script:
+    def empty(cls, capacity: int = CAPACITY) -> Script:
         """Return an empty script with room for `capacity` steps."""
-        return cls(np.empty((capacity, columns), np.int64), np.zeros(1, np.int64))
+        return cls(np.empty((capacity, LAST + 1), np.int64), np.zeros(1, np.int64))
 
 
 @inlined

@@ -188,12 +188,7 @@ class Window(ABC):
 
     @property
     def row_shape(self) -> RowShape | None:
-        """Its shape for slices by rows; None if these cannot answer it."""
-        return None
-
-    @property
-    def row_bounds(self) -> tuple[int, int] | None:
-        """The rows [since, until) that it holds, counted from its own row, if it is a frame by rows; else None."""
+        """Its shape, if it holds some rows around every row, or every k-th one; else None."""
         return None
 
     @property

@@ -62,14 +62,13 @@ TimeShape = Periodic | KnownEdges | Gap
 
 @dataclass(frozen=True)
 class RowShape:
-    """Windows of the rows [k * every, k * every + length), for k from 0 on."""
+    """Windows by rows: one for every `every`-th row of a key, the rows [since, until) counted from it."""
 
-    length: int
-    every: int
-
-
-SINGLE_ROWS = RowShape(1, 1)
-"""Windows of one row each. They judge late rows differently from longer ones, which take some in the middle."""
+    since: int
+    until: int
+    every: int = 1
+    fills: bool = False
+    """Whether a window without all of its rows is none, unless a query wants partial ones."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Frames by rows, over rows in order: each push answers the frames that are due, or hold other rows, and no others."""
+"""Windows by rows, over rows in order: each push answers those that are due, or hold other rows, and no others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from muntin.durations import BEFORE_TIME
 from muntin.query.plan import Plan
 from muntin.streams.points import AskedPoints
-from muntin.streams.rows.counting import DONE, EMITTED, GONE, NUMBERS, SEEN, Numbered
+from muntin.streams.rows.counting import AHEAD, DONE, EMITTED, EVERY, GONE, NUMBERS, SEEN, Numbered
 from muntin.streams.rows.finding import NEW, Fresh
 from muntin.streams.rows.part import OWN, Emission, Held, Moment, Part
 from muntin.streams.rows.store import RowStore
@@ -21,32 +21,38 @@ from muntin.windows.base import Window
 from muntin.windows.buffered import less
 
 _ROOM = 1 << 10
+_NO_WORDS = np.zeros(0, np.int32)
 _COLUMNS = {"gone": GONE, "done": DONE, "seen": SEEN, "sent": EMITTED}
 """The names of a key's numbers in a saved state."""
 
 
 class ByNumber(Part):
-    """One definition of frames by rows, which are numbered by key."""
+    """One definition of windows by rows, which are numbered by key: a window for each row, or for every k-th."""
 
     for_ever: ClassVar[bool] = True
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         super().__init__(window_id, window, plan)
-        since, until = window.row_bounds or (0, 0)
-        self._shape = np.array([since, until, max(0, until - 1), max(0, -since)], np.int64)
+        shape = window.row_shape
+        assert shape is not None
+        fills = shape.fills and not plan.partial
+        ahead, back = max(0, shape.until - 1), max(0, -shape.since)
+        self._shape = np.array([shape.since, shape.until, ahead, back, shape.every, fills], np.int64)
         self._word = f"{window_id}.word"
+        self._remembers = plan.lateness > 0 or plan.early
+        """Whether a window may change after it was emitted."""
         self._numbers = np.zeros(0, np.int64)
         self._room = Numbered.empty(_ROOM)
 
     @classmethod
     def answers(cls, window: Window) -> bool:
-        """Return whether it is a frame by rows."""
-        return window.row_bounds is not None
+        """Return whether it holds some rows around every row, or every k-th one."""
+        return window.row_shape is not None
 
     @property
     def beside(self) -> Mapping[str, type]:
-        """A word for each row: the revision of its frame, or why it has none."""
-        return {self._word: np.int32}
+        """A word for each row: the revision of its window, or why it has none."""
+        return {self._word: np.int32} if self._remembers else {}
 
     # ------------------------------------------------------------ rows
 
@@ -65,8 +71,8 @@ class ByNumber(Part):
         return verdicts
 
     def numbers(self, rows: Batch, verdicts: Array) -> Mapping[str, Array]:
-        """Return the words of admitted rows: their frames are new."""
-        return {self._word: np.full(len(rows.times), NEW, np.int32)}
+        """Return the words of admitted rows: their windows are new."""
+        return {name: np.full(len(rows.times), NEW, kind) for name, kind in self.beside.items()}
 
     def took(self, store: RowStore, rows: Batch) -> None:
         """Have room for the numbers of all keys."""
@@ -85,7 +91,7 @@ class ByNumber(Part):
 
     def emit(self, store: RowStore, fresh: Fresh, moment: Moment) -> Iterator[Emission]:
         """Yield the frames that are due, or hold other rows than when they were emitted."""
-        words, cursor = store.beside[self._word], np.array([0, NONE, 0, 0, 0], np.int64)
+        words, cursor = store.beside.get(self._word, _NO_WORDS), np.array([0, NONE, 0, 0, 0], np.int64)
         when = self._moment(moment.watermark, early=moment.early)
         state = (store.tree, words, self._numbers, self._shape, when, fresh, cursor)
         while not store.kernels.find_numbered(*state, self._room):
@@ -125,14 +131,15 @@ class ByNumber(Part):
         """Begin with the rows held: frames that are final already are not emitted."""
         self._know_keys(store)
         settled = less(watermark, self.lateness)
-        words = store.beside[self._word]
+        every = int(self._shape[EVERY])
         for key in store.present:
             _, places = store.rows(np.array([key]))
-            count = int(np.searchsorted(store.tree.times[places], settled, "right")) - int(self._shape[2])
-            final = max(0, count)
+            count = int(np.searchsorted(store.tree.times[places], settled, "right")) - int(self._shape[AHEAD])
+            final = max(0, -(-count // every) * every)
             self._numbers.reshape(-1, NUMBERS)[key, [DONE, SEEN, EMITTED]] = final
-            words[places] = NEW
-            words[places[:final]] = 0
+            for name in self.beside:
+                store.beside[name][places] = NEW
+                store.beside[name][places[:final]] = 0
 
     # ------------------------------------------------------------ points
 

@@ -1,11 +1,13 @@
-"""Which frames by rows are to be emitted, and which rows they hold. No kernel here sees a value or a state.
+"""Which windows by rows are to be emitted, and which rows they hold. No kernel here sees a value or a state.
 
-A frame is known by the number of its row, so that a late row gives all later numbers to other rows. The words, which
-are those of the numbers, move on before the frames are looked at: after a late row F before A and B, with the words of
-three rows
+Every row has a frame, or every `EVERY`-th one a window, which is told in the same way. A window is known by the number
+of its row, so that a late row gives all later numbers to other rows. The words, which are those of the numbers, move on
+before the windows are looked at: after a late row F before A and B, with the words of three rows
 
     before   A 5   B 3   C new            numbers 0, 1, 2
     after    F 5   A 3   B new   C new    numbers 0 to 3, and 0 and 1 hold other rows than before
+
+Where no window changes after it was emitted there are no words, and `words` is empty.
 """
 
 from __future__ import annotations
@@ -16,16 +18,20 @@ import numpy as np
 
 from muntin.durations import END_OF_TIME
 from muntin.kernels.vocabulary import Ints, index, inlined, kernel
-from muntin.streams.rows.finding import CHANGED, NEW, SKIPPED, Fresh, revision_of
+from muntin.streams.rows.finding import CHANGED, FRAMELESS, NEW, SKIPPED, Fresh, revision_of
 from muntin.streams.rows.tree import (
+    HI,
     KEY,
+    NODE,
     NONE,
     ROOT,
     ROWS,
     Tree,
     after_time,
     as_start,
+    at_of,
     at_rank,
+    leaf_of,
     longer,
     place_of,
     rank_of,
@@ -34,8 +40,9 @@ from muntin.streams.rows.tree import (
 GONE, DONE, SEEN, EMITTED = range(4)
 """The numbers of a key: rows evicted; frames that are final, that have been due, and whose words are not NEW."""
 NUMBERS = 4
-SINCE, UNTIL, AHEAD, BACK = range(4)
-"""A definition: the frame of row i holds the rows [i + SINCE, i + UNTIL), and needs as many rows AHEAD and BACK."""
+SINCE, UNTIL, AHEAD, BACK, EVERY, FILLS = range(6)
+"""A definition: the window of row i, a multiple of EVERY, holds the rows [i + SINCE, i + UNTIL), and needs as many rows
+AHEAD and BACK. FILLS: without them it is none."""
 WATERMARK, SETTLED, EARLIER, EARLY = range(4)
 """The moment: the watermark, that less the lateness, and that less one; whether frames are emitted early."""
 KEY_AT, RANK, COUNT_OUT, DUE_RANK, STOP = range(5)
@@ -71,6 +78,12 @@ class Numbered(NamedTuple):
     def first_rows(self, count: int) -> Numbered:
         """Return a copy of the first frames."""
         return Numbered(*(each[:count].copy() for each in self))
+
+
+@inlined
+def next_window(frame: Ints, number: int) -> int:
+    """Return the number of the first row, from a number on, that has a window."""
+    return int(-(-number // frame[EVERY]) * frame[EVERY])
 
 
 @kernel
@@ -121,13 +134,14 @@ def next_of_key(tree: Tree, words: Ints, numbers: Ints, frame: Ints, moment: Int
     key = fresh.keys[k]
     at, total = key * NUMBERS, tree.keys[key * KEY + ROWS]
     gone = numbers[at + GONE]
+    at_end = total - frame[AHEAD] if frame[FILLS] > 0 else total
     all_due = moment[WATERMARK] == END_OF_TIME
-    cursor[DUE_RANK] = total if all_due else min(total, rows_up_to(tree, key, moment[WATERMARK]) - frame[AHEAD])
-    cursor[STOP] = total if moment[EARLY] > 0 else cursor[DUE_RANK]
+    cursor[DUE_RANK] = at_end if all_due else min(total, rows_up_to(tree, key, moment[WATERMARK]) - frame[AHEAD])
+    cursor[STOP] = at_end if moment[EARLY] > 0 else cursor[DUE_RANK]
     if cursor[RANK] == NONE:
         begin = fresh.ends[k - 1] if k > 0 else 0
         changed = numbers[at + SEEN] - gone  # the first frame that may have changed
-        if begin < fresh.ends[k]:
+        if begin < fresh.ends[k] and len(words) > 0:
             lowest = rows_up_to(tree, key, fresh.times[begin])
             for i in range(begin, fresh.ends[k]):
                 if fresh.times[i] == fresh.times[begin]:
@@ -165,12 +179,21 @@ def find_numbered(
 
 @kernel
 def find_of_number(tree: Tree, words: Ints, key: int, gone: int, frame: Ints, cursor: Ints, out: Numbered) -> bool:
-    """Find the frames of a key; return whether there was room."""
+    """Find the windows of a key; return whether there was room."""
     total = tree.keys[key * KEY + ROWS]
-    where = at_rank(tree, key, cursor[RANK])
+    remembers = len(words) > 0
+    if not remembers:
+        cursor[RANK] = next_window(frame, cursor[RANK] + gone) - gone
+    where = at_rank(tree, key, cursor[RANK]) if cursor[RANK] < total else NONE
+    step = 1 if remembers else frame[EVERY]
     first = last = front = tail = NONE  # of the frame before: the numbers of its rows, and its first and last row
     while cursor[RANK] < cursor[STOP]:
         rank = cursor[RANK]
+        if remembers and frame[EVERY] > 1 and (rank + gone) % frame[EVERY] > 0:
+            words[index(place_of(tree, where))] = FRAMELESS
+            cursor[RANK] = rank + 1
+            where = as_start(tree, where + 1)
+            continue
         low = min(max(rank + gone + frame[SINCE], 0), total + gone)
         high = min(max(rank + gone + frame[UNTIL], low), total + gone)
         is_empty = low == high
@@ -179,7 +202,7 @@ def find_of_number(tree: Tree, words: Ints, key: int, gone: int, frame: Ints, cu
             tail = moved(tree, key, tail, high - last, high - 1 - gone)
             first, last = low, high
         place = place_of(tree, where)
-        revision = revision_of(words[index(place)], False)
+        revision = revision_of(words[index(place)], False) if remembers else 0
         if revision != NONE and (rank < cursor[DUE_RANK] or not is_empty):
             count = cursor[COUNT_OUT]
             if count == len(out.keys):
@@ -194,19 +217,21 @@ def find_of_number(tree: Tree, words: Ints, key: int, gone: int, frame: Ints, cu
             out.start[index(count)] = place if is_empty else place_of(tree, front)
             out.end[index(count)] = place if is_empty else place_of(tree, tail)
             cursor[COUNT_OUT] = count + 1
-            words[index(place)] = revision
-        elif words[index(place)] == NEW:
+            if remembers:
+                words[index(place)] = revision
+        elif remembers and words[index(place)] == NEW:
             words[index(place)] = SKIPPED
-        cursor[RANK] = rank + 1
-        where = as_start(tree, where + 1)
+        cursor[RANK] = rank + step
+        if cursor[RANK] < cursor[STOP]:
+            where = moved(tree, key, where, step, cursor[RANK])
     return True
 
 
 @inlined
 def moved(tree: Tree, key: int, where: int, by: int, rank: int) -> int:
-    """Return a row that is `by` rows after another, of a rank: O(1) if it is the next one or the same."""
-    if where != NONE and by == 0:
-        return where
+    """Return a row that is `by` rows after another, of a rank: O(1) in the same leaf, or to the next one."""
+    if where != NONE and by >= 0 and at_of(where) + by < tree.nodes[index(leaf_of(where) * NODE + HI)]:
+        return where + by
     return as_start(tree, where + 1) if where != NONE and by == 1 else at_rank(tree, key, rank)
 
 
@@ -226,8 +251,8 @@ def numbers_need(
         total = tree.keys[key * KEY + ROWS]
         is_over = moment[WATERMARK] == END_OF_TIME
         settled = total if is_over else rows_up_to(tree, key, moment[SETTLED])
-        final = total if is_over else settled - frame[AHEAD]
-        numbers[at + DONE] = max(numbers[at + DONE], numbers[at + GONE] + final)
+        final = numbers[at + GONE] + (total if is_over else settled - frame[AHEAD])
+        numbers[at + DONE] = max(numbers[at + DONE], next_window(frame, final))
         # A point at the watermark may lie before rows of that very time, which are final.
         earlier = rows_up_to(tree, key, moment[EARLIER])
         oldest = min(numbers[at + DONE], numbers[at + GONE] + earlier) - frame[BACK] - 1
@@ -258,7 +283,7 @@ def judge_rows(
         at = gone + taken + (rows_up_to(tree, key, row_times[i]) if known else 0)
         total = gone + taken + (tree.keys[key * KEY + ROWS] if known else 0)
         reached = gone + taken + (rows_up_to(tree, key, moment[SETTLED]) if known else 0)
-        done = max(0, reached - frame[AHEAD])
+        done = max(0, next_window(frame, reached - frame[AHEAD]))
         # This row adds a frame; its last row must not be reached yet either.
         newest = total if frame[AHEAD] > 0 or (at < total and reached < total) else total - 1
         verdicts[i] = 0
@@ -293,4 +318,4 @@ def at_ranks(tree: Tree, keys: Ints, first: Ints, last: Ints) -> None:
 
 
 COUNTING = (find_numbered, numbers_need, judge_rows, ranks_at, at_ranks)
-WITHIN = (rows_up_to, mark_changed, next_of_key, moved, find_of_number)
+WITHIN = (next_window, rows_up_to, mark_changed, next_of_key, moved, find_of_number)

@@ -31,7 +31,7 @@ from muntin.windows.found import Cut, Found, Points, SortedRows
 from muntin.windows.held_rows import HeldRows
 from muntin.windows.kinds.each_row import EachRow
 from muntin.windows.kinds.numbered import ROW_FIELDS, BufferedFixedNumbers, from_row
-from muntin.windows.shapes import Density, Lookback
+from muntin.windows.shapes import Density, Lookback, RowShape
 
 
 class RowFrame(EachRow):
@@ -42,9 +42,9 @@ class RowFrame(EachRow):
     edges_known: ClassVar[bool] = True  # as row numbers
 
     @property
-    def row_bounds(self) -> tuple[int, int]:
-        """The rows [since, until) that it holds, counted from its own row."""
-        return self.held
+    def row_shape(self) -> RowShape:
+        """The rows that it holds, counted from its own row."""
+        return RowShape(*self.held)
 
     @property
     def ahead(self) -> int:

@@ -60,7 +60,7 @@ class SlidingRows(NumberedWindow):
     @property
     def row_shape(self) -> RowShape:
         """Its length and step in rows."""
-        return RowShape(self.range.count, self.every.count)
+        return RowShape(0, self.range.count, self.every.count, fills=True)
 
     def buffered(self, terms: Terms) -> BufferedWindows:
         """Return what answers it from kept rows."""

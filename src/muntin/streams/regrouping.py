@@ -7,6 +7,7 @@ guessed at.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,8 @@ _UNSET = {"gone": 0, "done": 0, "since": END_OF_TIME}
 """What kinds of windows keep per key number, and the value for keys of which they keep nothing."""
 _NUMBERED = ("gone", "done", "seen", "sent")
 """What strategies over rows in order count for each key number."""
+_ENTRIES = re.compile(r"(of\.\d+\.entries\.\w+\.)keys")
+"""What definitions over rows in order keep besides rows: tables that begin with keys, in their order."""
 _TUPLES = {"known": 1, "edges": 2, "closed": 3}
 """What kinds of windows keep as tuples that begin with a key, with the length of a tuple."""
 _ALIKE = ("watermark", "seen", "horizon")
@@ -387,6 +390,8 @@ def _group(shares: _Shares) -> dict[str, Array]:
     arrays |= {"windows": shares[0]["windows"], "marks": _greatest(each["marks"] for each in shares)}
     arrays["wake"] = _joined(each.by_number(each["wake"], END_OF_TIME) for each in shares)
     arrays |= _rows_of(shares, "fresh.keys", ("fresh.times",))
+    for prefix in sorted({found[1] for name in shares[0].arrays if (found := _ENTRIES.match(name))}):
+        arrays |= _named(prefix, _held_rows([each.under(prefix) for each in shares]))
     for name in shares[0].arrays:
         if name.rpartition(".")[2] in _NUMBERED:
             arrays[name] = _joined(each.by_number(each[name], 0) for each in shares)

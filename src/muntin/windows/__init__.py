@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from muntin.errors import InvalidArgumentError
 from muntin.suggestions import WINDOWS, no_attribute
 from muntin.windows.base import Context, Measure, Window
+from muntin.windows.edges import Edges
 from muntin.windows.kinds.calendar import calendar
-from muntin.windows.kinds.context_aware import ContextAware, Edges
+from muntin.windows.kinds.context_aware import ContextAware
 from muntin.windows.kinds.context_free import ContextFree
 from muntin.windows.kinds.cumulative import cumulative
 from muntin.windows.kinds.delta import delta

@@ -19,7 +19,7 @@ from muntin.errors import InvalidArgumentError
 from muntin.types import Array, ColumnType
 from muntin.windows.buffered import BufferedWindows, Terms
 from muntin.windows.found import Cut, Found, Points, SortedRows
-from muntin.windows.shapes import Density, FrameShape, Lookback, RowShape, Tiling, TimeShape
+from muntin.windows.shapes import Density, EdgesFrom, FrameShape, Lookback, RowShape, Tiling, TimeShape
 
 TIME_BOUNDS = ("start", "end")
 """The fields of all windows."""
@@ -81,6 +81,8 @@ class Window(ABC):
     """Whether rows must be seen in the order in which they came."""
     emits_empty: ClassVar[bool] = False
     """Whether windows without rows are emitted where a query asks for them."""
+    edges: ClassVar[EdgesFrom | None] = None
+    """What tells its edges, for a stream that keeps rows in order."""
     columns: tuple[str, ...] = ()
     """The columns that it reads besides the time."""
 

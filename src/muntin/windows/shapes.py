@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 SLIDING, CUMULATIVE, KNOWN = 0, 1, 2
@@ -69,6 +70,17 @@ class RowShape:
     every: int = 1
     fills: bool = False
     """Whether a window without all of its rows is none, unless a query wants partial ones."""
+
+
+class EdgesFrom(Enum):
+    """What tells where windows begin and end, if they are neither frames nor by the numbers of rows."""
+
+    RULE = "a rule, for any time"
+    MARKS = "rows that are marked"
+    VALUES = "the values of a column"
+    COUNTS = "how many rows there are at multiples of a duration"
+    CODE = "code of the user, for each row"
+    POLICY = "a policy, for each row"
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ class ByTime(Part):
     def emit(self, store: RowStore, fresh: Fresh, moment: Moment) -> Iterator[Emission]:
         """Yield the frames that are due, or have changed since they were emitted."""
         found = self._find(store, fresh, moment)
-        self._looked_at = moment.watermark
+        if moment.watermark < END_OF_TIME:  # else only some keys may be closed
+            self._looked_at = moment.watermark
         if len(found.keys):
             at = store.tree.times[found.places]
             start, end = self._start(at), at + self.shape.high

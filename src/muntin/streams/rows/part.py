@@ -56,6 +56,8 @@ class Emission:
     values: tuple[Array, Array] | None = None
     at: Array | None = None
     is_retracted: bool = False
+    places: Array | None = None
+    """The places of their rows, if those of a window are not next to one another: `first` and `last` count these."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ class Part(ABC):
     @abstractmethod
     def answers(cls, window: Window) -> bool:
         """Return whether it is for windows of this kind."""
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether taking rows or finding windows can raise an error."""
+        return False
 
     @property
     def beside(self) -> Mapping[str, type]:

@@ -27,8 +27,13 @@ from muntin.streams.decisions import ROWS
 from muntin.streams.journal import Journal, Replayed
 from muntin.streams.places import Places
 from muntin.streams.points import AskedPoints, FramesAtPoints
+from muntin.streams.rows.by_code import ByCode
+from muntin.streams.rows.by_count import ByCount
+from muntin.streams.rows.by_end import ByEnd
+from muntin.streams.rows.by_mark import ByMark
 from muntin.streams.rows.by_number import ByNumber
 from muntin.streams.rows.by_time import ByTime
+from muntin.streams.rows.by_value import ByValue
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.part import OWN, REFUSED, Emission, Held, Moment, Part
 from muntin.streams.rows.store import RowStore
@@ -40,7 +45,7 @@ from muntin.windows.base import Window
 
 NEVER = END_OF_TIME
 """A key that sleeps forever: nothing happens to it until a row comes, or the stream closes."""
-PARTS: tuple[type[Part], ...] = (ByTime, ByNumber)
+PARTS: tuple[type[Part], ...] = (ByTime, ByNumber, ByEnd, ByCount, ByMark, ByValue, ByCode)
 """The kinds of windows over rows in order. The first that answers a definition takes it."""
 
 
@@ -130,7 +135,8 @@ class Group:
 
     def awake(self, watermark: int, early: bool) -> Array:
         """Return the keys to look at, ascending."""
-        return self.store.present if early else np.flatnonzero(self.wake[: self.store.keys] <= watermark)
+        due = np.flatnonzero(self.wake[: self.store.keys] <= watermark)
+        return np.union1d(self.store.present, due) if early else due
 
     # ------------------------------------------------------------ windows
 
@@ -196,6 +202,7 @@ class Group:
         self.wake = state["wake"].copy()
         self.fresh = [(state["fresh.keys"], state["fresh.times"])] if len(state["fresh.keys"]) else []
         self.store.load(under("rows.", state))
+        self.store.know_keys(int(np.flatnonzero(self.wake < NEVER).max(initial=-1)) + 1)
         for part in self.parts:
             part.load(under(f"of.{part.window_id}.", state))
 
@@ -236,7 +243,8 @@ class Rows(Replayed):
     @property
     def may_fail(self) -> bool:
         """Whether an aggregation can raise an error."""
-        return bool(self.apart) or any(each.may_fail for each in self.bindings)
+        values_fail = bool(self.apart) or any(each.may_fail for each in self.bindings)
+        return values_fail or any(part.may_fail for part in self._parts)
 
     @property
     def row_bytes(self) -> int:
@@ -306,7 +314,7 @@ class Rows(Replayed):
         if each.is_retracted:
             aggregates: dict[str, Any] = {name: pa.nulls(count) for name in self.plan.aggregates}
         else:
-            raw = self._of_ranges(store, each.first, each.last)
+            raw = self._of_windows(store, each)
             aggregates = {name: to_arrow(raw[name], each.end) for name in self.plan.aggregates}
         return Answers(
             each.keys,
@@ -320,6 +328,14 @@ class Rows(Replayed):
             values=each.values,
             at=each.at,
         )
+
+    def _of_windows(self, store: RowStore, each: Emission) -> Mapping[str, Raw]:
+        """Return the aggregates of windows, by name."""
+        if each.places is None:
+            return self._of_ranges(store, each.first, each.last)
+        times = store.tree.times[each.places]
+        rows = store.take(each.places)
+        return windows_of_rows(rows, times, self.plan.time_type, each.first, each.last, self.plan.aggregates)
 
     def _of_ranges(self, store: RowStore, first: Array, last: Array) -> dict[str, Raw]:
         """Return the aggregates of ranges of rows, by name."""

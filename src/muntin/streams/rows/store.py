@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,15 +10,17 @@ import numpy as np
 
 from muntin.aggregations.binding import Binding
 from muntin.columns import Column, read_only
+from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.kernels.vocabulary import Ints, index, kernel
-from muntin.streams.rows import counting, finding, folding, tree
+from muntin.streams.rows import counting, cutting, finding, folding, tree, valuing
 from muntin.streams.rows.tree import DONE, FANOUT, HELD, LEAF, MOVES, NO_ROOM, STALES, Log, Tree, insert_rows
 from muntin.types import OBJECT, Array, ColumnType
 
-_WITHIN = (*tree.ARENA, *tree.POSITIONS, *tree.INSERTION, tree.drop_leaf, *finding.WITHIN, *counting.WITHIN)
+_OF_TREES = (*tree.ARENA, *tree.POSITIONS, *tree.INSERTION, tree.drop_leaf)
+_WITHIN = (*_OF_TREES, *finding.WITHIN, *counting.WITHIN, *cutting.WITHIN, *valuing.WITHIN)
 
 
 @kernel
@@ -31,7 +33,15 @@ def move_values(values: Any, moves: Ints, count: int) -> None:
 @cache
 def ordering(compiled: bool) -> Any:
     """Return the kernels that see no state, compiled once for all aggregations."""
-    kernels = (insert_rows, move_values, tree.evict_first, *finding.FINDING, *counting.COUNTING)
+    kernels = (
+        insert_rows,
+        move_values,
+        tree.evict_first,
+        *finding.FINDING,
+        *counting.COUNTING,
+        *cutting.CUTTING,
+        *valuing.VALUING,
+    )
     return kernel_cache.load(standalone(*kernels, within=_WITHIN, counted=False), compiled=compiled)
 
 
@@ -82,7 +92,7 @@ class RowStore:
         """Insert rows, sorted by key and time, after those of equal time. O(log n) each at worst, O(1) in order."""
         if not len(keys):
             return
-        self._know_keys(int(keys[-1]) + 1)
+        self.know_keys(int(keys[-1]) + 1)
         self._make_room(len(keys))
         for name, column in columns.items():
             if column.valid is not None and self.valid[name] is None:
@@ -140,7 +150,8 @@ class RowStore:
         binding = self.bindings[which]
         return (*(read_only(self.values[name]) for name in binding.columns), *map(read_only, self.masks[which]))
 
-    def _know_keys(self, count: int) -> None:
+    def know_keys(self, count: int) -> None:
+        """Have room for the first `count` keys."""
         known = self.keys
         if count > known:
             keys = np.full(tree.KEY * max(count, 2 * known), tree.NONE, np.int64)
@@ -193,9 +204,46 @@ class RowStore:
 
     def times_at(self, where: Array) -> Array:
         """Return the times of the rows at positions. O(1) each."""
-        first = self.tree.nodes[(where >> tree.SHIFT) * tree.NODE + tree.BASE]
-        times: Array = self.tree.times[first + (where & tree.AT)]
+        times: Array = self.tree.times[self.places_at(where)]
         return times
+
+    def within(self, keys: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
+        """Return between which positions the rows in [start, end) of keys are, and how many. O(log n) each."""
+        first, last, counts = (np.empty(len(keys), np.int64) for _ in range(3))
+        self.kernels.rows_within(self.tree, keys, start, end, first, last, counts)
+        return first, last, counts
+
+    def before(self, keys: Array, at: Array) -> Array:
+        """Return how many rows of keys are before times. O(log n) each."""
+        counts = np.empty(len(keys), np.int64)
+        self.kernels.rows_before(self.tree, keys, at, counts)
+        return counts
+
+    def around(self, keys: Array, at: Array) -> tuple[Array, Array]:
+        """Return the times of the last row up to a time and of the first after it: BEFORE_TIME, END_OF_TIME if none."""
+        before, after = np.full(len(keys), BEFORE_TIME), np.empty(len(keys), np.int64)
+        self.kernels.times_around(self.tree, keys, at, before, after)
+        return before, after
+
+    def latest(self, keys: Array) -> Array:
+        """Return the time of the last row of keys, BEFORE_TIME for those without rows. O(1) each."""
+        return self.around(keys, np.full(len(keys), END_OF_TIME - 1))[0]
+
+    def places_at(self, where: Array) -> Array:
+        """Return the places of the rows at positions. O(1) each."""
+        first = self.tree.nodes[(where >> tree.SHIFT) * tree.NODE + tree.BASE]
+        places: Array = first + (where & tree.AT)
+        return places
+
+    def grown_to_fit(self, arrays: int, find: Callable[..., int], *arguments: Any) -> list[Array]:
+        """Return what a kernel finds in the trees: it writes to some arrays, and returns how many, -1 for no room."""
+        room = 256
+        while True:
+            out = [np.empty(room, np.int64) for _ in range(arrays)]
+            count = find(self.tree, *arguments, *out)
+            if count >= 0:
+                return [each[:count] for each in out]
+            room *= 4
 
     def listed(self, first: Array, last: Array) -> tuple[Array, Array, Array]:
         """Return the places of the rows of ranges, each once, and the bounds of the ranges among them. O(rows)."""
@@ -256,6 +304,7 @@ class RowStore:
         )
         made.beside = {name: np.zeros(0, self.beside[name].dtype) for name in beside}
         made.load(self.save())
+        made.know_keys(self.keys)
         return made
 
     def check(self) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,61 +12,10 @@ from muntin.durations import END_OF_TIME
 from muntin.types import Array
 from muntin.windows.base import Context, Measure, Window
 from muntin.windows.buffered import BufferedWindows, Moment, Terms, Windows, zeros
+from muntin.windows.edges import Edges
 from muntin.windows.found import Found, SortedRows, between_times, python_values
 from muntin.windows.held_rows import HeldRows
-
-
-class Edges:
-    """The edges of one key's windows, in ascending order, which `ContextAware.on_tuple` adds and removes.
-
-    >>> edges = Edges([10, 30])
-    >>> edges.add(20)
-    >>> edges.before(20), edges.after(20), list(edges)
-    (20, 30, [10, 20, 30])
-    """
-
-    __slots__ = ("_times",)
-
-    def __init__(self, times: Iterable[int] = ()) -> None:
-        self._times = sorted(set(times))
-
-    def add(self, t: int) -> None:
-        """Add an edge at t, if there is none: a window ends there, and another begins. O(n)."""
-        at = bisect_left(self._times, t)
-        if at == len(self._times) or self._times[at] != t:
-            self._times.insert(at, t)
-
-    def remove(self, t: int) -> None:
-        """Remove the edge at t, if there is one: the windows on both sides merge. O(n)."""
-        at = bisect_left(self._times, t)
-        if at < len(self._times) and self._times[at] == t:
-            del self._times[at]
-
-    def before(self, t: int) -> int | None:
-        """Return the last edge at t or before, or None. O(log n)."""
-        at = bisect_right(self._times, t)
-        return self._times[at - 1] if at else None
-
-    def after(self, t: int) -> int | None:
-        """Return the first edge after t, or None. O(log n)."""
-        at = bisect_right(self._times, t)
-        return self._times[at] if at < len(self._times) else None
-
-    def __contains__(self, t: int) -> bool:
-        """Return whether there is an edge at t. O(log n)."""
-        return self.before(t) == t
-
-    def __iter__(self) -> Iterator[int]:
-        """Yield the edges in ascending order."""
-        return iter(self._times)
-
-    def __len__(self) -> int:
-        """Return the number of edges."""
-        return len(self._times)
-
-    def __repr__(self) -> str:
-        """Show the edges."""
-        return f"Edges({self._times})"
+from muntin.windows.shapes import EdgesFrom
 
 
 class ContextAware(Window):
@@ -92,6 +40,7 @@ class ContextAware(Window):
 
     context: ClassVar[Context] = Context.FORWARD_AWARE  # the worst case for the planner; a subclass may narrow it
     measure: ClassVar[Measure] = Measure.TIME
+    edges: ClassVar[EdgesFrom | None] = EdgesFrom.CODE
     arrival_matters: ClassVar[bool] = True
 
     @abstractmethod

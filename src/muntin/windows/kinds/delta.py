@@ -19,7 +19,7 @@ from muntin.windows.buffered import BufferedWindows, Moment, Terms, Windows, key
 from muntin.windows.found import Found, SortedRows, filled, finding
 from muntin.windows.held_rows import HeldRows
 from muntin.windows.limits import may_be_many, opened, require_few
-from muntin.windows.shapes import Density
+from muntin.windows.shapes import Density, EdgesFrom
 from muntin.windows.words import word
 
 _EXACT = 2.0**53
@@ -35,6 +35,7 @@ class Delta(Window):
 
     context: ClassVar[Context] = Context.FREE
     measure: ClassVar[Measure] = Measure.DELTA
+    edges: ClassVar[EdgesFrom | None] = EdgesFrom.VALUES
     edges_known: ClassVar[bool] = True  # as values of the column
     splits: ClassVar[bool] = False
 
@@ -82,7 +83,7 @@ class Delta(Window):
         """Return whether windows of a column of this type have integer bounds, rather than floats."""
         return column.family == "integer" and all(isinstance(step, int) for step in self.steps)
 
-    def numbers(self, rows: SortedRows | HeldRows) -> tuple[Array, Array]:
+    def numbers(self, rows: Any) -> tuple[Array, Array]:
         """Return the values of the column, and the rows that have one."""
         return self._numbers(rows.columns[self.column])
 

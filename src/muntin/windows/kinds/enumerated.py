@@ -15,7 +15,7 @@ from muntin.windows.found import Cut, Found, SortedRows
 from muntin.windows.held_rows import HeldRows
 from muntin.windows.kinds.context_free import BufferedContextFree, ContextFree
 from muntin.windows.limits import may_be_many, too_many
-from muntin.windows.shapes import Lookback
+from muntin.windows.shapes import EdgesFrom, Lookback
 
 
 class EnumeratedWindow(ContextFree):
@@ -23,6 +23,7 @@ class EnumeratedWindow(ContextFree):
 
     cuttable: ClassVar[bool] = True
     emits_empty: ClassVar[bool] = True
+    edges: ClassVar[EdgesFrom | None] = EdgesFrom.RULE
 
     @property
     @abstractmethod

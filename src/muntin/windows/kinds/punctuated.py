@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from muntin.windows.base import Context, Measure, Window
 from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, begins_of, keys_of
 from muntin.windows.found import Cut, Found, SortedRows, between_rows, filled, finding
 from muntin.windows.held_rows import HeldRows
+from muntin.windows.shapes import EdgesFrom
 from muntin.windows.words import word
 
 
@@ -26,6 +27,7 @@ class Punctuated(Window):
 
     context: ClassVar[Context] = Context.FORWARD_FREE
     measure: ClassVar[Measure] = Measure.PUNCTUATION
+    edges: ClassVar[EdgesFrom | None] = EdgesFrom.MARKS
     cuttable: ClassVar[bool] = True
 
     column: str
@@ -48,7 +50,7 @@ class Punctuated(Window):
         """Return the expression that creates it."""
         return f"window.punctuated({self.column!r})"
 
-    def marks(self, rows: SortedRows | HeldRows) -> Array:
+    def marks(self, rows: Any) -> Array:
         """Return which rows end a window; reject a column that is not boolean."""
         column = rows.columns[self.column]
         if column.type != NULL and column.type.family != "boolean":

@@ -18,7 +18,7 @@ from muntin.windows.found import Cut, Found, SortedRows, between_rows, filled, f
 from muntin.windows.held_rows import HeldRows
 from muntin.windows.kinds.numbered import ROW_FIELDS, BufferedRowNumbers, from_row
 from muntin.windows.lengths import Rows, any_sign, positive, shown_offset
-from muntin.windows.shapes import Density, Lookback
+from muntin.windows.shapes import Density, EdgesFrom, Lookback
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +30,7 @@ class RowsEvery(Window):
 
     context: ClassVar[Context] = Context.FORWARD_AWARE  # the first row of a window is known only when it ends
     measure: ClassVar[Measure] = Measure.MULTI
+    edges: ClassVar[EdgesFrom | None] = EdgesFrom.COUNTS
     cuttable: ClassVar[bool] = True
 
     range: Rows

@@ -67,7 +67,7 @@ def differences(saved: Mapping[str, str], query: Query, further: Mapping[str, st
         return {}
     found = {
         name: _in_words(name, saved.get(name), asked.get(name))
-        for name in dict.fromkeys((*asked, *saved))
+        for name in dict.fromkeys((*asked, *sorted(saved)))
         if saved.get(name) != asked.get(name)
     }
     if found and windows_of(saved) != windows_of(asked) and sorted(windows_of(saved)) == sorted(windows_of(asked)):

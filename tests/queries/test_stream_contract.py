@@ -24,6 +24,7 @@ from muntin.errors import (
     UnsupportedOperationError,
 )
 from muntin.snapshots import Snapshot
+from muntin.streams.regrouping import regrouped
 
 GOLDEN = Path(__file__).parent / "golden"
 COUNT = {"n": agg.count()}
@@ -437,12 +438,11 @@ def as_a_set(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist()))
 
 
-@pytest.mark.parametrize("name", ["stream", "stream-2"])
-def test_golden_snapshots_are_read_as_ever(name: str) -> None:
+def test_the_golden_snapshot_is_read_as_ever() -> None:
     stream = everything().stream()
     stream.push(some_rows(0))
     stream.push(some_rows(15))
-    restored = everything().stream((GOLDEN / f"{name}.snapshot").read_bytes())
+    restored = everything().stream((GOLDEN / "stream.snapshot").read_bytes())
     restored.check()
     for each in (stream, restored):
         each.push(some_rows(21))
@@ -451,9 +451,14 @@ def test_golden_snapshots_are_read_as_ever(name: str) -> None:
     assert restored.metrics()["rows"] == 36
 
 
-def test_a_snapshot_of_an_older_version_is_refused() -> None:
-    with pytest.raises(SnapshotError, match="has version 1, and this version of muntin reads versions 2 and 3; let"):
-        everything().stream((GOLDEN / "stream-1.snapshot").read_bytes())
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_snapshot_of_an_older_version_is_refused(version: int) -> None:
+    """Version 2 does not tell in which order its aggregates are, and another one would read the states of others."""
+    data = (GOLDEN / f"stream-{version}.snapshot").read_bytes()
+    with pytest.raises(SnapshotError, match=f"has version {version}, and this version of muntin reads version 3; let"):
+        everything().stream(data)
+    with pytest.raises(SnapshotError, match=f"has version {version}"):
+        regrouped([(Snapshot.decode(data), np.ones(2, np.bool_))])
 
 
 def test_snapshots_of_other_queries_are_refused() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 from queries import oracle, streams
 
+from muntin import Query
 from muntin.query.plan import resolve
 from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, Job
 from muntin.spark.buckets import CLERK, labels
@@ -140,11 +141,17 @@ class Machine(streams.Stream):
     """The pipeline without Spark. With `sliced`, rows are cut into slices before they are sent, where that can be."""
 
     def __init__(
-        self, query: oracle.Query, schema: pa.Schema, buckets: int = 3, store: Store | None = None, sliced: bool = False
+        self,
+        query: oracle.Query | Query,
+        schema: pa.Schema,
+        buckets: int = 3,
+        store: Store | None = None,
+        sliced: bool = False,
     ) -> None:
         self.query, self.schema, self.buckets = query, schema, buckets
-        asked = streams.asked(query)
-        self.clock = Clock.of(query.time_type, query.time)
+        asked = query if isinstance(query, Query) else streams.asked(query)
+        time = column_type(schema.field(query.time).type)
+        self.clock = Clock.of(time, query.time)
         self.job = pickle.loads(pickle.dumps(Job(asked, schema, self.clock, buckets, late=not sliced)))
         cut = asked if sliced else None
         self.packer = Packer(
@@ -155,7 +162,7 @@ class Machine(streams.Stream):
         self.unpacker = Unpacker(answers.append(pa.field("late", rows)), late=True)
         self.store = store or Store()
         self.seen = self.watermark = self.now = 0
-        self.delay = int(self.clock.delay(query.watermark, query.time_type).split()[0])
+        self.delay = self.clock.delay_in_millis(query.watermark, time)
         self.lost: list[dict[str, Any]] = []
         self.counts = dict.fromkeys(COUNTS, 0)
         self.never_revises = "revision" in constant_columns(resolve(asked, schema), finite=False)
@@ -169,16 +176,24 @@ class Machine(streams.Stream):
 
     def batch(self, rows: list[dict[str, Any]]) -> list[oracle.Result]:
         """Run one micro-batch; the watermark moves after it."""
+        return [each for table in self.tables(rows) for each in self.results(table)]
+
+    def tables(self, rows: list[dict[str, Any]]) -> list[pa.Table]:
+        """Run one micro-batch, and return the answers as Spark has them."""
+        results = list(self.answers(self.processor, self.pack(rows)))
+        assert not self.never_revises or not self.counts["revisions"] + self.counts["retractions"]
+        self.watermark = max(self.watermark, self.seen - self.delay)
+        return results
+
+    @property
+    def processor(self) -> Processor:
+        """A new processor over the state, as each task has one."""
         states = (
             Value(self.store, "muntin_header"),
             Chunks(self.store, "muntin_chunks"),
             Value(self.store, "muntin_query"),
         )
-        processor = Processor(self.job, Handle(self.store), *states)
-        results = list(self.answers(processor, self.pack(rows)))
-        assert not self.never_revises or not self.counts["revisions"] + self.counts["retractions"]
-        self.watermark = max(self.watermark, self.seen - self.delay)
-        return [each for table in results for each in self.results(table)]
+        return Processor(self.job, Handle(self.store), *states)
 
     def pack(self, rows: list[dict[str, Any]]) -> dict[int, list[Any]]:
         """Return the packed rows by bucket, from two tasks."""

@@ -21,7 +21,7 @@ from waiting import until
 from muntin.cli.app import app
 from muntin.cli.query_file import parse_query
 from muntin.watching.answers_folder import AnswersFolder
-from muntin.watching.health import HealthReport
+from muntin.watching.health import HealthReport, work_folder
 
 
 def run(*arguments: Any) -> Any:
@@ -90,6 +90,28 @@ def test_a_folder_that_grows_is_a_stream_that_stops_and_goes_on(spark, places):
     assert health.watermark is not None
     assert plan is not None
     assert len(plan["windows"]) == len(parse_query(QUERY).windows)
+
+
+def test_a_stream_goes_on_with_the_aggregates_in_another_order(spark, places):
+    """Readers of CSV take the columns of all files to be in the order of the first one."""
+    query, folder, out = places
+    out = out.with_suffix(".csv")
+    rows, command = readings(), ("run", query, "--input", folder, "--output", out, "--follow", "--engine", "spark")
+    write(rows.slice(0, 300), folder / "1.parquet")
+    for count, more in ((1, None), (3, rows.slice(300))):
+        if more is not None:
+            write(more, folder / "2.parquet")
+            query.write_text(QUERY[: QUERY.index("peak")] + 'n = "count()"\npeak = "max(watts)"\n')
+        with _stopped(out, count, []):
+            result = run(*command)
+        assert result.exit_code == 0, result.output
+    headers = {path.read_text().splitlines()[0] for path in out.glob("*.csv")}
+    assert headers == {"plug,window_start,window_end,window_id,peak,n,revision,retracted"}
+    query.write_text(QUERY.replace("max(watts)", "min(watts)").replace("count()", "count(watts)"))
+    result = run(*command)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert "its aggregate peak is agg.max('watts'), this one's is agg.min('watts'); its aggregate n" in result.stderr
 
 
 @pytest.mark.parametrize(("names", "format"), [(["plug"], "parquet"), (["plug"], "csv"), ([], "parquet")])
@@ -204,5 +226,5 @@ def _stopped(out: Path, count: int, done: list[int]) -> Iterator[None]:
 
 
 def _committed(out: Path, batches: int) -> bool:
-    commits = out.with_name("out.muntin") / "checkpoint" / "commits"
+    commits = work_folder(out) / "checkpoint" / "commits"
     return len(list(commits.glob("[0-9]*"))) >= batches

@@ -86,7 +86,7 @@ class Saved:
                 Position.from_json(header["position"]), header["sizes"], header["windows"], header["waits"]
             )
             known = header["input"]
-            query = _in_order(query, header["aggregates"])
+            query = in_order(query, header["aggregates"])
         except (ValueError, KeyError) as error:
             raise OutputError(f"{self.path} is damaged; {advice}") from error
         if known != str(source.resolve()):
@@ -278,7 +278,7 @@ def _waiting(query: Query, waits: int | None) -> Query:
     return query if waits is None else replace(query, watermark=waits)
 
 
-def _in_order(query: Query, names: Sequence[str]) -> Query:
+def in_order(query: Query, names: Sequence[str]) -> Query:
     """Return a query with its aggregates in the order of the output that is there, if they are the same."""
     if set(names) != set(query.aggregates):
         return query  # another query, which the state of the run refuses by name

@@ -20,7 +20,7 @@ from muntin import spark
 from muntin.cli.doctor import JAVAS, java_version
 from muntin.cli.errors import InputError, OutputError
 from muntin.cli.interrupts import Stop, stop_on_interrupt
-from muntin.cli.local import Saved
+from muntin.cli.local import Saved, in_order
 from muntin.cli.progress import Display, Summary
 from muntin.cli.sinks import SUFFIXES
 from muntin.cli.sources import Source, format_of
@@ -28,6 +28,7 @@ from muntin.cli.work import delete, is_there, make_folder, require_only_runs
 from muntin.errors import MuntinError
 from muntin.plans.assumed import types_of
 from muntin.query import Query
+from muntin.spark.checkpoint import saved_facts
 from muntin.spark.java import find_java
 from muntin.watching.health import HealthReport, work_folder
 from muntin.watching.spark_health import SparkHealth
@@ -183,12 +184,23 @@ def _follow(
     if not columns:
         reader = reader.option("recursiveFileLookup", "true")  # which would leave out the columns of folders
     frame = reader.load(str(source.path))
-    writer = _written_as(answered(query, frame), format_).writeStream.format(format_).options(**_options(format_))
-    writer = writer.option("checkpointLocation", str(work_folder(output) / "checkpoint")).option("path", str(output))
+    checkpoint = work_folder(output) / "checkpoint"
+    answers = _answers_that_go_on(query, frame, checkpoint, session)
+    writer = _written_as(answers, format_).writeStream.format(format_).options(**_options(format_))
+    writer = writer.option("checkpointLocation", str(checkpoint)).option("path", str(output))
     begun = time.perf_counter()
     with stop_on_interrupt() as stop, Display(console, None) as display:
         running = writer.start()
         return watch(running, query, stop, display, begun, str(output))
+
+
+def _answers_that_go_on(query: Query, frame: DataFrame, checkpoint: Path, session: SparkSession) -> DataFrame:
+    """Return the answers, with the aggregates in the order of the output that is there: readers of CSV go by place."""
+    if not any((checkpoint / "commits").glob("[0-9]*")):
+        return answered(query, frame)
+    saved = saved_facts(session, str(checkpoint)) or {}
+    names = [name.removeprefix("aggregate ") for name in saved if name.startswith("aggregate ")]
+    return answered(in_order(query, names), frame, str(checkpoint))
 
 
 def _spark_type(kind: pa.DataType) -> SparkType:
@@ -244,11 +256,11 @@ def _cause(text: str) -> str:
     return ": ".join(dict.fromkeys(each for each in (*reasons[:1], *reasons[-1:]) if each)) or lines[0]
 
 
-def answered(query: Query, frame: DataFrame) -> DataFrame:
-    """Return the answers, without pyspark's warnings about the newest pandas."""
+def answered(query: Query, frame: DataFrame, checkpoint: str | None = None) -> DataFrame:
+    """Return the answers, without pyspark's warnings about the newest pandas; `checkpoint` is that of a stream."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        return query.spark(frame)
+        return query.spark(frame, checkpoint=checkpoint)
 
 
 def _reader(reader: Any, source: Source) -> Any:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from muntin.errors import SnapshotError
 from muntin.query.query import ProcessingTime, Query
-from muntin.spark.bucket_state import BucketState, Header, facts_of
+from muntin.spark.bucket_state import BucketState, Header, facts_of, with_further
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import from_table
 from muntin.spark.local_files import ANSWERS, folder, write_table
@@ -65,17 +65,13 @@ class Job:
         return "ProcessingTime" if self.follows_clock else "EventTime"
 
     @cached_property
-    def query_facts(self) -> dict[str, str]:
-        """The facts that the state of each bucket must match, as text."""
-        return facts(self.query)
-
-    @property
     def facts(self) -> dict[str, str]:
         """The facts that a checkpoint must match, as text."""
-        return {**self.query_facts, **self._further}
+        return {**facts(self.query), **self.further}
 
-    @property
-    def _further(self) -> dict[str, str]:
+    @cached_property
+    def further(self) -> dict[str, str]:
+        """The facts besides the query's."""
         types = {f"type of {field.name}": str(field.type) for field in self.schema}
         return {**types, "buckets": str(self.buckets)}
 
@@ -86,7 +82,7 @@ class Job:
                 "the checkpoint began without a history, which is for the first start alone: leave history= out, "
                 "or begin with a new checkpoint"
             )
-        require_compatible({name: text for name, text in saved.items() if name != HISTORY}, self.query, self._further)
+        require_compatible({name: text for name, text in saved.items() if name != HISTORY}, self.query, self.further)
 
 
 class Bucket:
@@ -170,8 +166,9 @@ class Bucket:
         if header is None:
             return DrivenStream(job.query, job.schema, now)
         # Also for a cached stream: its worker may have outlived the query it was created for.
-        saved = facts_of(header)
-        added = 0 if saved == job.query_facts else require_compatible(saved, job.query)
+        # All of its facts, since Spark may call this bucket before the clerk, whose error would come too late.
+        saved = facts_of(header, job.further)
+        added = 0 if saved == job.facts else require_compatible(saved, job.query, job.further)
         windows = job.query.windows
         known = len(windows) - added
         if stream is None or list(stream.query.aggregates) != list(job.query.aggregates):
@@ -198,7 +195,7 @@ class Bucket:
             return 0
         timer = reached + 1 if at is None else at
         self.handle.registerTimer(timer)
-        header, written = self.state.write(stream.save(), timer, old)
+        header, written = self.state.write(with_further(stream.save(), self.job.further), timer, old)
         MEMORY.keep(self.place, header.stamp, stream)
         return written
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from muntin.snapshots import Snapshot
@@ -99,7 +99,15 @@ class BucketState:
         self._local.remove(old.names)
 
 
-def facts_of(header: Header) -> dict[str, str]:
-    """Return the facts of the query of a state, as text."""
-    asked: dict[str, str] = json.loads(header.text)["facts"]["query"]
-    return asked
+def with_further(snapshot: Snapshot, further: Mapping[str, str]) -> Snapshot:
+    """Return a state that records these facts beside its query's."""
+    return replace(snapshot, header={**snapshot.header, "further": dict(further)})
+
+
+def facts_of(header: Header, further: Mapping[str, str]) -> dict[str, str]:
+    """Return the facts of the query of a state, as text, and the further ones.
+
+    A state that was written before it recorded them has `further`: the clerk compares what the checkpoint says.
+    """
+    known = json.loads(header.text)["facts"]
+    return {**known["query"], **known.get("further", further)}

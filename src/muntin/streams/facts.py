@@ -23,20 +23,17 @@ _PLACES = (
 )
 
 
-def facts(query: Query, *, as_written: bool = False) -> dict[str, str]:
-    """Return what defines a query, as text; equal durations are spelled alike.
-
-    With `as_written` as they were given, which is how states up to version 2 have them. O(windows and aggregates).
+def facts(query: Query) -> dict[str, str]:
+    """Return what defines a query, as text; equal durations are spelled alike. O(windows and aggregates).
 
     >>> from muntin import agg, window
     >>> query = Query(window.tumbling("60 seconds"), {"high": agg.max("v")}, watermark="5000ms")
-    >>> facts(query)["window 0"], facts(query)["watermark"], facts(query, as_written=True)["watermark"]
-    ("window.tumbling('1 minute')", "'5 seconds'", "'5000ms'")
+    >>> facts(query)["window 0"], facts(query)["watermark"]
+    ("window.tumbling('1 minute')", "'5 seconds'")
     """
-    windows = query.windows if as_written else [each.spelled() for each in query.windows]
-    words = {f"window {i}": each.fingerprint for i, each in enumerate(windows)}
+    words = {f"window {i}": each.spelled().fingerprint for i, each in enumerate(query.windows)}
     for name, each in query.aggregates.items():
-        aggregation = each if as_written else _spelled_out(each)
+        aggregation = _spelled_out(each)
         columns = ", ".join(aggregation.columns)
         words[f"aggregate {name}"] = f"{aggregation.identity} over {columns} ({aggregation.fingerprint})"
     given = [*_ALWAYS, *(name for name, default in _IF_GIVEN.items() if getattr(query, name) != default)]
@@ -45,7 +42,7 @@ def facts(query: Query, *, as_written: bool = False) -> dict[str, str]:
         "key": ", ".join(query.key),
         "time": str(query.time),
         **words,
-        **{name: repr(value if as_written else _option(value)) for name, value in options.items()},
+        **{name: repr(_option(value)) for name, value in options.items()},
     }
 
 
@@ -68,11 +65,10 @@ def differences(saved: Mapping[str, str], query: Query, further: Mapping[str, st
     asked = {**facts(query), **(further or {})}
     if saved == asked:
         return {}
-    written = {**facts(query, as_written=True), **(further or {})}
     found = {
         name: _in_words(name, saved.get(name), asked.get(name))
-        for name in dict.fromkeys((*asked, *saved))
-        if saved.get(name) not in (asked.get(name), written.get(name))
+        for name in dict.fromkeys((*asked, *sorted(saved)))
+        if saved.get(name) != asked.get(name)
     }
     if found and windows_of(saved) != windows_of(asked) and sorted(windows_of(saved)) == sorted(windows_of(asked)):
         found["windows"] = _PLACES

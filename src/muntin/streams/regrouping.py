@@ -20,6 +20,7 @@ from muntin.errors import SnapshotError
 from muntin.snapshots import Snapshot
 from muntin.streams.places import Places, moved
 from muntin.streams.slices.generations import by_key
+from muntin.streams.snapshots import require_readable
 from muntin.types import Array
 
 _OF_SLICES = ("low", "high", "first", "last", "count", "skip", "states")
@@ -58,6 +59,8 @@ def regrouped(groups: Sequence[tuple[Snapshot, Array]]) -> Snapshot:
     >>> other.emit().select(["k", "n"]).to_pylist()
     [{'k': 'b', 'n': 2}]
     """
+    for each, _ in groups:
+        require_readable(each.header)
     first = groups[0][0]
     shares: list[_Share] = []
     for snapshot, mask in ((_in_places_of(first, each), mask) for each, mask in groups):
@@ -78,14 +81,9 @@ def regrouped(groups: Sequence[tuple[Snapshot, Array]]) -> Snapshot:
 
 def _in_places_of(first: Snapshot, snapshot: Snapshot) -> Snapshot:
     """Return a snapshot with everything where the first has it, whose aggregates may be in another order."""
-    one, other = (each.header["core"].get("places") for each in (first, snapshot))
+    one, other = (each.header["core"]["places"] for each in (first, snapshot))
     if one == other:
         return snapshot
-    if one is None or other is None:
-        raise SnapshotError(
-            "the states cannot be joined, since only some tell which aggregate each part of them belongs to: the "
-            f"others are of version 2, and not written since: {_HINT}"
-        )
     _same([each.header["core"]["strategies"] for each in (first, snapshot)], "the way that windows are kept")
     arrays = dict(snapshot.arrays)
     for i, (theirs, mine) in enumerate(zip(other, one, strict=True)):

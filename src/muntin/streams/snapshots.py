@@ -22,9 +22,9 @@ from muntin.tables.answers import as_bytes, from_bytes
 
 KIND = "stream"
 VERSION = 3
-"""The version of a stream's snapshot. Version 1 had none in its header; version 2 did not tell which aggregate a part
-of the state belongs to, so that the aggregates must be in the order in which they were."""
-_READ = (2, VERSION)
+"""The version of a stream's snapshot; others are rejected. Version 1 had none in its header; version 2 did not record
+which aggregate a part of the state belongs to, so that a query with the same aggregates in another order read those of
+others."""
 
 
 def save(state: StreamState) -> Snapshot:
@@ -71,7 +71,7 @@ def load(state: StreamState, snapshot: Snapshot) -> None:
 
 def _load(state: StreamState, snapshot: Snapshot) -> None:
     header = snapshot.header
-    _require_readable(header)
+    require_readable(header)
     require_same(header["query"], state.query)
     late = from_bytes(snapshot.arrays["late"])
     state.closed = header["closed"]
@@ -91,8 +91,6 @@ def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
         keys={name: wide(kinds[f"key {name}"]) for name in query.key},
         time=type_of_values(kinds[f"time {query.time}"]),
     )
-    if "places" not in known:
-        _require_columns_in_order(query, known["columns"])
     core = StreamCore(query, state.windows, types, state.forced, state.clock)
     _require_strategies([each["name"] for each in known["strategies"]], state.forced.strategy)
     core.regroup(known["strategies"])
@@ -102,21 +100,21 @@ def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
         core.silence.load(_under("silence.", snapshot.arrays))
     for i, each in enumerate(core.strategies):
         saved = _under(f"{i}.", snapshot.arrays)
-        if "places" in known:
-            saved = moved(saved, [Places.from_json(place) for place in known["places"][i]], each.places)
+        saved = moved(saved, [Places.from_json(place) for place in known["places"][i]], each.places)
         each.require_loadable(saved)
         each.load(saved)
     return core
 
 
-def _require_readable(header: Mapping[str, Any]) -> None:
+def require_readable(header: Mapping[str, Any]) -> None:
+    """Reject the header of another kind of snapshot, or of another version."""
     if header.get("kind") != KIND:
         raise SnapshotError("the snapshot is not of a stream, but of an aggregator; its own class restores it")
     version = header.get("version", 1)
-    if version not in _READ:
+    if version != VERSION:
         raise SnapshotError(
-            f"the snapshot of a stream has version {version}, and this version of muntin reads versions "
-            f"{' and '.join(map(str, _READ))}; let the one that wrote it finish the stream, or push its rows again"
+            f"the snapshot of a stream has version {version}, and this version of muntin reads version {VERSION}; let "
+            "the one that wrote it finish the stream, or push its rows again"
         )
 
 
@@ -135,16 +133,6 @@ def require_same(saved: Mapping[str, str], query: Query) -> None:
     found = differences(saved, query)
     if found:
         raise SnapshotError(f"the snapshot is of another query: {'; '.join(found.values())}")
-
-
-def _require_columns_in_order(query: Query, columns: list[str]) -> None:
-    """Reject a state of version 2 if it shows that the aggregates were in another order, which it does not record."""
-    if columns != list(query.columns):
-        raise SnapshotError(
-            "the snapshot has version 2, which does not record the order of the aggregates, and they were in another "
-            f"one: they read the columns in the order {', '.join(columns)}. Put them back into the order in which the "
-            "snapshot was made"
-        )
 
 
 def _under(prefix: str, arrays: Any) -> dict[str, Any]:

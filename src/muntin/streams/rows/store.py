@@ -142,8 +142,7 @@ class RowStore:
 
     def evict(self, keys: Array, counts: Array) -> int:
         """Evict the first rows of keys, at most all; return the greatest time gone. Writes how many of each it were."""
-        latest: int = self.kernels.evict_all(self.tree, keys, counts)
-        return latest
+        return int(self.kernels.evict_all(self.tree, keys, counts))  # a plain kernel returns NumPy's
 
     def inputs(self, which: int) -> tuple[Array, ...]:
         """Return what a binding reads: columns and masks, by place."""

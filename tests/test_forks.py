@@ -6,6 +6,7 @@ import ast
 import contextlib
 import gc
 import os
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from muntin.aggregations import binding
 from muntin.aggregators import boundary
 from muntin.errors import ConcurrentUseError, LeaseError
 from muntin.kernels import cache, folder, parsing
+from muntin.spark import own
 from muntin.stores import lmdb
 from muntin.testing.faults import Faulty
 from muntin.threads import Helper
@@ -133,6 +135,7 @@ LOCKS: dict[str, tuple[Callable[[], Any], Callable[[Path], Any], Any]] = {
     "parser": (parsing._one_at_a_time, lambda _: ast.unparse(parsing.syntax_tree("1+1")), "1 + 1"),
     "files": (folder.writing, write_a_file, b"all"),
     "LMDB": (lmdb._lock, lambda path: stores.Lmdb(path / "new").get_many([b"a"]), [None]),
+    "pickle": (own._LOCK, lambda _: pickle.loads(own.pickled([1])), [1]),
     "pool": (lambda: memory._pool._lock, lambda _: memory.room(memory.LARGE, np.dtype("u1")).shape, (memory.LARGE,)),
 }
 

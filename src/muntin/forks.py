@@ -43,6 +43,7 @@ class Renewed(Generic[T]):
 
     Take a lock as `with lock():`, which releases the one that it took, even if the block forks.
 
+    >>> import threading
     >>> lock = Renewed(threading.Lock)
     >>> with lock():
     ...     lock().locked()

@@ -6,6 +6,7 @@ uncompiled shows that the two forms of a kernel agree. `check()` runs after ever
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sampling import THOROUGH, examples
 
-from muntin import aggregators
+from muntin import agg, aggregators
 from muntin.aggregators.states import close
+from muntin.errors import UnsupportedOperationError
 from muntin.testing.oracle import recompute
 
 IN_ORDER = [
@@ -298,3 +300,32 @@ def test_aggregators_agree(case: Case) -> None:
             assert all(same(driver.window.query(), expected) for driver in drivers)  # asking again changes nothing
 
     run()
+
+
+@pytest.mark.parametrize("kind", IN_ORDER, ids=lambda kind: kind.__name__)
+def test_ranges_of_a_window(kind: type) -> None:
+    """From any row to the youngest, and inside: the fold of these rows, or an error where the structure has lost it."""
+    invertible = kind in (aggregators.SlickDeque, aggregators.SubtractOnEvict)
+    aggregation = agg.sum("v") if invertible else agg.concat("v")
+    chance = random.Random(7)
+    window: Any = kind(aggregation, compiled=False)
+    rows: list[tuple[int, Any]] = []
+    answered = dict.fromkeys(("whole", "suffix", "inside"), 0)
+    for time in range(300):
+        value = time if invertible else chr(97 + time % 26)
+        window.insert(time, value)
+        rows.append((time, value))
+        for _ in range(chance.choice([0, 1, 1, 1, 2, 2]) if len(rows) > chance.choice([3, 20, 70]) else 0):
+            window.evict()
+            del rows[0]
+        begin, end = sorted(chance.choices([at for at, _ in rows] or [time], k=2))
+        for what, lo, hi in (("whole", 0, time), ("suffix", begin, time), ("inside", begin, end)):
+            try:
+                found = window.range_query(lo, hi)
+            except UnsupportedOperationError:
+                assert what != "whole"
+            else:
+                assert same(found, recompute(aggregation, [row for row in rows if lo <= row[0] <= hi]))
+                answered[what] += 1
+    assert answered["whole"] == 300
+    assert answered["suffix"] > answered["inside"] / 2

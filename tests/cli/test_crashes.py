@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli.crashes import Disk, crashing
+from cli.crashes import Crash, Disk, crashing
 from cli.files import QUERY, read, readings, write
 from sampling import some
 
@@ -114,6 +114,31 @@ def test_a_run_killed_before_any_file_operation_ends_as_if_it_had_not_been(given
             place.run(*(("--overwrite",) if old else ()))
         assert crash.dead
         require_same_in_the_end(place, windows, at)
+        shutil.rmtree(place.root)
+
+
+@pytest.mark.parametrize("output", ["out.csv", "out"])
+def test_a_followed_run_killed_before_any_file_operation_goes_on(output, tmp_path, monkeypatch):
+    """A run that is stopped while it follows a folder, or killed on its way; then one that reads to the end."""
+    monkeypatch.setattr(local.Stop, "wait", lambda self, _: self.ask() or True)
+
+    def followed(root: Path, at: int | None) -> tuple[Place, Crash]:
+        place = Place(root, "many", output, old=False)
+        later = (place.input / "1.csv").rename(root / "1.csv")
+        assert place.run("--follow").exit_code == 0
+        later.rename(place.input / "1.csv")
+        with crashing(at) as crash:
+            place.run("--follow")
+        return place, crash
+
+    whole, counted = followed(tmp_path / "whole", None)
+    assert whole.run().exit_code == 0
+    assert counted.done > 8
+    for at in range(counted.done):
+        place, crash = followed(tmp_path / "killed", at)
+        assert crash.dead
+        assert place.run().exit_code == 0
+        assert place.windows == whole.windows, at
         shutil.rmtree(place.root)
 
 

@@ -371,6 +371,29 @@ def test_many_answers_pass_as_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("asked", [window.tumbling(10), window.session(3)], ids=["revised", "retracted"])
+def test_a_revision_is_no_answer_where_none_is_expected(asked: Any) -> None:
+    """Spark would write that it is the first, and that the window holds."""
+    query = Query(asked, {"n": agg.count()}, time="t", allowed_lateness=50)
+    schema, clock, store = pa.schema({"t": pa.int64()}), Clock("integer", "t"), Store()
+    for constant in ((), ("revision", "retracted")):
+        state = BucketState(Value(store, "muntin_header"), Chunks(store, "muntin_chunks"), LocalChunks(None))
+        bucket = Bucket(Job(query, schema, clock, 1, constant=constant), Handle(store), state, Place("", 0))
+
+        def batch(times: list[int], watermark: int, bucket: Bucket = bucket) -> list[Any]:
+            rows = as_binary(pa.table({"t": times}, schema))
+            return list(bucket.run([(rows, False)], clock.micros(watermark) // 1000, 0, came=True))
+
+        batch([1, 2, 30], 0)
+        assert batch([31], 30)[0]["windows"] > 0
+        if constant:
+            with pytest.raises(RuntimeError, match="a window was revised, and the query allows no revision"):
+                batch([3], 30)
+        else:
+            assert batch([3], 30)[0]["revisions"] > 0
+        store.values.clear()
+
+
 def test_chunks_end_where_their_content_says() -> None:
     """As checkpoints of the first version have them: else all of their chunks would be written again."""
     chance = np.random.default_rng(5)

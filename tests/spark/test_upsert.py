@@ -277,23 +277,25 @@ def test_a_table(session: Any) -> None:
     """Windows that fill up keep their place, where the query is given; an interrupted batch is completed."""
     batches = emitted(FILLING, [1], [2], [3, 5], [9])[1:]
     whole = pa.concat_tables(batches)
-    name = "default.muntin_upserted"
+    name, mine = "default.muntin_upserted", ["muntin_upserted_muntin_next_2024", "muntin_upserted_muntin_next_mine"]
     try:
         muntin.spark.upsert(session.createDataFrame(batches[0]), name, FILLING)
         muntin.spark.upsert(session.createDataFrame(whole), name, FILLING)
         found = session.table(name)
         assert listed(found.toArrow().cast(whole.schema)) == listed(muntin.latest(whole))
         assert found.count() == 2
-        session.createDataFrame(batches[0]).write.saveAsTable(f"{name}_muntin_next_1")
-        session.range(1).write.saveAsTable(f"{name}_muntin_next_mine")
+        session.createDataFrame(batches[0]).write.saveAsTable(f"{name}_muntin_next_{'0' * 32}")
+        for each in mine:
+            session.range(1).write.saveAsTable(f"default.{each}")
         muntin.spark.upsert(session.createDataFrame(batches[0]).limit(0), name, FILLING)
         assert session.table(name).toArrow()["n"].to_pylist() == batches[0]["n"].to_pylist()
         assert [each.name for each in session.catalog.listTables("default", "muntin_ups*")] == [
             "muntin_upserted",
-            "muntin_upserted_muntin_next_mine",
+            *mine,
         ]
     finally:
-        session.sql(f"DROP TABLE IF EXISTS {name}_muntin_next_mine")
+        for each in mine:
+            session.sql(f"DROP TABLE IF EXISTS {each}")
         session.sql(f"DROP TABLE IF EXISTS {name}")
 
 

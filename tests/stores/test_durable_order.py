@@ -7,6 +7,8 @@ off after each of its writes and put into an empty store, and the window is open
 from __future__ import annotations
 
 import random
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +42,7 @@ Entry = Write | State | str
 
 
 class Recorded(Store):
-    """A store that records what it was asked for."""
+    """A store that records what it was asked for. The window's own thread is slow, so that nothing outruns a wait."""
 
     def __init__(self) -> None:
         self.inner = stores.Memory()
@@ -50,6 +52,8 @@ class Recorded(Store):
         return self.inner.get_many(keys)
 
     def put_many(self, items: Mapping[bytes, bytes]) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.005)
         self.log.append(Write(dict(items)))
         self.inner.put_many(items)
 

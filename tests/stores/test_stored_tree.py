@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -672,6 +673,36 @@ def test_a_forgotten_window_gives_up_its_lease() -> None:
     again = reopened(store, "w")
     assert again.query() == 1
     again.close()
+
+
+class Entered(stores.Memory):
+    """A store that says when a thread has begun to write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered = threading.Event()
+
+    def put_many(self, items: Mapping[bytes, bytes]) -> None:
+        self.entered.set()
+        super().put_many(items)
+
+
+def test_a_window_may_be_collected_inside_its_store() -> None:
+    """Where this thread holds the lock of the store, for which the window's own thread waits."""
+    store = Entered()
+
+    def collected() -> None:
+        window = tree(store, window_id="w", chunk_pairs=4)
+        with store._lock():
+            window.bulk_insert(range(200), range(200))
+            assert store.entered.wait(PATIENCE)
+            del window
+
+    collecting = threading.Thread(target=collected, daemon=True)
+    collecting.start()
+    collecting.join(60)
+    assert not collecting.is_alive()
+    until(lambda: not store._held)
 
 
 @pytest.mark.parametrize(

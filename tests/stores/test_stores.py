@@ -81,6 +81,23 @@ def test_two_processes_share_a_file_and_a_lease_dies_with_its_holder(tmp_path: P
     store.close()
 
 
+def test_a_lease_of_a_file_leaves_no_handle_open(tmp_path: Path) -> None:
+    """The lock alone would do for others, and a process that opens windows for ever would run out of handles."""
+    store = stores.Lmdb(tmp_path)
+
+    def handles() -> int:
+        return sum(each.resolve().name.startswith("lease-") for each in Path("/proc/self/fd").iterdir())
+
+    before = handles()
+    for _ in range(3):
+        lease = store.lease(b"w")
+        assert handles() == before + 1
+        lease.release()
+        lease.release()
+    assert handles() == before
+    store.close()
+
+
 def test_stores_that_cannot_be_reached(tmp_path: Path) -> None:
     nobody = stores.Redis("redis://127.0.0.1:1/0", timeout=0.5)
     for operation in (

@@ -209,3 +209,34 @@ def test_who_was_held_up_while_it_opened_a_window_opens_nothing() -> None:
     with pytest.raises(LeaseError, match="another process has written to the window while it was being opened"):
         aggregators.MonoidTree.open(store, "w", CONCAT, compiled=False)
     first.close(flush=False)
+
+
+def test_a_window_that_another_has_just_claimed_is_not_opened() -> None:
+    """Also before that one has written anything."""
+    store = Interrupted()
+    with aggregators.MonoidTree(CONCAT, store=store, window_id="w", chunk_pairs=4, compiled=False) as first:
+        fill(first, range(50))
+    (owner,) = (key for key in store._values if key.endswith(b"owner"))
+    store.then = lambda: store.put_many({owner: b"9 another"})
+    with pytest.raises(LeaseError, match="another process has written to the window while it was being opened"):
+        aggregators.MonoidTree.open(store, "w", CONCAT, compiled=False)
+
+
+def test_a_claim_whose_reply_was_lost_is_a_claim() -> None:
+    class Losing(stores.Memory):
+        losing = False
+
+        def put_if(self, key: bytes, expected: bytes | None, items: Any) -> bool:
+            done = super().put_if(key, expected, items)
+            if self.losing and done:
+                self.losing = False
+                raise StoreError("the reply was lost")
+            return done
+
+    store = Losing()
+    with aggregators.MonoidTree(CONCAT, store=store, window_id="w", chunk_pairs=4, compiled=False) as first:
+        fill(first, range(50))
+    store.losing = True
+    with aggregators.MonoidTree.open(store, "w", CONCAT, compiled=False) as again:
+        assert again.query() == "".join(map(letter, range(50)))
+    assert not store.losing

@@ -8,14 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from muntin import Query, agg, rows, window
+from muntin import Query, agg, window
 from muntin.kernels import cache
 from muntin.streams.script import MOST_STEPS, Script
 
 WINDOWS = {
     "by time": [window.sliding(60, every=7), window.cumulative(100, every=10)],
     "sessions": [window.session(3), window.session(9), window.tumbling(50)],
-    "by rows": [window.sliding(rows(20), every=rows(3)), window.sliding(rows(7), every=rows(7))],
 }
 AGGREGATES = {"sum": agg.sum("v"), "most": agg.max("v"), "last": agg.last("v")}
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from muntin.forks import Renewed
 from muntin.windows.base import Window
 
-_LOCK = threading.Lock()
+_LOCK = Renewed(threading.Lock)
 """Held while modules are registered with PySpark's pickle, which all threads share."""
 
 
@@ -32,7 +33,7 @@ def pickled(value: Any) -> bytes:
     looking = _looking()(out)
     looking.dump(value)
     data = out.getvalue()
-    with _LOCK, ExitStack() as registered:
+    with _LOCK(), ExitStack() as registered:
         for module in looking.modules - {sys.modules.get(name) for name in cloudpickle.list_registry_pickle_by_value()}:
             cloudpickle.register_pickle_by_value(module)
             try:

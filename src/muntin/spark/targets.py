@@ -140,7 +140,7 @@ class Table:
         """Complete an interrupted replacement: a next state, while it exists, is the valid one."""
         database, _, prefix = self._next.rpartition(".")
         for each in self.session.catalog.listTables(database or None, f"{prefix}*"):
-            if re.fullmatch(f"{re.escape(prefix)}_[0-9a-f]+", each.name, re.IGNORECASE):
+            if re.fullmatch(f"{re.escape(prefix)}_[0-9a-f]{{32}}", each.name, re.IGNORECASE):
                 self._copy(f"{database}.{each.name}" if database else each.name)
 
     def _copy(self, source: str) -> None:

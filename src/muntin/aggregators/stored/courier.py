@@ -25,6 +25,8 @@ from muntin.types import is_finite_number
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 1.0
+MOMENT = 1.0
+"""Seconds to wait for the thread of a window that was collected as garbage."""
 MOST_WAITING = 64
 """The most chunks that may wait to be written before an insert blocks."""
 BATCH = 32
@@ -153,14 +155,24 @@ class Courier:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def close(self) -> None:
-        """Stop, without waiting for pending jobs."""
+        """Stop, without waiting for pending jobs; the lease is released then."""
+        self._stop(None)
+
+    def abandon(self) -> None:
+        """Stop after a window that nobody refers to any more.
+
+        Its garbage may be collected anywhere, also where this thread is inside the store and holds what the other one
+        waits for: so it is waited for only a moment, and releases the lease whenever it ends.
+        """
+        self._stop(MOMENT)
+
+    def _stop(self, patience: float | None) -> None:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self._readers.shutdown(wait=False, cancel_futures=True)
         if threading.current_thread() is not self._thread:
-            self._thread.join()
-        self.lease.release()
+            self._thread.join(patience)
 
     # ------------------------------------------------------------ the thread
 
@@ -182,6 +194,13 @@ class Courier:
             self._changed.wait(min(left, 0.5))
 
     def _work(self) -> None:
+        try:
+            self._deliver()
+        finally:
+            self.lease.release()
+
+    def _deliver(self) -> None:
+        """Do what is asked for, and renew the lease, until the courier is closed."""
         due = self._clock.now()
         while True:
             with self._changed:

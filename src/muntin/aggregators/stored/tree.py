@@ -78,7 +78,7 @@ class StoredMonoidTree(MonoidTree):
         self.window_id = secrets.token_hex(8) if window_id is None else _checked_id(window_id)
         self._allow_pickle = allow_pickle
         self._courier = _courier or Courier(store, store.lease(self.window_id.encode()), patience)
-        self._finalizer = weakref.finalize(self, self._courier.close)
+        self._finalizer = weakref.finalize(self, self._courier.abandon)
         self._manifests = _manifests or Manifests(self._courier, Names(self.window_id))
         self._names = self._manifests.names
         self._chunk_format = FORMAT
@@ -86,7 +86,8 @@ class StoredMonoidTree(MonoidTree):
             super().__init__(aggregation, policy=policy, **options)
             self._begin(_found)
         except BaseException:
-            self._finalizer()
+            self._finalizer.detach()
+            self._courier.close()
             raise
 
     # ------------------------------------------------------------ opening, flushing, closing
@@ -149,7 +150,8 @@ class StoredMonoidTree(MonoidTree):
             if flush:
                 self.flush()
                 self._courier.finish()  # pending deletions
-            self._finalizer()
+            self._finalizer.detach()
+            self._courier.close()
 
     def __enter__(self) -> Self:
         """Return the window."""

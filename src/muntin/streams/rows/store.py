@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,9 @@ class RowStore:
     of its array; what is at other places means nothing.
     """
 
+    lifts: ClassVar[bool] = True
+    """Whether rows are lifted when they are read, so that their columns are kept."""
+
     def __init__(
         self, types: Mapping[str, ColumnType], bindings: Sequence[Binding], leaf: int = LEAF, fanout: int = FANOUT
     ) -> None:
@@ -51,7 +54,7 @@ class RowStore:
         self.values = {name: np.zeros(0, kind.physical) for name, kind in types.items()}
         self.valid: dict[str, Array | None] = dict.fromkeys(types)
         """Where values are not null; None as long as none is."""
-        self.masks = [[np.zeros(0, np.bool_) for _ in each.masks] for each in self.bindings]
+        self.masks = [[np.zeros(0, np.bool_) for _ in each.masks if self.lifts] for each in self.bindings]
         self.states = [each.slots(0) for each in self.bindings]
         self.suffixes = [each.slots(leaf) for each in self.bindings]
         self.beside: dict[Any, Array] = {}
@@ -87,7 +90,7 @@ class RowStore:
         for name, column in columns.items():
             if column.valid is not None and self.valid[name] is None:
                 self.valid[name] = np.ones(len(self.tree.times), np.bool_)
-        masks = [binding.inputs(columns, len(keys))[len(binding.columns) :] for binding in self.bindings]
+        masks = [self._masks_of(binding, columns, len(keys)) for binding in self.bindings]
         log = self.log._replace(places=np.empty(len(keys), np.int64))
         self._cursor[0] = done = 0
         stopped = NO_ROOM
@@ -97,6 +100,9 @@ class RowStore:
             done = int(self._cursor[0])
             if stopped == NO_ROOM:
                 self._make_room(len(keys) - done, more=True)
+
+    def _masks_of(self, binding: Binding, columns: Mapping[str, Column], count: int) -> tuple[Array, ...]:
+        return binding.inputs(columns, count)[len(binding.columns) :] if self.lifts else ()
 
     def _carry_out(
         self,
@@ -125,7 +131,9 @@ class RowStore:
             tree.close(self.tree, log.stale[:stale])
 
     def _write(self, held: Array, moves: Array, count: int, places: Array, new: Any) -> None:
-        if count:
+        if count and held.dtype.names is not None:
+            held[moves[:count:2]] = held[moves[1:count:2]]  # no row moves twice
+        elif count:
             bits = held if held.dtype == OBJECT else held.view(f"u{held.dtype.itemsize}")
             self.kernels.move_values(bits, moves, count)
         held[places] = new
@@ -135,7 +143,7 @@ class RowStore:
         latest: int = self.kernels.evict_all(self.tree, keys, counts)
         return latest
 
-    def inputs(self, which: int) -> tuple[Array, ...]:
+    def inputs(self, which: int) -> Any:
         """Return what a binding reads: columns and masks, by place."""
         binding = self.bindings[which]
         return (*(read_only(self.values[name]) for name in binding.columns), *map(read_only, self.masks[which]))
@@ -251,7 +259,7 @@ class RowStore:
 
     def copy(self, beside: Collection[str]) -> RowStore:
         """Return the same rows, with some of the numbers beside them, in arrays of their own. O(n)."""
-        made = RowStore(
+        made = type(self)(
             self.types, self.bindings, int(self.tree.marks[tree.LEAF_SIZE]), int(self.tree.marks[tree.KIDS_SIZE])
         )
         made.beside = {name: np.zeros(0, self.beside[name].dtype) for name in beside}

@@ -89,6 +89,20 @@ def test_merged_states_answer_as_rows_do(query: oracle.Query, data: st.DataObjec
         play(query, table, steps, "auto", restarts)
 
 
+@pytest.mark.parametrize("closed", ["right", "left"])
+def test_rows_close_together(closed: Any) -> None:
+    """A frame ends between any two rows, also where it ends long before its own."""
+    frames = [window.trailing(12, closed=closed, delay=delay, hop=hop) for delay, hop in ((0, 4), (5, 6), (3, 12))]
+    table = pa.table({"t": range(60), "v": range(60)})
+    for each in (*frames, frames):
+        query = Query(each, SUMMED, time="t")
+        with melting((4, 4)), uncompiled():
+            stream = query.stream()
+            answers = [row for i in range(60) for row in stream.push(table.slice(i, 1)).to_pylist()]
+            assert len(group_of(stream).store) < 20
+            assert sorted(map(repr, answers)) == sorted(map(repr, query.run(table).to_pylist()))
+
+
 def chosen(frame: Any, aggregate: Any) -> str:
     from muntin.query.plan import resolve
 
@@ -170,10 +184,13 @@ class Melting(RuleBasedStateMachine):
         self.model: dict[int, list[tuple[int, list[int]]]] = {0: [], 1: [], 2: []}
         self.now, self.arrived = 0, 1
 
-    @rule(drawn=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 0, 1, 9, 60])), max_size=40))
-    def insert(self, drawn: list[tuple[int, int]]) -> None:
+    @rule(
+        drawn=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 0, 1, 9, 60])), max_size=40),
+        times=st.sampled_from([1, 1, 8]),
+    )
+    def insert(self, drawn: list[tuple[int, int]], times: int) -> None:
         new = []
-        for key, late in drawn:
+        for key, late in drawn * times:
             self.now += late == 0
             new.append((key, self.now - late, self.arrived))
             self.arrived += 1
@@ -187,26 +204,28 @@ class Melting(RuleBasedStateMachine):
             columns = lifted(ORDERED, {"v": read_column(pa.array(numbers), "v")}, at)
             self.store.insert(keys, at, columns, {"number": numbers.astype(np.int32)})
 
-    @rule(share=st.sampled_from([0.1, 0.5, 1.0]), width=st.sampled_from([1, 4, 1000]))
+    @rule(share=st.sampled_from([0.1, 0.5, 1.0]), width=st.sampled_from([1, 4, 1000, 1000]))
     def melt(self, share: float, width: int) -> None:
         keys = np.array([key for key in self.model if self.model[key]], np.int64)
         if not len(keys):
             return
         until = [self.model[key][max(0, int(len(self.model[key]) * share) - 1)][0] for key in keys.tolist()]
         counts = np.array([sum(time <= t for time, _ in self.model[key]) for key, t in zip(keys, until, strict=True)])
+        before = sum(map(len, self.model.values())) - counts.sum()
         with uncompiled():
-            places, times = self.store.first_entries(keys, counts)
-            begins = np.append(True, np.diff(times // width) != 0)
-            begins[np.cumsum(counts) - counts] = True
-            self.store.melt(keys, counts, places, begins)
+            left = self.store.melt(keys, counts, np.array([4, width]), np.array([self.now - 30, -100]))
         for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
             melted: list[tuple[int, list[int]]] = []
             for time, numbers in self.model[key][:count]:
-                if melted and melted[-1][0] // width == time // width:
+                if melted and self.cells(melted[-1][0], width) == self.cells(time, width):
                     melted[-1][1].extend(numbers)
                 else:
                     melted.append((time, list(numbers)))
             self.model[key][:count] = melted
+        assert left.sum() == sum(map(len, self.model.values())) - before
+
+    def cells(self, time: int, width: int) -> tuple[int, int]:
+        return max(time, self.now - 30) // 4, max(time, -100) // width
 
     @rule(key=st.integers(0, 2), share=st.sampled_from([0.1, 0.5, 1.0]))
     def evict(self, key: int, share: float) -> None:
@@ -250,7 +269,7 @@ class Melting(RuleBasedStateMachine):
 
 ORDERED = bind({"n": agg.count(), "all": affine("v")}, {"v": INT64}, gaps=True)
 TestMelting = Melting.TestCase
-TestMelting.settings = settings(max_examples=examples(30), stateful_step_count=25, deadline=None)
+TestMelting.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)
 
 
 def test_memory_is_given_back() -> None:
@@ -372,9 +391,12 @@ def test_states_of_every_form_melt() -> None:
     query = Query([window.trailing(60, hop=7), window.trailing(200, hop=50)], aggregates, "k", time="t", watermark=1)
     with melting((8, 4)):
         stream = query.stream()
-        answers = pa.concat_tables([*(stream.push(table.slice(i, 37)) for i in range(0, 600, 37)), stream.close()])
+        answers = [stream.push(table.slice(i, 37)) for i in range(0, 296, 37)]
+        stream = query.stream(stream.snapshot())
+        answers += [stream.push(table.slice(i, 37)) for i in range(296, 600, 37)]
+        found = pa.concat_tables([*answers, stream.close()])
     order = [("k", "ascending"), ("window_id", "ascending"), ("end", "ascending")]
-    ends = (each.add_column(0, "end", pc.struct_field(each["window"], "end")) for each in (answers, query.run(table)))
+    ends = (each.add_column(0, "end", pc.struct_field(each["window"], "end")) for each in (found, query.run(table)))
     found, wanted = (each.sort_by(order) for each in ends)
     for name in ("k", "ids", "high", "n"):
         assert found[name].to_pylist() == wanted[name].to_pylist()
@@ -391,6 +413,17 @@ def test_a_silent_key_melts_when_its_rows_are_old() -> None:
             stream.push({"t": [t], "k": ["b"]})
             held.append(int(group_of(stream).store.held(np.array([0]))[0]))
     assert held == [51, 20, 20, 1]
+
+
+def test_a_key_that_comes_back_melts_as_a_new_one() -> None:
+    """How many tiles it had before does not count once they are gone."""
+    stream = Query(window.trailing(1000, hop=10), {"n": agg.count()}, time="t").stream()
+    with uncompiled():
+        stream.push({"t": range(1500)})
+        assert len(group_of(stream).store) > 100
+        for i in range(60):
+            stream.push({"t": [10_000 + i // 10]})
+    assert len(group_of(stream).store) <= 30
 
 
 # ---------------------------------------------------------------- work
@@ -419,9 +452,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
             modules[key] = module
         return modules[key]
 
-    def melt(store: StateStore, keys: Any, sizes: Any, places: Any, begins: Any) -> None:
-        counts["melted"] += len(places)
-        original(store, keys, sizes, places, begins)
+    def melt(store: StateStore, keys: Any, sizes: Any, hops: Any, floors: Any) -> Any:
+        counts["melted"] += sizes.sum()
+        return original(store, keys, sizes, hops, floors)
 
     original = StateStore.melt
     with monkeypatch.context() as patch, uncompiled():

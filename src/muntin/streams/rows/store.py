@@ -131,9 +131,7 @@ class RowStore:
             tree.close(self.tree, log.stale[:stale])
 
     def _write(self, held: Array, moves: Array, count: int, places: Array, new: Any) -> None:
-        if count and held.dtype.names is not None:
-            held[moves[:count:2]] = held[moves[1:count:2]]  # no row moves twice
-        elif count:
+        if count:
             bits = held if held.dtype == OBJECT else held.view(f"u{held.dtype.itemsize}")
             self.kernels.move_values(bits, moves, count)
         held[places] = new

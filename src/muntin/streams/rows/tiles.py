@@ -48,16 +48,15 @@ class TiledFrames(ByTime):
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         super().__init__(window_id, window, plan)
         assert window.tiling is not None
-        self._hop, self._back = window.tiling.hop, window.tiling.back
+        self.hop, self._back = window.tiling.hop, window.tiling.back
         self.waits = self.slack + window.tiling.delay
         """How old an entry must be to melt: no frame that may still change ends before it."""
         self.melted_at = BEFORE_TIME
         """The watermark at which entries melted last."""
 
-    def cells(self, times: Array, watermark: int) -> Array:
-        """Return the same number for times between which no frame that may change begins."""
-        cells: Array = np.maximum(times, less(watermark, self.slack + self._back)) // self._hop
-        return cells
+    def begins_from(self, watermark: int) -> int:
+        """Return a time up to which no frame that may still change begins."""
+        return less(watermark, self.slack + self._back)
 
     def _first_answered(self, kept_from: int) -> int:
         """Return the least time whose frame begins and ends between tiles: an earlier one may hold part of a tile."""
@@ -120,35 +119,12 @@ class TileGroup(Group):
         keys, old = keys[due], old[due]
         if not len(keys):
             return
-        places, times = self.store.first_entries(keys, old)
-        starts = np.cumsum(old) - old
-        begins = self._begins(times, starts, watermark)
-        left = np.add.reduceat(begins, starts, dtype=np.int64)
+        hops, floors = zip(*((part.hop, part.begins_from(watermark)) for part in self._frames), strict=True)
+        left = self.store.melt(keys, old, np.array(hops), np.array(floors))
         self.tiles[keys] = left
-        fewer = left < old
-        if fewer.any():
-            mine = np.repeat(fewer, old)
-            self.store.melt(keys[fewer], old[fewer], places[mine], begins[mine])
+        if (left < old).any():
             for part in self._frames:
                 part.melted_at = watermark
-
-    def _begins(self, times: Array, starts: Array, watermark: int) -> Array:
-        """Return which old entries cannot melt into the one before: a frame may begin between, or it has another key.
-
-        With frames of 60 that begin at multiples of 10, and of 20 at multiples of 5, none begins at 15 any more once
-        the watermark has come to 42, and of entries at these times three remain:
-
-            times                   11  14  17  21  24  28
-            max(times, -29) // 10    1   1   1   2   2   2
-            max(times, 16) // 5      3   3   3   4   4   5
-            begins                   x           x       x
-        """
-        begins = np.zeros(len(times), np.bool_)
-        begins[starts] = True
-        for part in self._frames:
-            cells = part.cells(times, watermark)
-            begins[1:] |= cells[1:] != cells[:-1]
-        return begins
 
     def _wake_to_melt(self, keys: Array) -> None:
         """Look at keys again when enough of their entries are old. O(log n) each."""

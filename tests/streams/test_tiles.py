@@ -137,6 +137,15 @@ def test_a_sum_that_is_too_large_changes_nothing() -> None:
     assert stream.push({"t": [4], "v": [5]})["total"].to_pylist() == [2**62 + 6]
 
 
+@pytest.mark.parametrize("frame", [window.trailing(100), window.trailing(100, hop=10)], ids=repr)
+def test_a_sum_that_is_too_large_at_a_point(frame: Any) -> None:
+    stream = Query(frame, {"total": agg.sum("v")}, time="t", watermark=50).stream()
+    stream.push({"t": [1, 2], "v": [2**62, 2**62]})
+    with pytest.raises(AggregationOverflowError, match="agg.sum"):
+        stream.ask({"t": [2]})
+    assert stream.ask({"t": [1]})["total"].to_pylist() == [2**62]
+
+
 @pytest.mark.compiled
 def test_old_rows_are_few_states() -> None:
     """Five windows up to 30 days, a row every ten seconds: the state of a key is counted, and is that of its hops."""

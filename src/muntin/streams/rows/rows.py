@@ -370,7 +370,9 @@ class Rows(Replayed):
             for part in group.parts:
                 if part.window_id in complete_from:
                     first, last, ends = part.frames_at(held, points, complete_from[part.window_id])
-                    yield FramesAtPoints([part.window_id], self._of_ranges(group.store, first, last), ends)
+                    with self._in_words():
+                        raw = self._of_ranges(group.store, first, last)
+                    yield FramesAtPoints([part.window_id], raw, ends)
 
     # ------------------------------------------------------------ definitions
 

@@ -23,9 +23,9 @@ from muntin.query.plan import Plan, resolve
 from muntin.query.query import ProcessingTime, Query
 from muntin.streams.decisions import NOTHING, ROWS, VALUES, Facts, decide
 from muntin.streams.plan import CHOSEN_FROM, Forced, name_of, strategies_for, why_not
+from muntin.streams.rows.tiles import Tiles
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
-from muntin.streams.tiles import Tiles
 from muntin.types import ColumnType
 from muntin.windows.base import Window
 from muntin.windows.shapes import Gap

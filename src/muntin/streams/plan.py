@@ -9,9 +9,9 @@ from muntin.query.plan import Plan
 from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.mergers import merger_names
 from muntin.streams.rows.rows import Rows
+from muntin.streams.rows.tiles import Tiles
 from muntin.streams.slices.slices import Slices
 from muntin.streams.strategy import Strategy
-from muntin.streams.tiles import Tiles
 from muntin.windows.base import Window
 
 STRATEGIES: dict[str, type[Strategy]] = {

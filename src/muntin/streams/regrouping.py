@@ -401,6 +401,6 @@ def _group(shares: _Shares) -> dict[str, Array]:
 _STRATEGIES: dict[str, Callable[[_Shares, int], dict[str, Array]]] = {
     "slices": _slices,
     "tuples": _buffered,
-    "tiles": _buffered,
+    "tiles": _ordered,
     "rows": _ordered,
 }

@@ -18,6 +18,7 @@ from muntin.kernels.vocabulary import (
     Ints,
     Outputs,
     Slots,
+    State,
     combine,
     emit,
     emit_empty,
@@ -27,6 +28,7 @@ from muntin.kernels.vocabulary import (
     kernel,
     lift,
     load,
+    replaceable,
     store,
 )
 from muntin.streams.rows.tree import (
@@ -45,6 +47,13 @@ from muntin.streams.rows.tree import (
 )
 
 
+@replaceable
+@inlined
+def state_at(columns: Columns, times: Ints, place: int) -> State:
+    """Return the state of the entry at a place: that of a row, which is lifted whenever it is read."""
+    return lift(columns, times, place)
+
+
 @kernel
 def refold(tree: Tree, stale: Ints, count: int, columns: Columns, states: Slots) -> None:
     """Fold the states of stale nodes anew, lower ones first. O(LEAF) for each."""
@@ -53,9 +62,9 @@ def refold(tree: Tree, stale: Ints, count: int, columns: Columns, states: Slots)
         node = stale[i]
         base, low, high = nodes[node * NODE + BASE], nodes[node * NODE + LO], nodes[node * NODE + HI]
         if nodes[node * NODE + LEVEL] == 0:
-            state = lift(columns, tree.times, base + low)
+            state = hold(state_at(columns, tree.times, base + low))
             for place in range(base + low + 1, base + high):
-                state = combine(state, lift(columns, tree.times, place))
+                state = combine(state, state_at(columns, tree.times, place))
         else:
             state = hold(load(states, tree.kids[base + low]))
             for slot in range(base + low + 1, base + high):
@@ -93,9 +102,9 @@ def answer_ranges(
             stack = begin
             base = nodes[index(begin * NODE + BASE)]
             top = end if begin == to else nodes[index(begin * NODE + HI)]
-            store(suffixes, top - 1, lift(columns, times, base + top - 1))
+            store(suffixes, top - 1, state_at(columns, times, base + top - 1))
             for k in range(top - 2, start - 1, -1):
-                store(suffixes, k, combine(lift(columns, times, base + k), load(suffixes, k + 1)))
+                store(suffixes, k, combine(state_at(columns, times, base + k), load(suffixes, k + 1)))
             has_rest = begin != to
             if has_rest:
                 rest = hold(between(tree, states, columns, begin, to, end))
@@ -105,7 +114,7 @@ def answer_ranges(
             base = nodes[index(leaf * NODE + BASE)]
             stop = end if leaf == to else nodes[index(leaf * NODE + HI)]
             for place in range(base + at, base + stop):
-                row = lift(columns, times, place)
+                row = state_at(columns, times, place)
                 rest = combine(rest, row) if has_rest else hold(row)
                 has_rest = True
             at = stop
@@ -126,9 +135,9 @@ def between(tree: Tree, states: Slots, columns: Columns, begin: int, to: int, en
     """
     nodes, kids, times = tree.nodes, tree.kids, tree.times
     base = nodes[to * NODE + BASE]
-    newer = lift(columns, times, base)
+    newer = state_at(columns, times, base)
     for place in range(base + 1, base + end):
-        newer = combine(newer, lift(columns, times, place))
+        newer = combine(newer, state_at(columns, times, place))
     older = newer
     has_older = False
     left, right = begin, to
@@ -153,4 +162,4 @@ def between(tree: Tree, states: Slots, columns: Columns, begin: int, to: int, en
     return combine(older, newer) if has_older else newer
 
 
-FOLDING = (leaf_of, at_of, refold, goes_on, between, answer_ranges)
+FOLDING = (leaf_of, at_of, state_at, refold, goes_on, between, answer_ranges)

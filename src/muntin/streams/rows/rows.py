@@ -7,7 +7,7 @@ rows. When one refuses a late row that another takes, they part, and each goes o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -92,9 +92,7 @@ class Group:
     def with_parts(self, parts: list[Part]) -> Group:
         """Return a group of its own for some of the definitions, with the same rows. O(rows held)."""
         store = self.store.copy([name for part in parts for name in part.beside])
-        return Group(
-            store, parts, self.complete_from, self.kept_from, self.forgotten_at, list(self.fresh), self.wake.copy()
-        )
+        return replace(self, store=store, parts=parts, fresh=list(self.fresh), wake=self.wake.copy())
 
     def insert(self, rows: Batch, verdicts: Sequence[Array], taken: Array) -> None:
         """Insert the admitted rows; `verdicts` are those of each definition."""
@@ -219,9 +217,13 @@ class Rows(Replayed):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self.bindings, self.apart = _bindings(plan)
+        self.bindings, self.apart = self._bound(plan)
         self.groups = [self._group([self._part(i, each) for i, each in plan.windows.items()])]
         self._watermark = BEFORE_TIME
+
+    def _bound(self, plan: Plan) -> tuple[list[Binding], dict[str, Aggregation]]:
+        """Return the aggregates whose states nodes can hold, fused, and the others."""
+        return _bindings(plan)
 
     def _part(self, window_id: int, window: Window) -> Part:
         kind = part_for(window)
@@ -247,7 +249,7 @@ class Rows(Replayed):
         return values_fail or any(part.may_fail for part in self._parts)
 
     @property
-    def row_bytes(self) -> int:
+    def row_bytes(self) -> int | None:
         """The bytes of a row: its time, what is read of it, its numbers, and its share of a full leaf."""
         columns = sum(kind.physical.itemsize for kind in self.plan.types.values())
         masks = sum(len(each.masks) for each in self.bindings)
@@ -384,11 +386,13 @@ class Rows(Replayed):
             for part in group.parts:
                 if part.window_id in complete_from:
                     first, last, ends = part.frames_at(held, points, complete_from[part.window_id])
-                    yield FramesAtPoints([part.window_id], self._of_ranges(group.store, first, last), ends)
+                    with self._in_words():
+                        raw = self._of_ranges(group.store, first, last)
+                    yield FramesAtPoints([part.window_id], raw, ends)
 
     # ------------------------------------------------------------ definitions
 
-    def rows_held(self) -> HeldBatch:
+    def rows_held(self) -> HeldBatch | None:
         """Return the rows of the group that lacks fewest, by key and time. O(n)."""
         group = self._whole
         keys, places = group.store.rows()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,9 @@ class RowStore:
     of its array; what is at other places means nothing.
     """
 
+    lifts: ClassVar[bool] = True
+    """Whether rows are lifted when they are read, so that their columns are kept."""
+
     def __init__(
         self, types: Mapping[str, ColumnType], bindings: Sequence[Binding], leaf: int = LEAF, fanout: int = FANOUT
     ) -> None:
@@ -61,7 +64,7 @@ class RowStore:
         self.values = {name: np.zeros(0, kind.physical) for name, kind in types.items()}
         self.valid: dict[str, Array | None] = dict.fromkeys(types)
         """Where values are not null; None as long as none is."""
-        self.masks = [[np.zeros(0, np.bool_) for _ in each.masks] for each in self.bindings]
+        self.masks = [[np.zeros(0, np.bool_) for _ in each.masks if self.lifts] for each in self.bindings]
         self.states = [each.slots(0) for each in self.bindings]
         self.suffixes = [each.slots(leaf) for each in self.bindings]
         self.beside: dict[Any, Array] = {}
@@ -97,7 +100,7 @@ class RowStore:
         for name, column in columns.items():
             if column.valid is not None and self.valid[name] is None:
                 self.valid[name] = np.ones(len(self.tree.times), np.bool_)
-        masks = [binding.inputs(columns, len(keys))[len(binding.columns) :] for binding in self.bindings]
+        masks = [self._masks_of(binding, columns, len(keys)) for binding in self.bindings]
         log = self.log._replace(places=np.empty(len(keys), np.int64))
         self._cursor[0] = done = 0
         stopped = NO_ROOM
@@ -107,6 +110,9 @@ class RowStore:
             done = int(self._cursor[0])
             if stopped == NO_ROOM:
                 self._make_room(len(keys) - done, more=True)
+
+    def _masks_of(self, binding: Binding, columns: Mapping[str, Column], count: int) -> tuple[Array, ...]:
+        return binding.inputs(columns, count)[len(binding.columns) :] if self.lifts else ()
 
     def _carry_out(
         self,
@@ -144,7 +150,7 @@ class RowStore:
         """Evict the first rows of keys, at most all; return the greatest time gone. Writes how many of each it were."""
         return int(self.kernels.evict_all(self.tree, keys, counts))  # a plain kernel returns NumPy's
 
-    def inputs(self, which: int) -> tuple[Array, ...]:
+    def inputs(self, which: int) -> Any:
         """Return what a binding reads: columns and masks, by place."""
         binding = self.bindings[which]
         return (*(read_only(self.values[name]) for name in binding.columns), *map(read_only, self.masks[which]))
@@ -298,7 +304,7 @@ class RowStore:
 
     def copy(self, beside: Collection[str]) -> RowStore:
         """Return the same rows, with some of the numbers beside them, in arrays of their own. O(n)."""
-        made = RowStore(
+        made = type(self)(
             self.types, self.bindings, int(self.tree.marks[tree.LEAF_SIZE]), int(self.tree.marks[tree.KIDS_SIZE])
         )
         made.beside = {name: np.zeros(0, self.beside[name].dtype) for name in beside}

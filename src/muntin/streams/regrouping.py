@@ -24,7 +24,7 @@ from muntin.types import Array
 _OF_SLICES = ("low", "high", "first", "last", "count", "skip", "states")
 _UNSET = {"gone": 0, "done": 0, "since": END_OF_TIME}
 """What kinds of windows keep per key number, and the value for keys of which they keep nothing."""
-_NUMBERED = ("gone", "done", "seen", "sent")
+_NUMBERED = ("gone", "done", "seen", "sent", "front")
 """What strategies over rows in order count for each key number."""
 _TUPLES = {"known": 1, "edges": 2, "closed": 3}
 """What kinds of windows keep as tuples that begin with a key, with the length of a tuple."""
@@ -388,9 +388,11 @@ def _group(shares: _Shares) -> dict[str, Array]:
     arrays["wake"] = _joined(each.by_number(each["wake"], END_OF_TIME) for each in shares)
     arrays |= _rows_of(shares, "fresh.keys", ("fresh.times",))
     for name in shares[0].arrays:
+        if name in arrays:  # of rows: a column may have any name
+            continue
         if name.rpartition(".")[2] in _NUMBERED:
             arrays[name] = _joined(each.by_number(each[name], 0) for each in shares)
-        elif name not in arrays:
+        else:
             arrays[name] = _greatest(each[name] for each in shares)
     return arrays
 

@@ -28,6 +28,7 @@ from muntin.streams.journal import Journal, Replayed
 from muntin.streams.places import Places
 from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.streams.rows.by_number import ByNumber
+from muntin.streams.rows.by_policy import ByPolicy
 from muntin.streams.rows.by_time import ByTime
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.part import OWN, REFUSED, Emission, Held, Moment, Part
@@ -40,7 +41,7 @@ from muntin.windows.base import Window
 
 NEVER = END_OF_TIME
 """A key that sleeps forever: nothing happens to it until a row comes, or the stream closes."""
-PARTS: tuple[type[Part], ...] = (ByTime, ByNumber)
+PARTS: tuple[type[Part], ...] = (ByTime, ByNumber, ByPolicy)
 """The kinds of windows over rows in order. The first that answers a definition takes it."""
 
 
@@ -213,7 +214,9 @@ class Rows(Replayed):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.bindings, self.apart = _bindings(plan)
-        self.groups = [self._group([self._part(i, each) for i, each in plan.windows.items()])]
+        parts = [self._part(i, each) for i, each in plan.windows.items()]
+        together = [part for part in parts if not part.is_apart]
+        self.groups = [self._group(mine) for mine in (together, *([part] for part in parts if part.is_apart)) if mine]
         self._watermark = BEFORE_TIME
 
     def _part(self, window_id: int, window: Window) -> Part:
@@ -222,7 +225,7 @@ class Rows(Replayed):
         return kind(window_id, window, self.plan)
 
     def _group(self, parts: list[Part]) -> Group:
-        store = RowStore(self.plan.types, self.bindings)
+        store = RowStore(self.plan.types, [*self.bindings, *(own for part in parts for own in part.bindings)])
         for part in parts:
             store.beside |= {name: np.zeros(0, kind) for name, kind in part.beside.items()}
         return Group(store, parts)
@@ -236,7 +239,8 @@ class Rows(Replayed):
     @property
     def may_fail(self) -> bool:
         """Whether an aggregation can raise an error."""
-        return bool(self.apart) or any(each.may_fail for each in self.bindings)
+        asks = any(part.bindings for part in self._parts)  # a policy may fail, and so may a warning about it
+        return bool(self.apart) or asks or any(each.may_fail for each in self.bindings)
 
     @property
     def row_bytes(self) -> int:
@@ -386,9 +390,9 @@ class Rows(Replayed):
     def begin(self, held: HeldBatch) -> int | None:
         """Begin with these rows; return the time from which they are complete. O(n)."""
         self._watermark = held.watermark
-        (group,) = self.groups
-        group.begin(held, self._watermark)
-        return group.complete_from
+        for group in self.groups:
+            group.begin(held, self._watermark)
+        return self._whole.complete_from
 
     def begin_at(self, since: int) -> None:
         """Note that rows before a time were never given."""
@@ -401,10 +405,15 @@ class Rows(Replayed):
             return super().add(window_id, definition, plan)
         self.plan = plan
         part, group = self._part(window_id, definition), self._whole
-        for name, kind in part.beside.items():
-            group.store.add_beside(name, np.zeros(len(group.store), kind))
-        group.parts = [*group.parts, part]
-        part.begin(group.store, self._watermark)
+        if part.is_apart or any(each.is_apart for each in group.parts):
+            held, group = self.rows_held(), self._group([part])
+            group.begin(held, self._watermark)
+            self.groups = [*self.groups, group]
+        else:
+            for name, kind in part.beside.items():
+                group.store.add_beside(name, np.zeros(len(group.store), kind))
+            group.parts = [*group.parts, part]
+            part.begin(group.store, self._watermark)
         self._changed()
         return group.complete_from
 

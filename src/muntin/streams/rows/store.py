@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregations.binding import Binding
-from muntin.columns import Column, read_only
+from muntin.columns import BoxedCells, Column, read_only
 from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.kernels.vocabulary import Ints, index, kernel
-from muntin.streams.rows import counting, finding, folding, tree
+from muntin.streams.rows import counting, finding, folding, judging, tree
 from muntin.streams.rows.tree import DONE, FANOUT, HELD, LEAF, MOVES, NO_ROOM, STALES, Log, Tree, insert_rows
 from muntin.types import OBJECT, Array, ColumnType
 
@@ -74,7 +74,10 @@ class RowStore:
 
     def folding(self, which: int) -> Any:
         """Return the kernels that fold the states of a binding."""
-        return self.bindings[which].kernels(folding.FOLDING, "refold", "answer_ranges")
+        binding = self.bindings[which]
+        if binding.rule is not None:
+            return judging.kernels_of(binding)
+        return binding.kernels(folding.FOLDING, "refold", "answer_ranges")
 
     # ------------------------------------------------------------ rows in
 
@@ -135,10 +138,14 @@ class RowStore:
         latest: int = self.kernels.evict_all(self.tree, keys, counts)
         return latest
 
-    def inputs(self, which: int) -> tuple[Array, ...]:
+    def inputs(self, which: int) -> tuple[Any, ...]:
         """Return what a binding reads: columns and masks, by place."""
         binding = self.bindings[which]
-        return (*(read_only(self.values[name]) for name in binding.columns), *map(read_only, self.masks[which]))
+        values = (
+            BoxedCells(self.values[name], self.types[name]) if binding.boxed(i) else read_only(self.values[name])
+            for i, name in enumerate(binding.columns)
+        )
+        return (*values, *map(read_only, self.masks[which]))
 
     def _know_keys(self, count: int) -> None:
         known = self.keys

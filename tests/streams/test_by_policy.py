@@ -59,9 +59,12 @@ def not_monotone(whole: Any, old: Any) -> Any:
     return old.total % 5 == 1 and whole.total - old.total > 9
 
 
+SHORT = policies.any_of(policies.at_most_rows(9), policies.sum_at_most("v", 50))
+LONG = policies.all_of(policies.at_most_duration(9), SHORT)
+
 POLICIES = st.one_of(
     strategies.POLICIES,
-    st.sampled_from([of_two_conditions, tried_everywhere, policies.since_maximum("v")]),
+    st.sampled_from([of_two_conditions, tried_everywhere, policies.since_maximum("v"), SHORT, LONG]),
     st.integers(5, 30).map(policies.at_most_rows),
     st.integers(20, 120).map(lambda most: policies.sum_at_most("v", most)),
 ).map(window.policy)
@@ -121,6 +124,9 @@ def that_does_not_compile(whole: Any, old: Any) -> Any:
 
 
 ANY = [
+    SHORT,
+    LONG,
+    policies.any_of(not_monotone, policies.at_most_rows(40)),
     policies.steady_mean("v", 0.3),
     policies.since_longest_run("v"),
     policies.sum_at_most("gappy", 300),

@@ -135,8 +135,7 @@ class RowStore:
 
     def evict(self, keys: Array, counts: Array) -> int:
         """Evict the first rows of keys, at most all; return the greatest time gone. Writes how many of each it were."""
-        latest: int = self.kernels.evict_all(self.tree, keys, counts)
-        return latest
+        return int(self.kernels.evict_all(self.tree, keys, counts))
 
     def inputs(self, which: int) -> tuple[Any, ...]:
         """Return what a binding reads: columns and masks, by place."""

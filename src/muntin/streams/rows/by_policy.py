@@ -197,15 +197,13 @@ class ByPolicy(Part):
         early = 2 if moment.early else int(self._early)
         settled = less(moment.before, self.lateness)
         found = self._find(store, fresh, np.array([moment.watermark, moment.before, settled, early], np.int64))
-        times = store.tree.times
-        for is_retracted in (False, True):
-            each = found.take(np.flatnonzero((found.first == NONE) == is_retracted))
-            if len(each.keys):
-                ends = times[each.places]
-                yield Emission(
-                    each.keys, each.first, each.last, each.starts, ends, each.revisions, is_retracted=is_retracted
-                )
         self._warn_of_doubt()
+        gone = found.first == NONE
+        if not gone.any():
+            yield _emission(store, found, is_retracted=False)
+        else:
+            yield _emission(store, found.take(~gone), is_retracted=False)
+            yield _emission(store, found.take(gone), is_retracted=True)
 
     def _find(self, store: RowStore, fresh: Fresh, moment: Array) -> Slid:
         self._know_keys(store)
@@ -277,6 +275,12 @@ class ByPolicy(Part):
         if len(wrong):
             key = int(wrong[0])
             raise InvariantError(f"key {key} holds {held[key]} rows, and its numbers are {numbers[key].tolist()}")
+
+
+def _emission(store: RowStore, found: Slid, *, is_retracted: bool) -> Emission:
+    ends = store.tree.times[found.places]
+    span = (found.first, found.last, found.starts, ends)
+    return Emission(found.keys, *span, found.revisions, is_retracted=is_retracted)
 
 
 def _with_row(held: Batch, rows: Batch, row: int, at: int) -> Batch:

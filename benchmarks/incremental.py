@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from harness import OURS, Figure, Timing, check_equal, now, rounds_for
 
-from muntin import Query, agg, rows, window
+from muntin import Query, agg, policies, rows, window
 from muntin.kernels.tiers import waiting
 
 BUFFER = "tuple buffer"
@@ -136,7 +136,31 @@ def run(quick: bool) -> Iterator[Figure]:
     for count, target in ((1_000, 220.0), (10_000, 110.0)):
         job = Job(window.trailing(100_000), 100_000, count, share=0.2)
         yield figure(f"20 % late by up to 1,000, 100,000 rows held, pushes of {count:,}", job, rounds, target)
+    yield from of_policies(rounds)
     yield beside_run(rounds)
+
+
+def at_most(count: int) -> policies.Policy:
+    """Return a policy of two conditions, each of which evicts rows now and then: values are 0.5 on average."""
+    return policies.any_of(policies.at_most_rows(count), policies.sum_at_most("v", count / 2))
+
+
+def of_policies(rounds: int) -> Iterator[Figure]:
+    """Compare windows of a policy with the buffer of rows, which asks it about all rows held at each push."""
+    for held in (1_000, 50_000):
+        for count, target in ((1_000, 160.0), (10_000, 80.0)):
+            job = Job(window.policy(at_most(held)), 2 * held, count)
+            few = 3 if held == 1_000 else rounds
+            yield figure(f"policy, {held:,} rows, pushes of {count:,}", job, few, target, buffer=held == 1_000)
+    yield figure(
+        "policy, 50,000 rows, pushes of one row",
+        Job(window.policy(at_most(50_000)), 100_000, 1),
+        40,
+        100.0,
+        buffer=False,
+    )
+    job = Job(window.policy(at_most(1_000)), 100_000, 10_000, share=0.2)
+    yield figure("policy, 1,000 rows, 20 % late by up to 1,000", job, rounds, 110.0, buffer=False)
 
 
 def beside_run(rounds: int) -> Figure:

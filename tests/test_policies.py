@@ -79,6 +79,16 @@ CASES: dict[str, tuple[policies.Policy, Callable[[Rows], Rows]]] = {
     "sum": (policies.sum_at_most("v", 60), kept_sum(60)),
     "maximum": (policies.since_maximum("v"), kept_since_maximum),
     "run": (policies.since_longest_run("v"), kept_since_run),
+    "any of": (
+        policies.any_of(policies.at_most_rows(7), policies.sum_at_most("v", 60)),
+        lambda rows: min(kept_rows(7)(rows), kept_sum(60)(rows), key=len),
+    ),
+    "all of, and any of": (
+        policies.all_of(
+            policies.at_most_duration(12), policies.any_of(policies.at_most_rows(7), policies.at_most_rows(9))
+        ),
+        lambda rows: max(kept_duration(12)(rows), kept_rows(7)(rows), key=len),
+    ),
 }
 
 
@@ -414,3 +424,24 @@ def test_a_name_of_the_policy_is_not_reported() -> None:
     window = aggregators.MonoidTree({"policy.n": agg.sum("v")}, compiled=False)
     window.insert(1, 2)
     assert window.query() == {"policy.n": 2}
+
+
+def test_joined_policies_are_what_they_join() -> None:
+    a, b, c = policies.at_most_rows(5), policies.sum_at_most("v", 9), policies.at_most_duration("1 minute")
+    assert policies.any_of(a) == policies.all_of(a) == a
+    prints = [
+        policies.any_of(a, b),
+        policies.all_of(a, b),
+        policies.any_of(b, a),
+        policies.any_of(a, policies.any_of(b, c)),
+    ]
+    assert len({each.fingerprint for each in [*prints, a, b]}) == 6
+    nested = policies.all_of(policies.any_of(a, b), policies.any_of(b, c))
+    assert nested.joined == "(({0} or {1}) and ({2} or {3}))"
+    assert repr(nested) == "<policy all_of(any_of(at_most_rows, sum_at_most), any_of(sum_at_most, at_most_duration))>"
+    assert list(nested.spans.values()) == ["1 minute"]
+    for join in (policies.any_of, policies.all_of):
+        with pytest.raises(InvalidArgumentError, match="joins policies"):
+            join(a, lambda whole, old: True)
+        with pytest.raises(InvalidArgumentError, match="got nothing"):
+            join()

@@ -381,6 +381,22 @@ def recast(column: Column, kind: ColumnType, name: str) -> Column:
     return _read_arrow(wanted)
 
 
+class BoxedCells:
+    """The values of a column as Python objects, each made when it is read.
+
+    >>> BoxedCells(np.array([5, 7]), column_type(pa.date32()))[1]
+    datetime.date(1970, 1, 8)
+    """
+
+    def __init__(self, values: Array, kind: ColumnType) -> None:
+        self._values = values
+        self._type = kind
+
+    def __getitem__(self, row: int) -> Any:
+        """Return the value of a row; whatever it is, if the row has none. O(1)."""
+        return boxed(Column(self._values[row : row + 1], None, self._type))[0]
+
+
 def boxed(column: Column) -> Array:
     """Return the values as Python objects, for states that hold them as they are."""
     if column.values.dtype == OBJECT:

@@ -31,7 +31,7 @@ from typing import Any
 from muntin import aggregations as agg
 from muntin.aggregations import order
 from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregations.binding import SlideRule
+from muntin.aggregations.binding import SlideCondition, SlideRule
 from muntin.durations import in_unit_of
 from muntin.errors import DefinitionError, InvalidArgumentError
 from muntin.kernels.source import Function, capture, stable_text
@@ -43,15 +43,56 @@ _FINEST = numpy_type("M8[ns]")
 
 
 @dataclass(frozen=True)
-class Policy:
-    """A slide policy. Created by `define`, or by one of the functions below."""
+class Condition:
+    """What a policy asks: a function of what its aggregations say of the whole window and of its oldest part."""
 
     name: str
     function: Function
     aggregations: Mapping[str, Aggregation]
     spans: Mapping[str, Any] = field(default_factory=dict)
     """Keyword-only parameters of the function that are durations, and are filled in in the unit of the times."""
+
+    def slide(self, time: ColumnType, prefix: str) -> SlideCondition:
+        """Return what a kernel is generated with, for times of this type; `prefix` begins names of aggregations."""
+        spans = {name: in_unit_of(span, time, f"{self.name}: {name}") for name, span in self.spans.items()}
+        return SlideCondition(self.function, spans, {name: f"policy.{prefix}{name}" for name in self.aggregations})
+
+    @cached_property
+    def meaning(self) -> str:
+        """Everything that decides what it says. A duration counts, not how it is written."""
+        spans = {
+            name: span if isinstance(span, int) else (in_unit_of(span, _FINEST, f"{self.name}: {name}"), "ns")
+            for name, span in self.spans.items()
+        }
+        seen = [(name, each.fingerprint, each.columns) for name, each in self.aggregations.items()]
+        return f"{self.function.identity}{stable_text(spans)}{seen}"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A slide policy. Created by `define`, or by one of the functions below."""
+
+    name: str
+    conditions: tuple[Condition, ...]
+    joined: str = "{0}"
+    """How the answers of the conditions are joined, as an expression of their numbers: `({0} or {1})`."""
     thorough: bool = False
+
+    def _by_condition(self) -> list[tuple[str, Condition]]:
+        """Return the conditions, each with what begins the names of its aggregations; nothing if there is but one."""
+        several = len(self.conditions) > 1
+        return [(f"{i}." if several else "", each) for i, each in enumerate(self.conditions)]
+
+    @cached_property
+    def aggregations(self) -> dict[str, Aggregation]:
+        """What it looks at, by name."""
+        held = self._by_condition()
+        return {f"{prefix}{name}": agg for prefix, each in held for name, agg in each.aggregations.items()}
+
+    @property
+    def spans(self) -> dict[str, Any]:
+        """The durations that it names."""
+        return {f"{prefix}{name}": span for prefix, each in self._by_condition() for name, span in each.spans.items()}
 
     @cached_property
     def named(self) -> dict[str, Aggregation]:
@@ -60,8 +101,8 @@ class Policy:
 
     def rule(self, time: ColumnType) -> SlideRule:
         """Return what a kernel is generated with, for times of this type."""
-        spans = {name: in_unit_of(span, time, f"{self.name}: {name}") for name, span in self.spans.items()}
-        return SlideRule(self.function, spans, {name: f"policy.{name}" for name in self.aggregations}, self.thorough)
+        conditions = tuple(each.slide(time, prefix) for prefix, each in self._by_condition())
+        return SlideRule(conditions, self.joined, self.thorough)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -72,12 +113,8 @@ class Policy:
         >>> at_most_rows(5).fingerprint == at_most_rows(6).fingerprint
         False
         """
-        spans = {
-            name: span if isinstance(span, int) else (in_unit_of(span, _FINEST, f"{self.name}: {name}"), "ns")
-            for name, span in self.spans.items()
-        }
-        seen = [(name, each.fingerprint, each.columns) for name, each in self.aggregations.items()]
-        text = f"{self.function.identity}{stable_text(spans)}{seen}{self.thorough}"
+        text = "".join(each.meaning for each in self.conditions) + str(self.thorough)
+        text += self.joined if len(self.conditions) > 1 else ""  # one condition has the hash that it always had
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __repr__(self) -> str:
@@ -118,9 +155,54 @@ def define(
         for key, each in aggregations.items():
             if not isinstance(each, Aggregation):
                 raise DefinitionError(f"the policy {name} needs aggregations, such as agg.sum('v'); {key} is {each!r}")
-        return Policy(name, captured, dict(aggregations), dict(spans or {}), thorough)
+        return Policy(name, (Condition(name, captured, dict(aggregations), dict(spans or {})),), thorough=thorough)
 
     return decorate
+
+
+def any_of(*policies: Policy) -> Policy:
+    """Evict what any of these policies evicts: the window keeps to all of them.
+
+    >>> from muntin import agg, aggregators, policies
+    >>> short = policies.any_of(policies.at_most_rows(3), policies.sum_at_most("v", 10))
+    >>> window = aggregators.MonoidTree(agg.collect("v"), policy=short, compiled=False)
+    >>> window.bulk_insert(range(5), [1, 2, 3, 4, 5])
+    >>> window.query()
+    [4, 5]
+    """
+    return _joined("any_of", "or", policies)
+
+
+def all_of(*policies: Policy) -> Policy:
+    """Evict what all of these policies evict: the window keeps to one of them.
+
+    >>> from muntin import agg, aggregators, policies
+    >>> long = policies.all_of(policies.at_most_rows(3), policies.sum_at_most("v", 10))
+    >>> window = aggregators.MonoidTree(agg.collect("v"), policy=long, compiled=False)
+    >>> window.bulk_insert(range(5), [1, 2, 3, 4, 5])
+    >>> window.query()
+    [3, 4, 5]
+    """
+    return _joined("all_of", "and", policies)
+
+
+def _joined(name: str, word: str, policies: tuple[Policy, ...]) -> Policy:
+    """Return one policy with the conditions of several. It is monotone if they are."""
+    strange = [each for each in policies if not isinstance(each, Policy)]
+    if strange or not policies:
+        given = repr(strange[0]) if strange else "nothing"
+        raise InvalidArgumentError(f"policies.{name} joins policies, such as policies.at_most_rows(100); got {given}")
+    if len(policies) == 1:
+        return policies[0]
+    terms: list[str] = []
+    conditions: list[Condition] = []
+    for each in policies:
+        numbers = range(len(conditions), len(conditions) + len(each.conditions))
+        terms.append(each.joined.format(*(f"{{{i}}}" for i in numbers)))
+        conditions += each.conditions
+    shown = f"{name}({', '.join(each.name for each in policies)})"
+    thorough = any(each.thorough for each in policies)
+    return Policy(shown, tuple(conditions), f"({f' {word} '.join(terms)})", thorough)
 
 
 # ---------------------------------------------------------------- built in

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
 
-from muntin import Query, agg, rows, window
+from muntin import Query, agg, policies, rows, window
 from muntin.errors import SnapshotError
 from muntin.streams.driven import DrivenStream
 from muntin.streams.regrouping import known_keys, regrouped
@@ -49,6 +49,7 @@ QUERIES = {
     "edges of one's own": asks(Fives(), **SUMS),
     "windows by rows": asks([window.tumbling(rows(3)), window.sliding(rows(4), every=rows(2))], **SUMS),
     "rows": asks([window.tumbling(rows(3)), window.trailing(10), window.sliding(rows(3), every=5)], **ALL),
+    "policies": asks([window.policy(policies.sum_at_most("v", 20)), window.policy(policies.at_most_rows(3))], **SUMS),
     "delta": asks(window.delta("t", 3, every=2), **SUMS),
     "marks": asks([window.punctuated("mark"), Marked()], **SUMS),
     "tiles": asks(window.trailing(100, hop=10), **SUMS),

@@ -16,6 +16,7 @@ from muntin.kernels.cache import uncompiled
 from muntin.streams.rows.rows import Rows
 
 KINDS = ["trailing, closed and delayed", "leading", "frame", "frame of rows", "sliding rows"]
+ALL_KINDS = [*KINDS, "policy"]  # of which each is compiled for itself: see test_by_policy.py
 
 
 def play(duel: Duel, data: st.DataObject) -> None:
@@ -32,7 +33,7 @@ def play(duel: Duel, data: st.DataObject) -> None:
     duel.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 @given(data=st.data())
 @settings(max_examples=examples(30))
 def test_random_queries(kind: str, data: st.DataObject) -> None:
@@ -56,5 +57,5 @@ def test_compiled(kind: str, data: st.DataObject) -> None:
 def test_kinds_share_rows(data: st.DataObject) -> None:
     """Definitions of several kinds go on together, also when one refuses a late row that another takes."""
     with uncompiled():
-        query: Any = data.draw(strategies.queries(st.sampled_from(KINDS), 4))
+        query: Any = data.draw(strategies.queries(st.sampled_from(ALL_KINDS), 4))
         play(Duel(query, Rows), data)

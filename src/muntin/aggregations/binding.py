@@ -26,7 +26,19 @@ from muntin.errors import AggregationOverflowError, ColumnTypeError, DefinitionE
 from muntin.forks import Renewed
 from muntin.kernels import cache
 from muntin.kernels.allocation import can_raise
-from muntin.kernels.generate import NULL_BITS, Field, Generated, Member, Output, Part, Rule, generate, owners, wide_name
+from muntin.kernels.generate import (
+    NULL_BITS,
+    Asked,
+    Field,
+    Generated,
+    Member,
+    Output,
+    Part,
+    Rule,
+    generate,
+    owners,
+    wide_name,
+)
 from muntin.kernels.infer import check_compiles, infer_result
 from muntin.kernels.source import Function, stable_text
 from muntin.kernels.sums_text import Sums
@@ -67,19 +79,32 @@ class Result:
 
 
 @dataclass(frozen=True)
-class SlideRule:
-    """A slide policy as an aggregator passes it on: a function of what some of its aggregations say."""
+class SlideCondition:
+    """A condition of a slide policy: a function of what some aggregations say."""
 
     function: Function
     constants: Mapping[str, Any]
     members: Mapping[str, str]
     """The names that the function uses, and the aggregations of the binding that they stand for."""
+
+    @property
+    def identity(self) -> Any:
+        """Everything that decides its meaning."""
+        return self.function.identity, stable_text(dict(self.constants)), tuple(self.members.items())
+
+
+@dataclass(frozen=True)
+class SlideRule:
+    """A slide policy as an aggregator passes it on: conditions, and how their answers are joined."""
+
+    conditions: tuple[SlideCondition, ...]
+    joined: str
     thorough: bool
 
     @property
     def identity(self) -> Any:
         """Everything that decides its meaning."""
-        return self.function.identity, stable_text(dict(self.constants)), tuple(self.members.items()), self.thorough
+        return tuple(each.identity for each in self.conditions), self.joined, self.thorough
 
 
 _FEW = 16
@@ -177,7 +202,7 @@ class Binding:
     def may_fail(self) -> bool:
         """Whether combining or lifting can raise an error: with Python objects, or where a definition says `raise`."""
         functions = [function for part in self.parts for function in part.functions.values()]
-        functions += [self.rule.function] if self.rule is not None else []
+        functions += [each.function for each in self.rule.conditions] if self.rule is not None else []
         return not self.fixed or any(map(can_raise, functions))
 
     @property
@@ -404,14 +429,21 @@ def bind(
 
 def _rule(rule: SlideRule, binding: Binding) -> Rule:
     """Find a policy's aggregations among those of a binding."""
+    conditions = tuple(
+        Asked(each.function, each.constants, _members(each.members, binding)) for each in rule.conditions
+    )
+    return Rule(conditions, rule.joined, rule.thorough)
+
+
+def _members(named: Mapping[str, str], binding: Binding) -> tuple[Member, ...]:
     members = []
-    for name, aggregation in rule.members.items():
+    for name, aggregation in named.items():
         k = binding.names.index(aggregation)
         result = binding.results[k]
         if result.ending is not None:
             raise DefinitionError(f"{binding.aggregations[k]} asks for the end of its window, which no policy knows")
         members.append(Member(name, k, result.names, tuple(kind.physical for kind in result.types), result.length))
-    return Rule(rule.function, rule.constants, tuple(members), rule.thorough)
+    return tuple(members)
 
 
 _MOST_BINDINGS = 256

@@ -154,18 +154,21 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A slide policy, with its aggregations among the parts."""
+class Asked:
+    """A condition of a slide policy, with its aggregations among the parts."""
 
     function: Function
     constants: Mapping[str, Any]
     members: tuple[Member, ...]
-    thorough: bool
 
-    @property
-    def identity(self) -> Any:
-        """Everything that determines its text."""
-        return self.function.identity, stable_text(dict(self.constants)), self.members, self.thorough
+
+@dataclass(frozen=True)
+class Rule:
+    """A slide policy: its conditions, and how their answers are joined."""
+
+    conditions: tuple[Asked, ...]
+    joined: str
+    thorough: bool
 
 
 def wide_name(dtype: np.dtype[Any]) -> str | None:
@@ -247,7 +250,7 @@ def generate(
     text = kernels_text(kernels, entries)
     out.append(_words_of(text) + text)
     counted = any(part.looks_allocate if sorted_store else part.allocates for part in parts) or any_allocates(kernels)
-    counted = counted or (rule is not None and allocates(rule.function))
+    counted = counted or (rule is not None and any(allocates(each.function) for each in rule.conditions))
     return Generated(emitter.text, emitter.injected, entries, counted)
 
 
@@ -346,18 +349,23 @@ def _scalar_name(dtype: np.dtype[Any]) -> str:
 
 
 def _write_rule(emitter: Emitter, rule: Rule, parts: Sequence[Part]) -> None:
-    """Write what a policy sees of a state, and the words that call it."""
-    for i, member in enumerate(rule.members):
-        emitter.lines.append(_seen_text(i, member, parts[member.part], owners(parts)[member.part]))
-    names = [member.name for member in rule.members]
-    seen = ", ".join(f"_seen{i}(s)" for i in range(len(names)))
-    emitter.lines.append(f"_Seen = namedtuple('_Seen', {names!r})\n@jit\ndef _seen(s):\n    return _Seen({seen})\n")
-    emitter.function(rule.function, "_policy", constants=rule.constants)
-    emitter.lines.append("@jit\ndef must_leave(whole, old):\n    return bool(_policy(_seen(whole), _seen(old)))\n")
+    """Write what each condition of a policy sees of a state, and the words that ask it."""
+    answers = []
+    for c, asked in enumerate(rule.conditions):
+        for i, member in enumerate(asked.members):
+            text = _seen_text(f"{c}_{i}", member, parts[member.part], owners(parts)[member.part])
+            emitter.lines.append(text)
+        names = [member.name for member in asked.members]
+        seen = ", ".join(f"_seen{c}_{i}(s)" for i in range(len(names)))
+        view = f"_Seen{c} = namedtuple('_Seen{c}', {names!r})\n@jit\ndef _seen{c}(s):\n    return _Seen{c}({seen})\n"
+        emitter.lines.append(view)
+        emitter.function(asked.function, f"_policy{c}", constants=asked.constants)
+        answers.append(f"bool(_policy{c}(_seen{c}(whole), _seen{c}(old)))")
+    emitter.lines.append(f"@jit\ndef must_leave(whole, old):\n    return {rule.joined.format(*answers)}\n")
     emitter.lines.append(f"@jit\ndef thorough():\n    return {rule.thorough}\n")
 
 
-def _seen_text(i: int, member: Member, part: Part, owner: int) -> str:
+def _seen_text(i: str, member: Member, part: Part, owner: int) -> str:
     """Return the text of one aggregation's answer for a state; zeros, or its `empty`, if all values are null."""
     answer = f"_p{member.part}_lower(s.p{owner})"
     dtypes = [np.dtype((member.length is None and wide_name(dtype)) or dtype) for dtype in member.dtypes]

@@ -26,7 +26,7 @@ from muntin.types import Array
 _OF_SLICES = ("low", "high", "first", "last", "count", "skip", "states")
 _UNSET = {"gone": 0, "done": 0, "since": END_OF_TIME}
 """What kinds of windows keep per key number, and the value for keys of which they keep nothing."""
-_NUMBERED = ("gone", "done", "seen", "sent")
+_NUMBERED = ("gone", "done", "seen", "sent", "front")
 """What strategies over rows in order count for each key number."""
 _ENTRIES = re.compile(r"(of\.\d+\.entries\.\w+\.)keys")
 """What definitions over rows in order keep besides rows: tables that begin with keys, in their order."""
@@ -391,9 +391,11 @@ def _group(shares: _Shares) -> dict[str, Array]:
     for prefix in sorted({found[1] for name in shares[0].arrays if (found := _ENTRIES.match(name))}):
         arrays |= _named(prefix, _held_rows([each.under(prefix) for each in shares]))
     for name in shares[0].arrays:
+        if name in arrays:  # of rows: a column may have any name
+            continue
         if name.rpartition(".")[2] in _NUMBERED:
             arrays[name] = _joined(each.by_number(each[name], 0) for each in shares)
-        elif name not in arrays:
+        else:
             arrays[name] = _greatest(each[name] for each in shares)
     return arrays
 

@@ -13,7 +13,7 @@ from queries.oracle.results import NEVER, Found, Row, aggregate
 from muntin import window as w
 from muntin.durations import in_unit_of
 from muntin.kernels.source import Function
-from muntin.policies import Policy
+from muntin.policies import Condition, Policy
 from muntin.types import ColumnType
 from muntin.windows.kinds.delta import Delta
 from muntin.windows.kinds.policy import Programmed
@@ -75,11 +75,21 @@ def programmed(definition: Programmed, rows: list[Row], time_type: ColumnType) -
 
 def plain_policy(policy: Policy, time: ColumnType) -> Callable[[list[Row], list[Row]], bool]:
     """Return a policy as a function of two lists of rows."""
-    function = runnable(policy.function)
-    spans = {name: in_unit_of(span, time, name) for name, span in policy.spans.items()}
+    conditions = [plain_condition(each, time) for each in policy.conditions]
+
+    def goes(whole: list[Row], old: list[Row]) -> bool:
+        return bool(eval(policy.joined.format(*(each(whole, old) for each in conditions))))
+
+    return goes
+
+
+def plain_condition(condition: Condition, time: ColumnType) -> Callable[[list[Row], list[Row]], bool]:
+    """Return a condition as a function of two lists of rows."""
+    function = runnable(condition.function)
+    spans = {name: in_unit_of(span, time, name) for name, span in condition.spans.items()}
 
     def seen(members: list[Row]) -> SimpleNamespace:
-        answers = {name: aggregate(each, members) for name, each in policy.aggregations.items()}
+        answers = {name: aggregate(each, members) for name, each in condition.aggregations.items()}
         return SimpleNamespace(**{name: 0 if answer is None else answer for name, answer in answers.items()})
 
     return lambda whole, old: bool(function(seen(whole), seen(old), **spans))

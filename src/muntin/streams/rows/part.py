@@ -19,6 +19,7 @@ from muntin.types import Array
 from muntin.windows.base import Window
 
 if TYPE_CHECKING:
+    from muntin.aggregations.binding import Binding
     from muntin.query.plan import Plan
     from muntin.streams.points import AskedPoints
     from muntin.streams.rows.store import RowStore
@@ -76,6 +77,8 @@ class Part(ABC):
 
     for_ever: ClassVar[bool] = False
     """Whether it keeps the last rows of a key however long it stays silent."""
+    is_apart: ClassVar[bool] = False
+    """Whether it holds its rows in a store of its own."""
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         self.window_id = window_id
@@ -90,12 +93,17 @@ class Part(ABC):
     @property
     def may_fail(self) -> bool:
         """Whether taking rows or finding windows can raise an error."""
-        return False
+        return bool(self.bindings)  # what a policy asks may fail
 
     @property
     def beside(self) -> Mapping[str, type]:
         """The numbers that it keeps of each row, by name, with their types; they begin with `initial`."""
         return {}
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """Its own aggregations, whose states the nodes hold besides those that are reported."""
+        return ()
 
     # ------------------------------------------------------------ rows
 

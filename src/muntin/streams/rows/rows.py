@@ -32,6 +32,7 @@ from muntin.streams.rows.by_count import ByCount
 from muntin.streams.rows.by_end import ByEnd
 from muntin.streams.rows.by_mark import ByMark
 from muntin.streams.rows.by_number import ByNumber
+from muntin.streams.rows.by_policy import ByPolicy
 from muntin.streams.rows.by_time import ByTime
 from muntin.streams.rows.by_value import ByValue
 from muntin.streams.rows.finding import Fresh
@@ -45,7 +46,7 @@ from muntin.windows.base import Window
 
 NEVER = END_OF_TIME
 """A key that sleeps forever: nothing happens to it until a row comes, or the stream closes."""
-PARTS: tuple[type[Part], ...] = (ByTime, ByNumber, ByEnd, ByCount, ByMark, ByValue, ByCode)
+PARTS: tuple[type[Part], ...] = (ByTime, ByNumber, ByEnd, ByCount, ByMark, ByValue, ByCode, ByPolicy)
 """The kinds of windows over rows in order. The first that answers a definition takes it."""
 
 
@@ -218,7 +219,9 @@ class Rows(Replayed):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.bindings, self.apart = self._bound(plan)
-        self.groups = [self._group([self._part(i, each) for i, each in plan.windows.items()])]
+        parts = [self._part(i, each) for i, each in plan.windows.items()]
+        together = [part for part in parts if not part.is_apart]
+        self.groups = [self._group(mine) for mine in (together, *([part] for part in parts if part.is_apart)) if mine]
         self._watermark = BEFORE_TIME
 
     def _bound(self, plan: Plan) -> tuple[list[Binding], dict[str, Aggregation]]:
@@ -231,7 +234,7 @@ class Rows(Replayed):
         return kind(window_id, window, self.plan)
 
     def _group(self, parts: list[Part]) -> Group:
-        store = RowStore(self.plan.types, self.bindings)
+        store = RowStore(self.plan.types, [*self.bindings, *(own for part in parts for own in part.bindings)])
         for part in parts:
             store.beside |= {name: np.zeros(0, kind) for name, kind in part.beside.items()}
         return Group(store, parts)
@@ -406,9 +409,9 @@ class Rows(Replayed):
     def begin(self, held: HeldBatch) -> int | None:
         """Begin with these rows; return the time from which they are complete. O(n)."""
         self._watermark = held.watermark
-        (group,) = self.groups
-        group.begin(held, self._watermark)
-        return group.complete_from
+        for group in self.groups:
+            group.begin(held, self._watermark)
+        return self._whole.complete_from
 
     def begin_at(self, since: int) -> None:
         """Note that rows before a time were never given."""
@@ -421,10 +424,16 @@ class Rows(Replayed):
             return super().add(window_id, definition, plan)
         self.plan = plan
         part, group = self._part(window_id, definition), self._whole
-        for name, kind in part.beside.items():
-            group.store.add_beside(name, np.zeros(len(group.store), kind))
-        group.parts = [*group.parts, part]
-        part.begin(group.store, self._watermark)
+        if part.is_apart or any(each.is_apart for each in group.parts):
+            held, group = self.rows_held(), self._group([part])
+            assert held is not None
+            group.begin(held, self._watermark)
+            self.groups = [*self.groups, group]
+        else:
+            for name, kind in part.beside.items():
+                group.store.add_beside(name, np.zeros(len(group.store), kind))
+            group.parts = [*group.parts, part]
+            part.begin(group.store, self._watermark)
         self._changed()
         return group.complete_from
 

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.aggregations.binding import Binding
-from muntin.columns import Column, read_only
+from muntin.columns import BoxedCells, Column, read_only
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import InvariantError
 from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.kernels.vocabulary import Ints, index, kernel
-from muntin.streams.rows import counting, cutting, finding, folding, tree, valuing
+from muntin.streams.rows import counting, cutting, finding, folding, judging, tree, valuing
 from muntin.streams.rows.tree import DONE, FANOUT, HELD, LEAF, MOVES, NO_ROOM, STALES, Log, Tree, insert_rows
 from muntin.types import OBJECT, Array, ColumnType
 
@@ -33,15 +33,8 @@ def move_values(values: Any, moves: Ints, count: int) -> None:
 @cache
 def ordering(compiled: bool) -> Any:
     """Return the kernels that see no state, compiled once for all aggregations."""
-    kernels = (
-        insert_rows,
-        move_values,
-        tree.evict_first,
-        *finding.FINDING,
-        *counting.COUNTING,
-        *cutting.CUTTING,
-        *valuing.VALUING,
-    )
+    found = (*finding.FINDING, *counting.COUNTING, *cutting.CUTTING, *valuing.VALUING)
+    kernels = (insert_rows, move_values, tree.evict_first, *found)
     return kernel_cache.load(standalone(*kernels, within=_WITHIN, counted=False), compiled=compiled)
 
 
@@ -87,7 +80,10 @@ class RowStore:
 
     def folding(self, which: int) -> Any:
         """Return the kernels that fold the states of a binding."""
-        return self.bindings[which].kernels(folding.FOLDING, "refold", "answer_ranges")
+        binding = self.bindings[which]
+        if binding.rule is not None:
+            return judging.kernels_of(binding)
+        return binding.kernels(folding.FOLDING, "refold", "answer_ranges")
 
     # ------------------------------------------------------------ rows in
 
@@ -150,10 +146,14 @@ class RowStore:
         """Evict the first rows of keys, at most all; return the greatest time gone. Writes how many of each it were."""
         return int(self.kernels.evict_all(self.tree, keys, counts))  # a plain kernel returns NumPy's
 
-    def inputs(self, which: int) -> Any:
+    def inputs(self, which: int) -> tuple[Any, ...]:
         """Return what a binding reads: columns and masks, by place."""
         binding = self.bindings[which]
-        return (*(read_only(self.values[name]) for name in binding.columns), *map(read_only, self.masks[which]))
+        values = (
+            BoxedCells(self.values[name], self.types[name]) if binding.boxed(i) else read_only(self.values[name])
+            for i, name in enumerate(binding.columns)
+        )
+        return (*values, *map(read_only, self.masks[which]))
 
     def know_keys(self, count: int) -> None:
         """Have room for the first `count` keys."""

@@ -59,7 +59,7 @@ class Programmed(Window):
 
     def __hash__(self) -> int:
         """Hash by the policy's functions; its aggregations are in a mapping, which has no hash."""
-        return hash(self.policy.function)
+        return hash(tuple(each.function for each in self.policy.conditions))
 
     def __repr__(self) -> str:
         """Return the expression that creates it."""

@@ -159,3 +159,8 @@ def is_unitless(duration: Any) -> bool:
 def _unit(time: ColumnType) -> str:
     assert time.logical is not None
     return "day" if pa.types.is_date32(time.logical) else _UNITS[getattr(time.logical, "unit", "ms")]
+
+
+def less(watermark: int, span: int) -> int:
+    """Return a watermark less a span; the least integer, before all time, stays."""
+    return max(BEFORE_TIME, watermark - span)

@@ -21,7 +21,6 @@ from streams.test_tiles import queries as tiled_queries
 
 from muntin import Query, agg, rows, window
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
-from muntin.streams.buffer import asked
 from muntin.streams.rows import tiles
 
 FRAMES = ("trailing", "trailing rows", "trailing, closed and delayed", "leading", "frame", "frame of rows")
@@ -82,7 +81,6 @@ def test_a_stream_answers_as_over_does(data: st.DataObject) -> None:
     truth, ours = oracle.Stream(query), Stream(query, table)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "_FEW", data.draw(st.sampled_from([1, 16])))
-        patch.setattr(asked, "_FEW_ROWS", data.draw(st.sampled_from([0, 40, 1 << 14])))
         for number, step in enumerate(steps):
             for stream in (truth, ours):
                 stream.push(step.rows) if isinstance(step, Push) else stream.advance(step.watermark)

@@ -111,7 +111,7 @@ def test_every_kind_of_window(kind: str, schema: Any) -> None:
     assert said.edges == edges
     (store,) = plan.stores
     assert said.strategy == store.strategy
-    if said.strategy == "tuples":
+    if said.strategy == "rows":
         assert said.kept == "rows"
         assert repr(definition) in said.not_by["slices"]
         if schema is not None:
@@ -143,7 +143,6 @@ def test_the_strategy_is_the_one_that_runs() -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy(strategy: str) -> None:
     others = {
-        "counted": window.tumbling(rows(10)),
         "tiles": window.trailing(10, hop=2),
         "rows": window.trailing(10),
     }
@@ -153,7 +152,7 @@ def test_every_strategy(strategy: str) -> None:
     assert plan.windows[0].strategy == strategy
     assert plan.stores[0].strategy == strategy
     assert plan.stores[0].merge[0].aggregates == ("total",)
-    if strategy in ("tuples", "tuple_tree"):
+    if strategy == "tuple_tree":
         assert [each.kept for each in plan.windows] == ["rows", "rows"]
         assert "slices would keep nothing (in order)" in " ".join(str(plan).split())
     else:

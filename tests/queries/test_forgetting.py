@@ -41,7 +41,7 @@ def answers(parts: list[pa.Table]) -> list[tuple[Any, ...]]:
     return sorted((row["k"], *row["window"].values(), row["total"], row["revision"]) for row in found)
 
 
-CASES = [(kind, strategy, False) for kind in BY_ROWS for strategy in ("auto", "tuples")]
+CASES = [(kind, strategy, False) for kind in BY_ROWS for strategy in ("auto", "rows")]
 
 
 @pytest.mark.parametrize(("kind", "strategy", "partial"), [*CASES, ("sliding", "auto", True)])
@@ -94,7 +94,7 @@ def test_whatever_keeps_the_rows_forgets_the_same(steps: list[tuple[str, int, in
         now += gap
         cells.append((key, now, value))
     found = []
-    for strategy in ("auto", "tuples"):
+    for strategy in ("auto", "rows"):
         stream = by_rows("sliding", forget_after=40, watermark=3).stream(strategy=strategy)
         bounds = [0, *sorted(cut for cut in cuts if cut < len(cells)), len(cells)]
         parts = [stream.push(table(*cells[a:b])) for a, b in pairwise(bounds)]

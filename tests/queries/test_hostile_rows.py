@@ -103,7 +103,7 @@ def test_a_row_in_a_billion_windows_is_refused_by_run(name: str) -> None:
         Query(WIDE[name], COUNT, time="t").run({"t": [1, 2]})
 
 
-@pytest.mark.parametrize("strategy", ["auto", "tuples"])
+@pytest.mark.parametrize("strategy", ["auto", "rows"])
 @pytest.mark.parametrize("name", ["sliding", "cumulative"])
 @pytest.mark.parametrize("options", [{}, {"emit_early": 1}, {"allowed_lateness": 10**9}], ids=str)
 def test_a_row_in_a_billion_windows_is_refused_by_a_stream(name: str, strategy: str, options: dict[str, Any]) -> None:
@@ -139,7 +139,7 @@ def test_a_stream_goes_on_where_it_refused_to_go_too_far() -> None:
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("strategy", ["auto", "tuples"])
+@pytest.mark.parametrize("strategy", ["auto", "rows"])
 def test_a_stream_takes_as_many_windows_as_are_allowed(strategy: str) -> None:
     query = Query(window.sliding(990, every=1), COUNT, time="t")
     stream = query.stream(strategy=strategy)

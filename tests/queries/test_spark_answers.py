@@ -66,7 +66,7 @@ def test_run_is_like_spark(text: str, time: ColumnType) -> None:
 
 
 @pytest.mark.parametrize("time", [INT64, SECONDS], ids=["integers", "timestamps"])
-@pytest.mark.parametrize("strategy", ["auto", "tuples"])
+@pytest.mark.parametrize("strategy", ["auto", "rows"])
 @pytest.mark.parametrize("text", ASKED)
 def test_a_stream_that_waits_is_like_spark(text: str, strategy: str, time: ColumnType) -> None:
     said = pushed(asked(text, time, watermark=SPREAD), strategy)
@@ -74,7 +74,7 @@ def test_a_stream_that_waits_is_like_spark(text: str, strategy: str, time: Colum
     assert written(said) == SAID[text]
 
 
-@pytest.mark.parametrize("strategy", ["auto", "tuples"])
+@pytest.mark.parametrize("strategy", ["auto", "rows"])
 @pytest.mark.parametrize("text", ASKED)
 def test_a_stream_that_revises_is_like_spark(text: str, strategy: str) -> None:
     """Of rows of equal time the trailing windows look alike: they are compared once."""

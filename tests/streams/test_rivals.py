@@ -136,7 +136,7 @@ def test_examples(kind: Any) -> None:
 def test_every_one_is_registered() -> None:
     assert set(rivals.STRATEGIES.values()) == set(KINDS)
     assert {name: STRATEGIES[name] for name in rivals.STRATEGIES} == rivals.STRATEGIES
-    for name in ("auto", "slices", "tuples"):
+    for name in ("auto", "slices", "rows"):
         with pytest.raises(InvalidArgumentError, match=f"{name!r} is taken; register Buckets"):
             register(name, Buckets)
 

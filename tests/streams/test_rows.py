@@ -244,7 +244,7 @@ def test_a_row_that_one_definition_rejects_stays_hidden_from_it() -> None:
     windows = {"long": window.trailing(60), "short": window.trailing(5)}
     query = Query(windows, {"n": agg.count(), "all": agg.collect("v")}, time="t", watermark=5)
     emitted = {}
-    for strategy in ("auto", "tuples"):
+    for strategy in ("auto", "rows"):
         with uncompiled():
             stream = query.stream(strategy=strategy)
             steps = [stream.push({"t": [t], "v": [t]}) for t in (50, 110, 103, 106, 107, 112)]
@@ -252,7 +252,7 @@ def test_a_row_that_one_definition_rejects_stays_hidden_from_it() -> None:
             again = query.stream(stream.snapshot(), strategy=strategy)
             steps += [again.push({"t": [111, 130], "v": [111, 130]}), again.close()]
         emitted[strategy] = [sorted(map(repr, step.to_pylist())) for step in steps], asked
-    assert emitted["auto"] == emitted["tuples"]
+    assert emitted["auto"] == emitted["rows"]
     assert emitted["auto"][1]["all_short"] == [[106, 107], [106, 107], [110, 112]]
     assert emitted["auto"][1]["all_long"][0] == [50, 103, 106, 107]
 

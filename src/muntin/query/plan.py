@@ -24,7 +24,6 @@ from muntin.query.query import Query
 from muntin.query.timing import likely_time
 from muntin.types import INT64, NULL, ColumnType, column_type
 from muntin.windows.base import AT, ROW_BOUNDS, TIME_BOUNDS, VALUE_BOUNDS, Window
-from muntin.windows.buffered import Terms
 
 CLOCK_TYPE = column_type(pa.timestamp("us"))
 """The time type of rows that get the clock's time."""
@@ -103,11 +102,6 @@ class Plan:
     """Whether rows are promised to arrive in time order."""
     merge: str = "auto"
     """What merges slices into windows (see mergers.py)."""
-
-    @property
-    def terms(self) -> Terms:
-        """What each window needs to know about the query."""
-        return Terms(self.time_type, self.types, self.lateness, self.emit_empty)
 
     def bind(self, aggregates: Mapping[str, Aggregation], *, gaps: bool = False) -> Binding:
         """Return the aggregates fused over the columns: rows are unknown, so any value may be null or NaN.

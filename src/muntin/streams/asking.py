@@ -19,7 +19,6 @@ from muntin.tables.over import as_column, as_rows_have_it, column_names
 from muntin.tables.run import require_room, time_column
 from muntin.tabular import TableKind, as_table, kind_of
 from muntin.types import Array, logical_array
-from muntin.windows.held_rows import ascends
 
 
 def ask(state: StreamState, points: Any) -> Any:
@@ -87,7 +86,7 @@ class _PointReader:
         columns = [self._table[name] for name in self._core.types.keys]
         keys = self._core.keys.find(columns, self._rows)
         order = None
-        if len(keys) > 1 and not ascends(keys, times):
+        if len(keys) > 1 and not _ascends(keys, times):
             order = np.lexsort((times, keys))
             keys, times = keys[order], times[order]
 
@@ -120,3 +119,9 @@ class _PointReader:
         if kind.family != "temporal":
             return time
         return logical_array(np.array([time]).astype(kind.physical), None, kind)[0]
+
+
+def _ascends(keys: Array, times: Array) -> bool:
+    """Return whether rows are sorted by key and time. O(n)."""
+    same = keys[1:] == keys[:-1]
+    return bool(((keys[1:] > keys[:-1]) | (same & (times[1:] >= times[:-1]))).all())

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import Plan
-from muntin.streams.buffer.tuples import Tuples
 from muntin.streams.mergers import merger_names
 from muntin.streams.rows.rows import Rows
 from muntin.streams.rows.tiles import Tiles
@@ -18,11 +17,10 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "slices": Slices,
     "tiles": Tiles,
     "rows": Rows,
-    "tuples": Tuples,
 }
 """The strategies that can be forced, by name. `register` adds to it."""
-CHOSEN_FROM = ("slices", "tiles", "rows", "tuples")
-"""The candidates when nothing is forced, best first. The last one answers everything."""
+CHOSEN_FROM = ("slices", "tiles", "rows")
+"""The candidates when nothing is forced, best first. The last one answers whatever the others do not."""
 
 
 def register(name: str, strategy: type[Strategy]) -> None:
@@ -70,7 +68,11 @@ def strategies_for(plan: Plan, forced: Forced) -> list[Strategy]:
 def chosen_for(plan: Plan, forced: str = "auto") -> str:
     """Return the name of the strategy for a single window: the forced one, if it can answer it."""
     names = CHOSEN_FROM if forced == "auto" else (forced, *CHOSEN_FROM)
-    return next(name for name in names if why_not(name, plan) is None)
+    chosen = next((name for name in names if why_not(name, plan) is None), None)
+    if chosen is None:
+        (window,) = plan.windows.values()
+        raise window.no_kind()
+    return chosen
 
 
 def why_not(name: str, plan: Plan) -> str | None:

@@ -24,14 +24,10 @@ from muntin.streams.snapshots import require_readable
 from muntin.types import Array
 
 _OF_SLICES = ("low", "high", "first", "last", "count", "skip", "states")
-_UNSET = {"gone": 0, "done": 0, "since": END_OF_TIME}
-"""What kinds of windows keep per key number, and the value for keys of which they keep nothing."""
 _NUMBERED = ("gone", "done", "seen", "sent", "front")
 """What strategies over rows in order count for each key number."""
 _ENTRIES = re.compile(r"(of\.\d+\.entries\.\w+\.)keys")
 """What definitions over rows in order keep besides rows: tables that begin with keys, in their order."""
-_TUPLES = {"known": 1, "edges": 2, "closed": 3}
-"""What kinds of windows keep as tuples that begin with a key, with the length of a tuple."""
 _ALIKE = ("watermark", "seen", "horizon")
 """The progress of a stream: the same in all streams driven by one engine."""
 _HINT = "choose a number of buckets that is a multiple of what there is: then each is divided, and none are joined"
@@ -294,22 +290,8 @@ def _runs(share: _Share, new: Array) -> dict[str, Array]:
     return arrays
 
 
-# ------------------------------------------------------------ raw rows
-
-
-def _buffered(shares: _Shares, definitions: int) -> dict[str, Array]:  # noqa: ARG001  # as above
-    arrays = _named("rows.", _held_rows([each.under("rows.") for each in shares]))
-    arrays["wake"] = _joined(each.by_number(each["wake"], END_OF_TIME) for each in shares)
-    arrays["marks"] = _marks([each["marks"] for each in shares])
-    for name in _sets(shares):
-        parts = [each.under(f"{name}.") for each in shares]
-        refused = {"refused": _refused(shares, parts, arrays["rows.numbers"])}
-        arrays |= _named(f"{name}.", refused | _emitted(parts) | _kinds([each.under("kind.") for each in parts]))
-    return arrays
-
-
-def _held_rows(shares: _Shares) -> dict[str, Array]:
-    """Return rows. They keep their numbers, since ledgers hold hashes of them: two keys may then share some."""
+def _entries(shares: _Shares) -> dict[str, Array]:
+    """Return a table that begins with keys, in their order, and the masks of its values."""
     names = [name for name in shares[0].arrays if not name.startswith("valid.")]
     arrays = _rows_of(shares, "keys", names)
     masks = [each.mine(each["keys"]) for each in shares]
@@ -322,43 +304,6 @@ def _held_rows(shares: _Shares) -> dict[str, Array]:
             _joined(each[mask] for each, mask in zip(whole, masks, strict=True)) if some else np.zeros(0, np.bool_)
         )
     return arrays
-
-
-def _marks(marks: Sequence[Array]) -> Array:
-    """Return the watermark, the first row that windows have not seen, the rows received, and those evicted."""
-    _same([len(each) for each in marks], "the version of muntin that wrote them")
-    whole = _greatest(marks)
-    seen = all(fresh == arrived for _, fresh, arrived, *_ in marks)
-    whole[1] = whole[2] if seen else min(fresh for _, fresh, *_ in marks)
-    return whole
-
-
-def _refused(shares: _Shares, parts: _Shares, numbers: Array) -> Array:
-    """Return the numbers of the rows that a definition rejected."""
-    found = []
-    for share, part in zip(shares, parts, strict=True):
-        mine = share["rows.numbers"][share.mine(share["rows.keys"])]
-        found.append(np.intersect1d(part["refused"], mine))
-    refused = _joined(found)
-    if np.isin(numbers, refused).sum() > len(refused):
-        raise SnapshotError(f"the states cannot be joined, since one window refused rows that another holds: {_HINT}")
-    return refused
-
-
-def _kinds(shares: _Shares) -> dict[str, Array]:
-    arrays: dict[str, Array] = {}
-    for name in shares[0].arrays:
-        if name in _UNSET:
-            arrays[name] = _joined(each.by_number(each[name], _UNSET[name]) for each in shares)
-        elif name in _TUPLES:
-            tuples = [each[name].reshape(-1, _TUPLES[name]) for each in shares]
-            mine = [rows[each.mine(rows[:, 0])] for each, rows in zip(shares, tuples, strict=True)]
-            for each, rows in zip(shares, mine, strict=True):
-                rows[:, 0] = each.numbers[rows[:, 0]]
-            arrays[name] = _joined(mine).reshape(-1)
-        elif name == "born_key":
-            arrays |= _rows_of(shares, name, ("born_low",))
-    return _named("kind.", arrays)
 
 
 # ------------------------------------------------------------ rows in order
@@ -384,12 +329,12 @@ def _windows_of(share: _Share, group: int) -> list[int]:
 
 def _group(shares: _Shares) -> dict[str, Array]:
     """Return rows, with the numbers beside them, and what is known of definitions and keys."""
-    arrays = _named("rows.", _held_rows([each.under("rows.") for each in shares]))
+    arrays = _named("rows.", _entries([each.under("rows.") for each in shares]))
     arrays |= {"windows": shares[0]["windows"], "marks": _greatest(each["marks"] for each in shares)}
     arrays["wake"] = _joined(each.by_number(each["wake"], END_OF_TIME) for each in shares)
     arrays |= _rows_of(shares, "fresh.keys", ("fresh.times",))
     for prefix in sorted({found[1] for name in shares[0].arrays if (found := _ENTRIES.match(name))}):
-        arrays |= _named(prefix, _held_rows([each.under(prefix) for each in shares]))
+        arrays |= _named(prefix, _entries([each.under(prefix) for each in shares]))
     for name in shares[0].arrays:
         if name in arrays:  # of rows: a column may have any name
             continue
@@ -402,7 +347,6 @@ def _group(shares: _Shares) -> dict[str, Array]:
 
 _STRATEGIES: dict[str, Callable[[_Shares, int], dict[str, Array]]] = {
     "slices": _slices,
-    "tuples": _buffered,
     "tiles": _ordered,
     "rows": _ordered,
 }

@@ -17,7 +17,6 @@ from muntin.columns import Column
 from muntin.durations import spelled
 from muntin.errors import InvalidArgumentError
 from muntin.types import Array, ColumnType
-from muntin.windows.buffered import BufferedWindows, Terms
 from muntin.windows.found import Cut, Found, Points, SortedRows
 from muntin.windows.shapes import Density, EdgesFrom, FrameShape, Lookback, RowShape, Tiling, TimeShape
 
@@ -197,10 +196,6 @@ class Window(ABC):
     def tiling(self) -> Tiling | None:
         """Its tiles, if it is a frame that begins at multiples; None if rows must be kept apart."""
         return None
-
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from kept rows."""
-        raise self.no_kind()
 
     @property
     def lead_in(self) -> int:

@@ -54,8 +54,6 @@ class SortedRows:
     time_type: ColumnType
     partial: bool = False
     emit_empty: bool = False
-    judged: Array | None = None
-    """How many of each key's first rows a policy has already kept, and is not asked about again."""
     horizon: int | None = None
     """The end of windows without rows; None for the greatest time of these rows."""
 

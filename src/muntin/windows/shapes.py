@@ -80,7 +80,6 @@ class EdgesFrom(Enum):
     VALUES = "the values of a column"
     COUNTS = "how many rows there are at multiples of a duration"
     CODE = "code of the user, for each row"
-    POLICY = "a policy, for each row"
 
 
 @dataclass(frozen=True)

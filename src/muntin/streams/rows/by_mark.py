@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
 from muntin.streams.journal import Kept
 from muntin.streams.rows.cut import Cuts, CutWindows, owners
@@ -19,7 +19,6 @@ from muntin.streams.rows.tree import NONE
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 from muntin.windows.base import Window
-from muntin.windows.buffered import less
 from muntin.windows.shapes import EdgesFrom
 
 _NTH, _BORN = "nth", "born"

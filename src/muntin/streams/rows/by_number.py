@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from muntin.durations import BEFORE_TIME
+from muntin.durations import BEFORE_TIME, less
 from muntin.query.plan import Plan
 from muntin.streams.points import AskedPoints
 from muntin.streams.rows.counting import AHEAD, DONE, EMITTED, EVERY, GONE, NUMBERS, SEEN, Numbered
@@ -18,7 +18,6 @@ from muntin.streams.rows.tree import NONE
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 from muntin.windows.base import Window
-from muntin.windows.buffered import less
 
 _ROOM = 1 << 10
 _NO_WORDS = np.zeros(0, np.int32)

@@ -15,7 +15,7 @@ import numpy as np
 
 from muntin.aggregations.binding import Binding, bind
 from muntin.columns import Column, mask_of
-from muntin.durations import BEFORE_TIME
+from muntin.durations import BEFORE_TIME, less
 from muntin.errors import InvariantError, PolicyWarning
 from muntin.query.plan import Plan
 from muntin.streams.rows.finding import Fresh
@@ -39,7 +39,6 @@ from muntin.streams.rows.tree import LEAF_SIZE, NONE, ROWS
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 from muntin.windows.base import Measure, Window
-from muntin.windows.buffered import less
 
 _ROOM = 1 << 10
 _COLUMNS = {"gone": GONE, "done": JUDGED, "seen": EXAMINED, "front": FRONT}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
 from muntin.streams.points import AskedPoints
 from muntin.streams.rows.finding import FRAMELESS, NEW, Found, Fresh
@@ -16,7 +16,6 @@ from muntin.streams.rows.tree import NONE
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 from muntin.windows.base import Window
-from muntin.windows.buffered import less
 
 _ROOM = 1 << 10
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
 from muntin.streams.emitted import EmittedWindows
 from muntin.streams.journal import Kept
@@ -27,7 +27,6 @@ from muntin.streams.rows.store import RowStore
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 from muntin.windows.base import Window
-from muntin.windows.buffered import less
 from muntin.windows.found import SortedRows
 from muntin.windows.shapes import EdgesFrom
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
 from muntin.streams.emitted import Changes, EmittedWindows
 from muntin.streams.journal import Kept
@@ -29,7 +29,6 @@ from muntin.streams.rows.store import RowStore
 from muntin.streams.rows.tree import NONE
 from muntin.types import Array
 from muntin.windows.base import ROW_BOUNDS, VALUE_BOUNDS, Window
-from muntin.windows.buffered import less
 
 
 @dataclass(frozen=True)

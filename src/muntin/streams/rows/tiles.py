@@ -21,7 +21,7 @@ import numpy as np
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.choose import Chosen
-from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.streams.decisions import NOTHING
@@ -34,7 +34,6 @@ from muntin.streams.rows.tree import LEAF, NODE
 from muntin.streams.strategy import Batch, HeldBatch
 from muntin.types import Array
 from muntin.windows.base import Window
-from muntin.windows.buffered import less
 
 _FEW = 16
 """How many entries of a key to wait for before they melt."""

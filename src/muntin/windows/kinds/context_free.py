@@ -6,14 +6,8 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
-import numpy as np
-
-from muntin.durations import BEFORE_TIME
-from muntin.types import Array
 from muntin.windows.base import Context, Measure, Window
-from muntin.windows.buffered import BufferedWindows, Moment, Terms, Windows, keys_of, less, zeros
 from muntin.windows.found import Found, SortedRows, between_times
-from muntin.windows.held_rows import HeldRows
 from muntin.windows.shapes import Density, KnownEdges, TimeShape
 
 
@@ -81,38 +75,6 @@ class ContextFree(Window):
         """Its edges, looked up on demand."""
         return KnownEdges(self)
 
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from kept rows."""
-        return BufferedContextFree(self, terms)
-
     def density(self, many: int) -> Density:
         """Return the expected density of its windows for `many` rows."""
         return Density(many, 2.0)
-
-
-class BufferedContextFree(BufferedWindows):
-    """Windows whose edges are known, over kept rows. A row may be in none of them."""
-
-    definition: ContextFree
-
-    def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
-        times, inverse = np.unique(new.times, return_inverse=True)
-        ends = np.array([self._last_end(int(t)) for t in times], np.int64)[inverse]
-        return np.where(new.times >= watermark, ends > new.times, ends > less(watermark, self.lateness))
-
-    def _last_end(self, t: int) -> int:
-        """Return the end of the last window that holds a time; the least integer if none does."""
-        last, previous, edge = BEFORE_TIME, t, self.definition.next_edge(t)
-        while edge is not None:
-            for start, end in self.definition.ended(previous, edge):
-                if start > t:
-                    return last
-                last = max(last, end) if t < end else last
-            previous, edge = edge, self.definition.next_edge(edge)
-        return last
-
-    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        found = self.definition.find(self.sorted_rows(rows))
-        final = self.final(found.end, moment.before)
-        name = (found.start, found.end, zeros(len(found.first)))
-        return Windows(found, keys_of(rows, found.first), found.end, final, name)

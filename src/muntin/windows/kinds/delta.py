@@ -11,13 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.columns import Column
-from muntin.durations import END_OF_TIME
 from muntin.errors import ColumnTypeError, InvalidArgumentError
 from muntin.types import INT64, NULL, Array, ColumnType, is_finite_number
 from muntin.windows.base import VALUE_BOUNDS, Context, Measure, Window
-from muntin.windows.buffered import BufferedWindows, Moment, Terms, Windows, keys_of, less, zeros
 from muntin.windows.found import Found, SortedRows, filled, finding
-from muntin.windows.held_rows import HeldRows
 from muntin.windows.limits import may_be_many, opened, require_few
 from muntin.windows.shapes import Density, EdgesFrom
 from muntin.windows.words import word
@@ -149,10 +146,6 @@ class Delta(Window):
 
     # ------------------------------------------------------------ streams
 
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from kept rows."""
-        return BufferedDelta(self, terms)
-
     def density(self, many: int) -> Density:
         """Return the expected density of its windows for `many` rows."""
         return Density(many, math.ceil(self.range / self.every))
@@ -174,108 +167,3 @@ def delta(column: str, range: float, *, every: float | None = None, offset: floa
     window.delta('odometer', 100.0, every=10.0)
     """
     return Delta(column, range, range if every is None else every, offset)
-
-
-class BufferedDelta(BufferedWindows):
-    """Windows by value. They are due when the column is beyond them, and final by the greatest old value."""
-
-    definition: Delta
-
-    def __init__(self, definition: Delta, terms: Terms) -> None:
-        super().__init__(definition, terms)
-        self.born_final: set[tuple[int, Any]] = set()
-        """Windows that were already final when rows of this push created them, by key and from_value."""
-        steps = (definition.range, definition.every, definition.offset)
-        floats = terms.types[definition.column].family == "floating" or any(isinstance(each, float) for each in steps)
-        self.number: Any = np.float64 if floats else np.int64
-        self.range, self.every, self.offset = (self.number(each) for each in steps)
-
-    def _values(self, rows: HeldRows) -> tuple[Array, Array]:
-        """Return the values of the column, and the places of the rows that have one."""
-        values, held = self.definition.numbers(rows)
-        return values.astype(self.number), held
-
-    def _last_end(self, values: Any) -> Any:
-        return (values - self.offset) // self.every * self.every + self.offset + self.range
-
-    def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
-        values, valued = self._values(new)
-        old_values, old_valued = self._values(held)
-        is_old = less(watermark, self.lateness)
-        old = old_valued[held.times[old_valued] <= is_old]
-        beyond = dict(zip(*_greatest(held.keys[old], old_values[old]), strict=True))
-        taken = np.zeros(len(new), np.bool_)
-        if not (new.times[valued] <= is_old).any() and self._all_beyond(new.keys[valued], values[valued], beyond):
-            taken[valued] = True
-            return taken
-        for row in valued.tolist():
-            key, value = int(new.keys[row]), values[row]
-            most = beyond.get(key)
-            taken[row] = most is None or self._last_end(value) > most
-            if taken[row] and most is not None and value < most:
-                here = old_values[np.intersect1d(old_valued, np.arange(len(held))[held.of_key(key)])].tolist()
-                here += [values[i] for i in valued if i < row and taken[i] and new.keys[i] == key]
-                self._note_born_final(key, value, most, here)
-            if taken[row] and new.times[row] <= is_old:
-                beyond[key] = value if most is None else max(most, value)
-        return taken
-
-    def _all_beyond(self, keys: Array, values: Array, beyond: Mapping[int, Any]) -> bool:
-        """Return whether every value is at least the greatest old one of its key."""
-        return all(values[keys == key].min(initial=most) >= most for key, most in beyond.items())
-
-    def _note_born_final(self, key: int, value: Any, most: Any, here: list[Any]) -> None:
-        """Record the windows that hold a value, and none of `here`, but end by the greatest old one."""
-        for low in self._holding(value):
-            if low + self.range <= most and not any(low <= each < low + self.range for each in here):
-                self.born_final.add((key, low))
-
-    def _holding(self, value: Any) -> list[Any]:
-        """Return the from_values of the windows that hold a value."""
-        number = (value - self.offset - self.range) // self.every + 1
-        lows = []
-        while number * self.every <= value - self.offset:
-            lows.append(number * self.every + self.offset)
-            number += 1
-        return lows
-
-    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        found = self.definition.find(self.sorted_rows(rows))
-        assert found.values is not None
-        at = found.first if found.members is None else found.members[found.first]
-        key = keys_of(rows, at)
-        low, high = (each.astype(self.number) for each in found.values)
-        values, valued = self._values(rows)
-        due = np.full(len(key), END_OF_TIME)
-        final = np.zeros(len(key), np.bool_)
-        old = less(moment.before, self.lateness)
-        for each in np.unique(key):
-            mine, own = np.flatnonzero(key == each), valued[rows.keys[valued] == each]
-            order = own[np.argsort(values[own], kind="stable")]
-            soonest = np.append(np.minimum.accumulate(rows.times[order][::-1])[::-1], END_OF_TIME)
-            due[mine] = soonest[np.searchsorted(values[order], high[mine])]
-            known = own[(rows.numbers[own] < moment.fresh) & (rows.times[own] <= old)]
-            if len(known):
-                final[mine] = high[mine] <= values[known].max()
-        for i in range(len(key)) if self.born_final else ():
-            final[i] |= (int(key[i]), low[i]) in self.born_final
-        name = low.view(np.int64) if low.dtype == np.float64 else low
-        return Windows(found, key, due, final, (name, zeros(len(key)), zeros(len(key))))
-
-    def finalize(self, windows: Windows, final: Array, watermark: int) -> None:
-        self.born_final = set()
-
-    def save(self) -> dict[str, Array]:
-        keys, lows = [key for key, _ in self.born_final], [low for _, low in self.born_final]
-        return {"born_key": np.array(keys, np.int64), "born_low": np.array(lows, self.number)}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.born_final = set(zip(state["born_key"].tolist(), state["born_low"].tolist(), strict=True))
-
-
-def _greatest(keys: Array, values: Array) -> tuple[list[int], list[Any]]:
-    """Return the distinct keys, ascending, and the greatest value of each."""
-    if not len(keys):
-        return [], []
-    begins = np.flatnonzero(np.diff(keys, prepend=-1))
-    return keys[begins].tolist(), np.maximum.reduceat(values, begins).tolist()

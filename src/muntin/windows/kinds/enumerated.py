@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.types import Array
-from muntin.windows.buffered import BufferedWindows, ByKey, Moment, Terms, Windows, less, zeros
 from muntin.windows.found import Cut, Found, SortedRows
-from muntin.windows.held_rows import HeldRows
-from muntin.windows.kinds.context_free import BufferedContextFree, ContextFree
+from muntin.windows.kinds.context_free import ContextFree
 from muntin.windows.limits import may_be_many, too_many
 from muntin.windows.shapes import EdgesFrom, Lookback
 
@@ -125,97 +122,6 @@ class EnumeratedWindow(ContextFree):
 
     # ------------------------------------------------------------ streams
 
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from kept rows."""
-        return BufferedEnumerated(self, terms)
-
     def time_held(self, delay: int, lateness: int) -> int:
         """Return how long a row may be needed."""
         return self.longest + delay + lateness
-
-
-class BufferedEnumerated(BufferedContextFree):
-    """Windows that a rule computes, over kept rows; including those without rows, if wanted."""
-
-    definition: EnumeratedWindow
-
-    def __init__(self, definition: EnumeratedWindow, terms: Terms) -> None:
-        super().__init__(definition, terms)
-        self.since = ByKey(END_OF_TIME)
-        """The first window end of each key, if windows without rows are wanted."""
-
-    def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
-        last: Array = self.definition.last_end(new.times)
-        return (new.times >= watermark) | (last > less(watermark, self.lateness))
-
-    def note(self, taken: HeldRows) -> None:
-        if self.terms.emit_empty:
-            self.since.lower(taken.keys, self.definition.next_end(taken.times))
-
-    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        windows = super().windows(rows, active, moment)
-        if not self.terms.emit_empty:
-            return windows
-        key, end = self._empty(windows, active, moment)
-        at = _rows_before(rows, key, end)
-        found = windows.found
-        key = np.concatenate((windows.key, key))
-        end = np.concatenate((found.end, end))
-        order = np.lexsort((end, key))
-        first, last = (np.concatenate((each, at))[order] for each in (found.first, found.last))
-        key, end = key[order], end[order]
-        start = self.definition.start_of(end)
-        found = Found(first, last, start, end)
-        return Windows(found, key, end, self.final(end, moment.before), (start, end, zeros(len(end))))
-
-    def _empty(self, windows: Windows, active: Array, moment: Moment) -> tuple[Array, Array]:
-        """Return the windows without rows that are due and may still change: their keys and ends."""
-        first = self.since[active]
-        keys, first = active[first < END_OF_TIME], first[first < END_OF_TIME]
-        final = less(moment.before, self.lateness)
-        if final > BEFORE_TIME:
-            first = np.maximum(first, self.definition.next_end(final))
-        until = min(moment.watermark, moment.horizon)
-        known = zeros(0)
-        if len(first):
-            self.definition.require_few(self.definition.count_ends(int(first.min()), until), until)
-            known = self.definition.ends(int(first.min()), until)
-        begins = np.searchsorted(known, first)  # each is one of them, or after all
-        counts = len(known) - begins
-        self.definition.require_few(int(counts.sum()), until)
-        key = np.repeat(keys, counts)
-        nth = np.arange(len(key)) - np.repeat(np.cumsum(counts) - counts, counts)
-        end = known[np.repeat(begins, counts) + nth]
-        places = np.unique(np.concatenate((known, windows.found.end)))
-        held = windows.key * len(places) + np.searchsorted(places, windows.found.end)
-        empty = ~np.isin(key * len(places) + np.searchsorted(places, end), held)
-        return key[empty], end[empty]
-
-    def wakes_without_rows(self, keys: Array, watermark: int) -> Array:
-        if not self.terms.emit_empty or watermark >= END_OF_TIME:
-            return super().wakes_without_rows(keys, watermark)
-        since = self.since[keys]
-        after = self.definition.next_end(watermark) if watermark > BEFORE_TIME else BEFORE_TIME
-        return np.where(since < END_OF_TIME, np.maximum(since, after), END_OF_TIME)
-
-    def forget_keys(self, keys: Array) -> None:
-        self.since.unset(keys)
-
-    def held_keys(self) -> Array:
-        return self.since.keys()
-
-    def save(self) -> dict[str, Array]:
-        return {"since": self.since.values.copy()}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.since.values = state["since"].copy()
-
-
-def _rows_before(rows: HeldRows, key: Array, time: Array) -> Array:
-    """Return for each key and time how many of the sorted rows come before: lesser keys, or this key and earlier."""
-    keys, times = np.concatenate((key, rows.keys)), np.concatenate((time, rows.times))
-    is_row = np.arange(len(keys)) >= len(key)
-    order = np.lexsort((is_row, times, keys))
-    place = np.zeros(len(keys), np.int64)
-    place[order] = np.cumsum(is_row[order])
-    return place[: len(key)]

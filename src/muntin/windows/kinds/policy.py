@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,11 +11,9 @@ from muntin import aggregations as agg
 from muntin.aggregators import MonoidTree
 from muntin.errors import InvalidArgumentError
 from muntin.policies import Policy
-from muntin.types import Array, ColumnType, logical_array
+from muntin.types import ColumnType, logical_array
 from muntin.windows.base import Context, Measure, Window
-from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, begins_of, less, zeros
 from muntin.windows.found import Found, SortedRows, between_rows, python_values
-from muntin.windows.held_rows import HeldRows
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,22 +70,14 @@ class Programmed(Window):
         first, last = [], []
         values = python_values(rows.columns, self.columns, len(rows.times))
         logical = logical_array(rows.times, None, rows.time_type).to_numpy(zero_copy_only=False)
-        judged = np.zeros(len(rows.ends), np.int64) if rows.judged is None else rows.judged
-        for begin, end, known in zip(rows.begins, rows.ends, judged, strict=True):
+        for begin, end in zip(rows.begins, rows.ends, strict=True):
             tree = MonoidTree({"rows": agg.count()}, policy=self.policy)
             for row in range(begin, end):
-                insert = tree.insert_unasked if row < begin + known else tree.insert
-                insert(logical[row], values[row] if len(self.columns) != 1 else values[row][0])
-                if len(tree) and row >= begin + known:
+                tree.insert(logical[row], values[row] if len(self.columns) != 1 else values[row][0])
+                if len(tree):
                     first.append(row + 1 - len(tree))
                     last.append(row + 1)
         return between_rows(rows, np.array(first, np.int64), np.array(last, np.int64), numbered=False)
-
-    # ------------------------------------------------------------ streams
-
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from kept rows."""
-        return BufferedPolicy(self, terms)
 
 
 def policy(policy: Policy) -> Programmed:
@@ -98,60 +88,3 @@ def policy(policy: Policy) -> Programmed:
     window.policy(<policy sum_at_most>)
     """
     return Programmed(policy)
-
-
-class BufferedPolicy(BufferedWindows):
-    """Windows of a policy. It resumes from what it kept at the last final row, and never looks further back.
-
-    The rows of a key are the window of the last final row, which the policy has judged, and all rows after it.
-    """
-
-    forgets = True
-    definition: Programmed
-
-    def __init__(self, definition: Programmed, terms: Terms) -> None:
-        super().__init__(definition, terms)
-        self._judged = zeros(0)  # how many rows of each key the policy had judged when windows were last examined
-
-    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
-        rows = held
-
-        def takes(row: int) -> bool:
-            nonlocal rows
-            at = int(np.searchsorted(rows.times, new.times[row], "right"))
-            judged = int(np.searchsorted(rows.times, less(watermark, self.lateness), "right"))
-            if at == 0 and judged:
-                return False
-            after = rows.with_rows(new.take(slice(row, row + 1)))
-            found = self.definition.find(replace(self.sorted_rows(after), judged=np.array([judged + 1])))
-            if not ((found.first <= at) & (at < found.last)).any():
-                return False
-            rows = after
-            return True
-
-        return takes
-
-    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        old = (rows.numbers < moment.fresh) | (rows.times < moment.before)
-        self._judged = _counts(rows, old & self.final(rows.times, moment.before))
-        found = self.definition.find(replace(self.sorted_rows(rows), judged=self._judged))
-        row = found.last - 1
-        final = np.zeros(len(row), np.bool_)
-        return Windows(found, rows.keys[row], found.end, final, (found.end, rows.numbers[row], zeros(len(row))))
-
-    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep what the policy kept at the last row that is final now; if none is, what it kept before."""
-        count = _counts(rows, self.final(rows.times, watermark))
-        begins = begins_of(rows)
-        last = np.maximum(begins + count - 1, 0)
-        found = windows.found
-        left = np.arange(1, len(rows) + 1)  # nothing, unless there is a window
-        left[found.last - 1] = found.first
-        return np.where(count > self._judged, left[last] if len(rows) else last, begins)
-
-
-def _counts(rows: HeldRows, which: Array) -> Array:
-    """Return the number of each key's rows among these."""
-    total = np.concatenate(([0], np.cumsum(which)))
-    counts: Array = total[rows.ends] - total[begins_of(rows)]
-    return counts

@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from bisect import bisect_right, insort
 from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.durations import END_OF_TIME
 from muntin.types import Array, ColumnType
 from muntin.windows.base import Context, Measure
-from muntin.windows.buffered import (
-    HELD,
-    REFUSED,
-    TAKEN,
-    BufferedWindows,
-    Late,
-    Moment,
-    Terms,
-    Windows,
-    begins_of,
-    less,
-    newer,
-    zeros,
-)
 from muntin.windows.found import Cut, Found, Points, SortedRows
-from muntin.windows.held_rows import HeldRows
 from muntin.windows.kinds.each_row import EachRow
-from muntin.windows.kinds.numbered import ROW_FIELDS, BufferedFixedNumbers, from_row
+from muntin.windows.kinds.numbered import ROW_FIELDS
 from muntin.windows.shapes import Density, Lookback, RowShape
 
 
@@ -121,10 +104,6 @@ class RowFrame(EachRow):
 
     # ------------------------------------------------------------ streams
 
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from kept rows."""
-        return BufferedRowFrames(self, terms)
-
     def time_held(self, delay: int, lateness: int) -> int:
         """Return how long a row may be needed."""
         return delay + lateness
@@ -155,69 +134,3 @@ def _framed(
     start = times[np.where(held, first, 0)] if len(times) else times
     end = times[np.where(held, last - 1, 0)] if len(times) else times
     return Found(first, last, start, end, numbers, keys=keys, at=times)
-
-
-class BufferedRowFrames(BufferedFixedNumbers):
-    """Frames by rows, over kept rows: due when the watermark has reached the frame's row and its last one."""
-
-    definition: RowFrame
-
-    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
-        times = held.times.tolist()
-        gone = int(self.gone[np.array([key])][0])
-        since, until = self.definition.held
-        ahead = self.definition.ahead
-
-        def takes(row: int) -> int:
-            t = int(new.times[row])
-            at, total = gone + bisect_right(times, t), gone + len(times)
-            reached = gone + bisect_right(times, watermark - self.lateness)
-            done = max(0, reached - ahead)  # the final windows
-            # This row adds a window; its last row must not be reached yet either.
-            newest = total if ahead or (at < total and reached < total) else total - 1
-            own = done <= at <= newest
-            if not own and max(done, at - until + 1) > min(newest, at - since):
-                return REFUSED
-            insort(times, t)
-            return TAKEN if own else HELD
-
-        return takes
-
-    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        places = np.arange(len(rows), dtype=np.int64)
-        sizes = rows.ends - begins_of(rows)
-        begins = np.repeat(begins_of(rows), sizes)
-        gone = self.gone[rows.keys]
-        number = places - begins + gone
-        size = np.repeat(sizes, sizes)
-        numbers = self.definition._clipped(number, size + gone)
-        kept = (np.clip(numbers[0] - gone, 0, size), np.clip(numbers[1] - gone, 0, size))
-        found = _framed(rows.times, begins, kept, numbers, rows.keys)
-        due = rows.times
-        if self.definition.ahead:
-            last = places + self.definition.ahead
-            known = last < begins + size
-            due = np.where(known, rows.times[np.where(known, last, 0)], END_OF_TIME) if len(rows) else due
-        final = number < self.done[rows.keys]
-        return Windows(found, rows.keys, due, final, (number, zeros(len(rows)), zeros(len(rows))))
-
-    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep the rows of windows that are not final, and one more, to tell which rows are too late."""
-        earlier = newer(rows, less(watermark, 1), 0) - begins_of(rows)
-        gone = self.gone[rows.present]
-        # A point at the watermark may lie before rows of that very time, which are final.
-        oldest = np.minimum(self.done[rows.present], gone + earlier) - self.definition.back - 1
-        return from_row(oldest - gone, rows)
-
-    def complete_at(self, rows: SortedRows, points: Points, keys: Array, *, all_known: bool) -> Array:
-        """Return which frames begin with a kept row, or with the first row ever."""
-        sizes = np.diff(points.ends, prepend=0)
-        begins = np.repeat(rows.begins, sizes)
-        before, upto = rows.around(points)
-        # The number of rows before the first kept one is irrelevant: before it, nothing is known.
-        unknown = -(2**61)
-        first, _ = self.definition.bounds_at(
-            np.where(before > begins, before, unknown), np.where(upto > begins, upto, unknown)
-        )
-        whole = (self.gone.known(keys) == 0) & all_known
-        return np.repeat(whole, sizes) | (first >= begins)

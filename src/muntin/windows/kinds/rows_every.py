@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
@@ -13,10 +12,8 @@ import pyarrow as pa
 from muntin.durations import in_unit_of
 from muntin.types import Array, ColumnType
 from muntin.windows.base import Context, Measure, Window
-from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, begins_of, keys_of, zeros
 from muntin.windows.found import Cut, Found, SortedRows, between_rows, filled, finding
-from muntin.windows.held_rows import HeldRows
-from muntin.windows.kinds.numbered import ROW_FIELDS, BufferedRowNumbers, from_row
+from muntin.windows.kinds.numbered import ROW_FIELDS
 from muntin.windows.lengths import Rows, any_sign, positive, shown_offset
 from muntin.windows.shapes import Density, EdgesFrom, Lookback
 
@@ -93,10 +90,6 @@ class RowsEvery(Window):
 
     # ------------------------------------------------------------ streams
 
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from kept rows."""
-        return BufferedRowsEvery(self, terms)
-
     def density(self, many: int) -> Density:
         """Return the expected density of its windows for `many` rows."""
         return Density(many, 2.0)
@@ -104,42 +97,3 @@ class RowsEvery(Window):
     def bounds(self, types: Mapping[str, ColumnType]) -> Mapping[str, pa.DataType]:
         """Return the fields of its windows besides start and end, and their types."""
         return ROW_FIELDS
-
-
-class BufferedRowsEvery(BufferedRowNumbers):
-    """The last `range` rows at each multiple of a duration, over kept rows."""
-
-    definition: RowsEvery
-
-    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
-        times = held.times.tolist()
-
-        def takes(row: int) -> bool:
-            t = int(new.times[row])
-            at = bisect_right(times, t)
-            edges = (self.definition.next_edge(each) for each in (t, *times[at:]))
-            edge = next((each for each in edges if each + self.lateness > watermark), None)
-            if edge is None or at <= bisect_left(times, edge) - self.definition.range.count:
-                return False  # no open window follows it, or the first has enough later rows
-            times.insert(at, t)
-            return True
-
-        return takes
-
-    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        found = self.definition.find(self.sorted_rows(rows))
-        assert found.rows is not None
-        key = keys_of(rows, found.first)
-        to_row = found.rows[1] + self.gone[key]
-        bounds = (np.maximum(0, to_row - self.definition.range.count), to_row)
-        found = Found(found.first, found.last, found.start, found.end, bounds)
-        due = self.definition.next_edge(found.end)
-        return Windows(found, key, due, self.final(due, moment.before), (*bounds, zeros(len(key))))
-
-    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep as many rows before the first open window as a window may hold, and one more."""
-        begins = begins_of(rows)
-        due = self.definition.next_edge(rows.times)
-        closed = np.concatenate(([0], np.cumsum(self.final(due, watermark))))
-        count = closed[rows.ends] - closed[begins]
-        return from_row(count - self.definition.range.count, rows)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from muntin.durations import END_OF_TIME, in_unit_of
+from muntin.durations import in_unit_of
 from muntin.types import Array, ColumnType
 from muntin.windows.base import Context, Measure, Window
-from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, keys_of, less, zeros
 from muntin.windows.found import Cut, Found, SortedRows, filled, finding
-from muntin.windows.held_rows import HeldRows
 from muntin.windows.lengths import positive
 from muntin.windows.shapes import Gap, Lookback
 from muntin.windows.words import word
@@ -90,10 +87,6 @@ class Session(Window):
         """A session that begins within its gap after evicted rows may have been longer."""
         return int(self.gap)
 
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from kept rows."""
-        return BufferedSession(self, terms)
-
     def time_held(self, delay: int, lateness: int) -> int:
         """Return how long a row may be needed."""
         return 2 * int(self.gap) + delay + max(1, lateness)
@@ -108,61 +101,3 @@ def session(gap: Any) -> Session:
     <Context.FORWARD_FREE: 'forward context free'>
     """
     return Session(gap)
-
-
-class BufferedSession(BufferedWindows):
-    """Sessions over kept rows. A final one must be known while a row could join it.
-
-    So the last final one before a session that is not final stays; if there is none, it stays until a row that could
-    reach it would itself be too late: then the key starts over.
-    """
-
-    forgets: ClassVar[bool] = True
-    definition: Session
-
-    def __init__(self, definition: Session, terms: Terms) -> None:
-        super().__init__(definition, terms)
-        self.slack = max(1, terms.lateness)  # a row may come at the very end of a session
-        self.memory = 2 * definition.gap + self.slack
-
-    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
-        times = held.times.tolist()
-        gap = self.definition.gap
-
-        def takes(row: int) -> bool:
-            t = int(new.times[row])
-            at = bisect_right(times, t)
-            last, after = t, at
-            while after < len(times) and times[after] <= last + gap:
-                last, after = times[after], after + 1
-            if last + gap + self.lateness <= watermark:
-                return False
-            joins_left = at > 0 and t <= times[at - 1] + gap
-            inside = joins_left and at < len(times) and times[at] <= times[at - 1] + gap
-            if joins_left and not inside and times[at - 1] + gap + self.slack <= watermark:
-                return False
-            times.insert(at, t)
-            return True
-
-        return takes
-
-    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        found = self.definition.find(self.sorted_rows(rows))
-        name = (found.start, found.end, zeros(len(found.first)))
-        final = self.final(found.end, moment.before)
-        return Windows(found, keys_of(rows, found.first), found.end, final, name)
-
-    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        if not len(rows):
-            return rows.ends
-        begins = np.searchsorted(windows.key, rows.present)
-        ends = np.searchsorted(windows.key, rows.present, "right")
-        total = np.concatenate(([0], np.cumsum(final)))
-        kept = windows.first_rows[begins + np.maximum(total[ends] - total[begins] - 1, 0)]
-        return np.where(rows.times[rows.ends - 1] > less(watermark, self.memory), kept, rows.ends)
-
-    def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:
-        if not len(rows):
-            return rows.ends
-        when = rows.times[rows.ends - 1] + self.memory
-        return np.where((first < rows.ends) & (when > watermark), when, END_OF_TIME)

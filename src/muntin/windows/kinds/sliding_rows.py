@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from dataclasses import dataclass
 
 import numpy as np
 
-from muntin.durations import END_OF_TIME
 from muntin.errors import InvalidArgumentError
 from muntin.types import Array
-from muntin.windows.buffered import BufferedWindows, Late, Moment, Terms, Windows, begins_of, zeros
 from muntin.windows.found import Cut, Found, SortedRows, between_rows, filled, finding
-from muntin.windows.held_rows import HeldRows
-from muntin.windows.kinds.numbered import BufferedFixedNumbers, NumberedWindow, from_row
+from muntin.windows.kinds.numbered import NumberedWindow
 from muntin.windows.lengths import Rows
 from muntin.windows.shapes import Density, RowShape
 
@@ -62,59 +58,7 @@ class SlidingRows(NumberedWindow):
         """Its length and step in rows."""
         return RowShape(0, self.range.count, self.every.count, fills=True)
 
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from kept rows."""
-        return BufferedSlidingRows(self, terms)
-
     def density(self, many: int) -> Density:
         """Return the expected density of its windows."""
         length, every = self.range.count, self.every.count
         return Density(length, -(-length // every), min(every, many))
-
-
-class BufferedSlidingRows(BufferedFixedNumbers):
-    """Windows of `range` rows, every `every` rows, over kept rows."""
-
-    definition: SlidingRows
-
-    def __init__(self, definition: SlidingRows, terms: Terms) -> None:
-        super().__init__(definition, terms)
-        self.length, self.unit = definition.range.count, definition.every.count
-
-    def late(self, key: int, held: HeldRows, new: HeldRows, watermark: int) -> Late:
-        times = held.times.tolist()
-        gone = int(self.gone[np.array([key])][0])
-
-        def takes(row: int) -> bool:
-            t = int(new.times[row])
-            old = gone + bisect_right(times, watermark - self.lateness)
-            done = max(0, (old - self.length) // self.unit + 1)
-            at = gone + bisect_right(times, t)
-            if at < done * self.unit or (self.length == 1 and at == gone + len(times)):
-                return False
-            insort(times, t)
-            return True
-
-        return takes
-
-    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        gone = self.gone[rows.present]
-        begins = begins_of(rows)
-        lowest = -(-gone // self.unit)
-        total = gone + rows.ends - begins
-        counts = np.maximum(0, -(-total // self.unit) - lowest)
-        of = np.repeat(np.arange(len(counts)), counts)
-        window = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts) + lowest[of]
-        start = window * self.unit
-        first = start - gone[of] + begins[of]
-        last = np.minimum(first + self.length, rows.ends[of])
-        full = last - first == self.length
-        key = rows.present[of]
-        bounds = (start, start + last - first)
-        found = Found(first, last, rows.times[first], rows.times[last - 1], bounds)
-        due = np.where(full, found.end, END_OF_TIME)
-        return Windows(found, key, due, window < self.done[key], (start, zeros(len(key)), zeros(len(key))), full)
-
-    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep the row before the first window that is not final, to tell which rows are too late."""
-        return from_row(self.done[rows.present] * self.unit - 1 - self.gone[rows.present], rows)

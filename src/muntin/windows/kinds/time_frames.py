@@ -13,22 +13,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.memory import room
 from muntin.types import Array
 from muntin.windows.base import Context, Measure
-from muntin.windows.buffered import (
-    HELD,
-    REFUSED,
-    TAKEN,
-    BufferedWindows,
-    Moment,
-    Terms,
-    Windows,
-    less,
-    newer,
-    peers,
-    when_older,
-    zeros,
-)
 from muntin.windows.found import Cut, Found, Points, SortedRows, finding
-from muntin.windows.held_rows import HeldRows
 from muntin.windows.kinds.each_row import EachRow
 from muntin.windows.shapes import FrameShape, Lookback, Tiling
 
@@ -147,61 +132,6 @@ class TimeFrame(EachRow):
         """Its tiles, if it has a hop."""
         return Tiling(self.tile, self.back, -self.high) if self.tile else None
 
-    def buffered(self, terms: Terms) -> BufferedWindows:
-        """Return what answers it from kept rows."""
-        return BufferedTimeFrames(self, terms)
-
     def time_held(self, delay: int, lateness: int) -> int:
         """Return how long a row may be needed."""
         return self.ahead + self.back + delay + lateness
-
-
-class BufferedTimeFrames(BufferedWindows):
-    """Frames by time, over kept rows.
-
-    A frame is due when the watermark has reached both its end and its row.
-    """
-
-    definition: TimeFrame
-
-    def __init__(self, definition: TimeFrame, terms: Terms) -> None:
-        super().__init__(definition, terms)
-        self.slack = max(terms.lateness, int(definition.waits_at_end))
-        self.memory = definition.ahead + definition.back + self.slack
-
-    def takes(self, new: HeldRows, held: HeldRows, watermark: int) -> Array:
-        """Take rows whose own frame is not final, and hold those that frames of others need. O(log n) each."""
-        own = self.punctual(new, watermark) | (new.times > less(watermark, self.slack + self.definition.ahead))
-        verdict = np.where(own, TAKEN, REFUSED).astype(np.int8)
-        late = np.flatnonzero(~own)
-        late = late[np.argsort(new.keys[late], kind="stable")]
-        for group in np.split(late, np.flatnonzero(np.diff(new.keys[late])) + 1):
-            if len(group):
-                times = held.times[held.of_key(int(new.keys[group[0]]))]
-                verdict[group[self._in_open_frames(new.times[group], times, watermark)]] = HELD
-        return verdict
-
-    def _in_open_frames(self, times: Array, held: Array, watermark: int) -> Array:
-        """Return which times are in the non-final frame of a held row."""
-        since, until = self.definition.held
-        oldest = np.maximum(times - until + 1, less(watermark, self.lateness + self.definition.ahead) + 1)
-        tile = self.definition.tile
-        youngest = times - times % tile + tile - 1 - since if tile else times - since
-        return np.asarray(np.searchsorted(held, oldest, "left") < np.searchsorted(held, youngest, "right"))
-
-    def windows(self, rows: HeldRows, active: Array, moment: Moment) -> Windows:
-        found = self.definition.find(self.sorted_rows(rows))
-        due = rows.times + self.definition.ahead
-        return Windows(
-            found, rows.keys, due, self.final(due, moment.before), (rows.times, peers(rows), zeros(len(rows)))
-        )
-
-    def needed(self, rows: HeldRows, windows: Windows, final: Array, watermark: int) -> Array:
-        """Keep what the frame of a row that is not final, or is still to come, may hold."""
-        return newer(rows, watermark, self.memory)
-
-    def wakes(self, rows: HeldRows, first: Array, watermark: int) -> Array:
-        return when_older(rows, first, watermark, self.memory)
-
-    def first_answered(self, kept_from: int) -> int:
-        return BEFORE_TIME if kept_from == BEFORE_TIME else self.definition.first_from(kept_from)

@@ -56,8 +56,8 @@ _SINGLE = "value"
 
 _ONE_AT_A_TIME = frozenset(
     (
-        *("insert", "bulk_insert", "evict", "bulk_evict", "evict_at", "query", "range_query", "range_queries"),
-        *("snapshot", "flush", "close"),
+        *("insert", "bulk_insert", "evict", "bulk_evict", "evict_at", "bulk_evict_at", "update"),
+        *("query", "range_query", "range_queries", "snapshot", "flush", "close"),
     )
 )
 """Methods that change a window, or read what others may change."""
@@ -145,17 +145,9 @@ class Aggregator(ABC):
     @exclusive
     def insert(self, t: Any, v: Any = None) -> None:
         """Insert a value at a time. A rejected value changes nothing."""
-        row = self._row(v)
+        types, row, physical = self._read_value(v)
         time_type, time = self._read_time(t)
         self._require_units(time_type)
-        names = self._binding.columns
-        types = self._admitted([(name, value_type(value), value) for name, value in zip(names, row, strict=True)])
-        physical = [
-            value if value is None or types[name].physical == OBJECT else physical_value(value, types[name], name)
-            for name, value in zip(names, row, strict=True)
-        ]
-        if not self._nullable and self._skipped(row):
-            raise ColumnTypeError(f"{row!r} holds a null, and the aggregator was built with nullable=False")
         self._accept(np.array([time], np.int64))
         with changing(self):
             self._take_types(time_type, types)
@@ -500,6 +492,19 @@ class Aggregator(ABC):
         if not isinstance(v, tuple | list) or len(v) != width:
             raise ColumnTypeError(f"{width} values are needed, for {', '.join(self._binding.columns)}; got {v!r}")
         return tuple(map(plain_value, v))
+
+    def _read_value(self, v: Any) -> tuple[dict[str, ColumnType], tuple[Any, ...], list[Any]]:
+        """Return the types widened for a row's value, the value of each column, and those as kernels take them."""
+        row = self._row(v)
+        names = self._binding.columns
+        types = self._admitted([(name, value_type(value), value) for name, value in zip(names, row, strict=True)])
+        physical = [
+            value if value is None or types[name].physical == OBJECT else physical_value(value, types[name], name)
+            for name, value in zip(names, row, strict=True)
+        ]
+        if not self._nullable and self._skipped(row):
+            raise ColumnTypeError(f"{row!r} holds a null, and the aggregator was built with nullable=False")
+        return types, row, physical
 
     def _fill(self, row: tuple[Any, ...], physical: list[Any]) -> None:
         """Put a row into the cells that `lift` reads."""

@@ -143,6 +143,11 @@ class Machine(RuleBasedStateMachine):
         assert self.model.window.range_query(low, high) == self.model.joined(low, high)
         assert self.model.window.rank(low) == bisect.bisect_left(sorted(self.model.rows), low)
 
+    @rule(bounds=st.lists(st.tuples(TIMES, TIMES), max_size=6))
+    def range_queries(self, bounds: list[tuple[int, int]]) -> None:
+        found = self.model.window.range_queries([low for low, _ in bounds], [high for _, high in bounds])
+        assert found == [self.model.joined(low, high) for low, high in bounds]
+
     @rule()
     def reload(self) -> None:
         self.model.reload()
@@ -699,3 +704,18 @@ def _broken(change: Any) -> Any:
 def test_check_finds_what_is_broken(message: str, change: Any) -> None:
     with pytest.raises(InvariantError, match=message):
         _broken(change).check()
+
+
+@pytest.mark.compiled
+def test_compiled_range_queries() -> None:
+    window: Any = aggregators.Fiba({"high": agg.max("v"), "rows": agg.count()}, dtype="f8")
+    assert window.range_queries([], []) == {"high": [], "rows": []}
+    assert window.range_queries([1], [5]) == {"high": [None], "rows": [0]}
+    window.bulk_insert(np.arange(0, 2000, 2), np.arange(1000.0))
+    lows, highs = np.array([0, 1, 1, 10, 5000, 100]), np.array([1999, 1, 2, 5, 6000, 1000])
+    assert window.range_queries(lows, highs) == {
+        "high": [999.0, None, 1.0, None, None, 500.0],
+        "rows": [1000, 0, 1, 0, 0, 451],
+    }
+    with pytest.raises(InvalidArgumentError, match="1 lower bounds and 2 upper ones"):
+        window.range_queries([1], [2, 3])

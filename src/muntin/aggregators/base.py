@@ -19,7 +19,7 @@ from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, SlideRule, bind
 from muntin.aggregators import drive
-from muntin.aggregators.answers import read_answer
+from muntin.aggregators.answers import read_answer, read_answers
 from muntin.aggregators.states import States, converted, counting
 from muntin.columns import Column, all_valid, mask_of, read_column, read_only, recast, select
 from muntin.errors import (
@@ -576,6 +576,13 @@ class Aggregator(ABC):
             [self._read_time(t.as_py() if kind == INT64 else _stamp(t))[1] for t in whole], np.int64
         )
 
+    def _read_bounds(self, los: Any, his: Any) -> tuple[Array, Array]:
+        """Return the bounds of many ranges in the unit of the window."""
+        low, high = (read_only(self._read_times(each)[1]) for each in (los, his))
+        if len(low) != len(high):
+            raise InvalidArgumentError(f"there are {len(low)} lower bounds and {len(high)} upper ones")
+        return low, high
+
     def _logical_time(self, t: Any) -> Any:
         assert self._time_type is not None
         if self._time_type == INT64:
@@ -593,6 +600,10 @@ class Aggregator(ABC):
     def _answer(self, outputs: tuple[Array, ...], *, empty: bool) -> Any:
         answers = read_answer(self._binding, outputs, empty)
         return answers[_SINGLE] if self._single else answers
+
+    def _answers(self, outputs: tuple[Array, ...], held: Array) -> Any:
+        answers = read_answers(self._binding, outputs, held)
+        return next(iter(answers.values())) if self._single else answers
 
 
 def kernels_of(binding: Binding, structure: tuple[Any, ...], entries: tuple[str, ...]) -> Any:

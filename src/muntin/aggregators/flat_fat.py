@@ -24,7 +24,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.aggregators import flat_fat_marked
-from muntin.aggregators.answers import read_answers
 from muntin.aggregators.base_intervals import highest_level
 from muntin.aggregators.flat_fat_marked import BACKWARD, FORWARD, HOLDS, HOLES, PENDING, MarkedWindow
 from muntin.aggregators.ring import END, FRONT, RingAggregator, RingWindow, Side
@@ -373,14 +372,11 @@ class FlatFat(RingAggregator):
         outputs = self._binding.outputs(len(begins))
         with working_on(len(begins)):
             self._lower(self._module.answer_spans, self._window, read_only(begins), read_only(ends), outputs)
-        answers = read_answers(self._binding, outputs, begins < ends)
-        return next(iter(answers.values())) if self._single else answers
+        return self._answers(outputs, begins < ends)
 
     def _spans(self, los: Any, his: Any) -> tuple[Array, Array]:
         """Return the positions [begin, end) of the rows of many ranges; empty ones have end <= begin."""
-        low, high = (self._read_times(each)[1] for each in (los, his))
-        if len(low) != len(high):
-            raise InvalidArgumentError(f"there are {len(low)} lower bounds and {len(high)} upper ones")
+        low, high = self._read_bounds(los, his)
         if not len(self):
             return np.zeros(len(low), np.int64), np.zeros(len(low), np.int64)
         begins, ends = self._positions(low, "left"), self._positions(high, "right")

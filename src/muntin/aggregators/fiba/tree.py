@@ -37,6 +37,7 @@ from muntin.aggregators.fiba.single import SINGLE_KERNELS
 from muntin.aggregators.states import States
 from muntin.columns import read_only
 from muntin.errors import InvalidArgumentError
+from muntin.kernels.tiers import working_on
 from muntin.turns import changing
 from muntin.types import INT64, OBJECT, Array
 
@@ -62,7 +63,7 @@ class Fiba(Aggregator):
     - `insert` O(log d) amortised, one combine mostly where it is in order, and O(log n) at worst,
     - `evict` O(1) amortised, `bulk_evict` O(log m) amortised; both O(log n) at worst, whatever m is,
     - `bulk_insert` O(log d + m (1 + log(d / m))) amortised,
-    - `range_query`, `evict_at`, `rank` and `nth` O(log n).
+    - `range_query`, each of many `range_queries`, `evict_at`, `rank` and `nth` O(log n).
 
     Rows of equal time become one entry, combined in the order of arrival. So `len` counts distinct times, and `evict`
     removes all rows of the oldest one. `min_arity` is 2, 4, 8 or 16: a node has `min_arity` to twice as many children.
@@ -99,6 +100,7 @@ class Fiba(Aggregator):
         "evict_until",
         "erase",
         "answer_range",
+        "answer_ranges",
         "answer_entry",
         "entry_at",
         "count_before",
@@ -152,9 +154,27 @@ class Fiba(Aggregator):
         found = False
         if len(self):
             low, high = self._time(lo), self._time(hi)
-            if low <= high:
-                found = self._lower(self._module.answer_range, self._window, low, high, outputs)
+            found = self._lower(self._module.answer_range, self._window, low, high, outputs, 0)
         return self._answer(outputs, empty=not found)
+
+    def range_queries(self, los: Any, his: Any) -> Any:
+        """Return what `range_query` returns for each pair of bounds, as a list, or as a dict of lists. O(log n) each.
+
+        One call for many ranges, such as those of a chart, takes a fraction of the time of as many calls.
+
+        >>> from muntin import agg, aggregators
+        >>> window = aggregators.Fiba(agg.sum("v"))
+        >>> window.bulk_insert([3, 1, 4, 2], [30, 10, 40, 20])
+        >>> window.range_queries([1, 2, 9], [2, 4, 9])
+        [30, 90, None]
+        """
+        lows, highs = self._read_bounds(los, his)
+        outputs = self._binding.outputs(len(lows))
+        found = np.zeros(len(lows), np.bool_)
+        if len(self):
+            with working_on(len(lows)):
+                self._lower(self._module.answer_ranges, self._window, lows, highs, outputs, found)
+        return self._answers(outputs, found)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yield each time, in order, and the aggregate of its rows. The window must not change meanwhile. O(n).

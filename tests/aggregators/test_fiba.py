@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import random
+import tracemalloc
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -555,6 +556,93 @@ def test_a_combine_that_raises_changes_nothing(arity: int) -> None:
             window.check()
             assert list(window.items()) == before
     assert refused > 150
+
+
+class Text:
+    """A text whose addition fails at will."""
+
+    adds_left = -1
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __add__(self, other: Text) -> Text:
+        Text.adds_left -= 1
+        if Text.adds_left == 0:
+            raise ValueError("no")
+        return Text(self.text + other.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Text) and self.text == other.text
+
+    __hash__ = None  # type: ignore[assignment]  # nobody asks for it
+
+
+@agg.define(state="object")
+class texts:
+    def lift(v):
+        return v
+
+    def combine(a, b):
+        return a + b
+
+    def lower(s):
+        return s.text
+
+
+@pytest.mark.parametrize("arity", [2, 4])
+def test_a_call_whose_combine_raises_changes_nothing(arity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of its combines it is."""
+    monkeypatch.setattr(Text, "adds_left", -1)
+    chance = random.Random(arity)
+    window = aggregators.Fiba(texts("v"), min_arity=arity)
+    window.bulk_insert(range(0, 400, 2), [Text("o") for _ in range(200)])
+    refused = 0
+    for step in range(30):
+        rows = chance.randrange(2, 20)
+        times, late = [chance.randrange(400) for _ in range(rows)], chance.randrange(400)
+        call, *arguments = (
+            ("insert", late, Text("i")),
+            ("bulk_insert", times, [Text("b") for _ in times]),
+            ("evict",),
+            ("evict_at", window.nth(chance.randrange(len(window)))),
+            ("bulk_evict", window.nth(0) + 3),
+        )[step % 5]
+        before, fails_at = list(window.items()), 1
+        while True:
+            Text.adds_left = fails_at
+            try:
+                getattr(window, call)(*arguments)
+            except ValueError:
+                refused += 1
+                Text.adds_left = -1
+                assert list(window.items()) == before
+                window.check()
+                fails_at += 1
+            else:
+                break
+        Text.adds_left = -1
+        window.check()
+    assert refused > 300
+
+
+def bytes_of_a_bulk(rows: int) -> int:
+    """Return the most memory that a bulk of two rows needs while it runs, the least of some."""
+    window = aggregators.Fiba(joined("v"))
+    window.bulk_insert(range(rows), [Brittle("x")] * rows)
+    least = 1 << 60
+    for late in range(5):
+        tracemalloc.start()
+        window.bulk_insert([late * 10 - 1, late * 10 - 1], [Brittle("y"), Brittle("z")])
+        least = min(least, tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert window.query().count("y") == 5
+    window.check()
+    return least
+
+
+def test_a_bulk_of_python_objects_copies_nothing_of_the_tree() -> None:
+    assert bytes_of_a_bulk(20_000) < 64_000  # a copy is ten times as much
 
 
 def test_a_refused_bulk_changes_nothing() -> None:

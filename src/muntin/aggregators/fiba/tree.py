@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from muntin.aggregators.fiba.arity import ARITIES
 from muntin.aggregators.fiba.bulk_evict import EVICT_KERNELS
 from muntin.aggregators.fiba.bulk_insert import INSERT_KERNELS
 from muntin.aggregators.fiba.folds import FOLD_KERNELS
+from muntin.aggregators.fiba.journal import Note, noted, undo
 from muntin.aggregators.fiba.nodes import (
     COUNT,
     FREE_ROWS,
@@ -39,7 +41,7 @@ from muntin.columns import read_only
 from muntin.errors import InvalidArgumentError
 from muntin.kernels.tiers import working_on
 from muntin.turns import changing
-from muntin.types import INT64, OBJECT, Array
+from muntin.types import INT64, Array
 
 _FEW = 4
 """Bulks of up to this many rows out of order are inserted singly: a list of events would cost more."""
@@ -52,6 +54,7 @@ _GROWTH = 1.125
 """The growth factor of arrays. With 1.25 rows in random order take as long."""
 _LINE = 64
 """The bytes of a cache line."""
+_NONE_CAN_FAIL = contextlib.nullcontext()
 
 
 class Fiba(Aggregator):
@@ -69,8 +72,7 @@ class Fiba(Aggregator):
     removes all rows of the oldest one. `min_arity` is 2, 4, 8 or 16: a node has `min_arity` to twice as many children.
     More means less memory and a flatter tree; fewer means less to recompute in a changed node.
 
-    If a combine of Python objects raises an error during an insert, the window stays as it was. If one raises during an
-    eviction, the rows are gone, but the aggregates are not to be trusted.
+    If a combine of Python objects raises an error, the window stays as it was.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.Fiba(agg.concat("v"))
@@ -122,14 +124,14 @@ class Fiba(Aggregator):
         """Remove the oldest time and all its rows; `IndexError` if there is none. O(1) amortised."""
         if not self._has_rows:
             raise IndexError("evict from an empty window")
-        self._run_changing("evict_rows", self._window, 1)
+        self._remove("evict_rows", 1)
 
     def bulk_evict(self, t: Any) -> None:
         """Remove all rows whose time is at most t, without reading them. O(log m) amortised, O(log n) at worst."""
         if type(t) is int and self._time_type is INT64 and -LATEST - 1 <= t <= LATEST:
-            self._run_changing("evict_until", self._window, t)  # the kernel sees whether there are rows
+            self._remove("evict_until", t)  # the kernel sees whether there are rows
         elif self._has_rows:
-            self._run_changing("evict_until", self._window, self._time(t))
+            self._remove("evict_until", self._time(t))
 
     def evict_at(self, t: Any) -> None:
         """Remove one time, anywhere, and all its rows; `KeyError` if it is not in the window. O(log n).
@@ -141,12 +143,10 @@ class Fiba(Aggregator):
         >>> window.query()
         'ac'
         """
-        time, found = self._time(t), False
-        if len(self):
-            with changing(self):
-                found = self._module.erase(self._window, time)
-        if not found:
+        time = self._time(t)
+        if not len(self) or self._module.entry_at(self._window, time) < 0:
             raise KeyError(f"the time {t!r} is not in the window")
+        self._remove("erase", time)
 
     def range_query(self, lo: Any, hi: Any) -> Any:
         """Return the aggregate of the rows with lo <= time <= hi, anywhere in the window. O(log n)."""
@@ -329,7 +329,9 @@ class Fiba(Aggregator):
 
     def _insert(self, columns: tuple[Array, ...], times: Array, count: int) -> None:
         if count == 1:
-            self._insert_one(columns, times)
+            self._reserve(self._levels, self._levels)
+            with self._undone_on_error() as notes:
+                self._change(notes, "append_rows", columns, times, 0, 1)
             return
         late = self._run("count_late", self._window, times)
         if late < 0:
@@ -337,40 +339,50 @@ class Fiba(Aggregator):
             times = read_only(times[order])
             columns = tuple(read_only(column[order]) for column in columns)
             late = self._run("count_late", self._window, times)
-        # Only a combine of Python objects can fail, and only a copy can restore the tree afterwards.
-        before = Arena._make(map(np.copy, self._window)) if self._binding.dtype == OBJECT else None
-        try:
-            self._insert_many(columns, times, count, late if late > _FEW else 0)
-        except BaseException:
-            if before is not None:
-                self._window = before
-            raise
+        with self._undone_on_error() as notes:
+            self._insert_many(columns, times, count, late if late > _FEW else 0, notes)
 
-    def _insert_one(self, columns: tuple[Array, ...], times: Array) -> None:
-        self._reserve(self._levels, self._levels)
-        if self._binding.dtype != OBJECT:
-            self._run("append_rows", self._window, columns, times, 0, 1)
+    def _remove(self, name: str, argument: int) -> None:
+        """Run a kernel that removes entries."""
+        if self._binding.fixed:
+            self._run_changing(name, self._window, argument)
             return
-        at = int(self._module.entry_at(self._window, int(times[0]))) if len(self) else -1
-        saved = self._window.slots[at] if at >= 0 else None
+        with changing(self), self._undone_on_error() as notes:
+            self._change(notes, name, argument)
+
+    def _undone_on_error(self) -> contextlib.AbstractContextManager[list[Note] | None]:
+        """Return a block whose changes are undone if a combine fails; None as its value where none can."""
+        return _NONE_CAN_FAIL if self._binding.fixed else self._noting()
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[list[Note]]:
+        notes: list[Note] = []
         try:
-            self._module.append_rows(self._window, columns, times, 0, 1)
+            yield notes
         except BaseException:
-            self._rebuild(int(times[0]), saved)
+            undo(self._window, notes)
             raise
 
-    def _insert_many(self, columns: tuple[Array, ...], times: Array, count: int, late: int) -> None:
+    def _change(self, notes: list[Note] | None, name: str, *arguments: Any) -> None:
+        """Run a kernel that changes the tree, and note what it overwrites, if wanted."""
+        self._run(name, self._window if notes is None else noted(self._window, notes), *arguments)
+
+    def _insert_many(
+        self, columns: tuple[Array, ...], times: Array, count: int, late: int, notes: list[Note] | None
+    ) -> None:
         for at in range(0, late, _CHUNK):
-            self._insert_chunk(columns, times, at, min(late, at + _CHUNK))
+            self._insert_chunk(columns, times, at, min(late, at + _CHUNK), notes)
         for at in range(late, count, _RUN):
             stop = min(count, at + _RUN)
             # Each completed leaf is full except for one entry; an inner node gets at least `arity` of them.
             leaves = (stop - at) // (2 * self._arity - 1) + 1
             inner = leaves // (self._arity - 1) + 2 * _FEW * self._levels
             self._reserve(leaves + inner, inner)
-            self._run("append_rows", self._window, columns, times, at, stop)
+            self._change(notes, "append_rows", columns, times, at, stop)
 
-    def _insert_chunk(self, columns: tuple[Array, ...], times: Array, start: int, stop: int) -> None:
+    def _insert_chunk(
+        self, columns: tuple[Array, ...], times: Array, start: int, stop: int, notes: list[Note] | None = None
+    ) -> None:
         rows = stop - start
         nodes = int(self._run("most_new_nodes", self._window, rows))
         self._reserve(nodes, nodes)
@@ -378,19 +390,7 @@ class Fiba(Aggregator):
         events = np.empty(8 * rows + spare, np.int64)
         room = 2 * rows + spare
         fresh = np.empty(room, self._binding.dtype) if self._binding.fixed else self._binding.slots(room)
-        self._run("insert_sorted", self._window, columns, times, start, stop, events, fresh)
-
-    def _rebuild(self, time: int, saved: Any) -> None:
-        """Rebuild the tree after a combine failed for a row of this time: without it, or with its old state."""
-        rows = [
-            (int(self._window.times[column]), self._window.slots[column])
-            for column in check.columns_in_order(self._window, self._arity)
-        ]
-        self._allocate()
-        for when, state in rows:
-            if when != time or saved is not None:
-                self._reserve(self._levels, self._levels)
-                self._module.push(self._window, when, saved if when == time else state)
+        self._change(notes, "insert_sorted", columns, times, start, stop, events, fresh)
 
     @property
     def _has_rows(self) -> bool:

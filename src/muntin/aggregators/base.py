@@ -345,6 +345,19 @@ class Aggregator(ABC):
         """Return the options of the constructor that a restored window needs."""
         return {}
 
+    def _arguments(self) -> tuple[dict[str, Aggregation], dict[str, Any]]:
+        """Return the aggregations and the options that build such a window."""
+        return self._aggregations, {"nullable": self._nullable, **self._options()}
+
+    def _empty_copy(self) -> Self:
+        """Return an empty window with the same aggregations, options and types."""
+        aggregations, options = self._arguments()
+        copy = type(self)(aggregations, **options)
+        copy._types, copy._time_type = dict(self._types), self._time_type
+        copy._rebind()
+        copy._allocate()
+        return copy
+
     def _after_conversion(self) -> None:
         """Repair what depends on more than single states, after their type has widened."""
 

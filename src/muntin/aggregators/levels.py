@@ -250,6 +250,12 @@ class LevelAggregator(RingAggregator):
 
     # ------------------------------------------------------------ the policy
 
+    def _arguments(self) -> tuple[dict[str, Aggregation], dict[str, Any]]:
+        aggregations, options = super()._arguments()
+        if self._policy is not None:
+            aggregations = {name: each for name, each in aggregations.items() if name not in self._policy.named}
+        return aggregations, {**options, "policy": self._policy}
+
     def _rule(self) -> SlideRule | None:
         if self._policy is None or self._time_type is None:
             return None

@@ -38,6 +38,7 @@ from muntin.errors import ColumnTypeError, InvalidArgumentError, StoreError, Uns
 from muntin.policies import Policy
 from muntin.snapshots import Snapshot
 from muntin.stores.base import Store
+from muntin.stores.memory import Memory
 from muntin.turns import changing
 from muntin.types import NULL, Array, ColumnType, column_type
 
@@ -164,6 +165,11 @@ class StoredMonoidTree(MonoidTree):
         raise UnsupportedOperationError(
             "the body of this window is in a store: flush() saves it, MonoidTree.open reads it"
         )
+
+    def _arguments(self) -> tuple[dict[str, Aggregation], dict[str, Any]]:
+        """Return them for a window in a store of its own."""
+        aggregations, options = super()._arguments()
+        return aggregations, {**options, "store": Memory(), "chunk_pairs": self._ends.size // 2}
 
     # ------------------------------------------------------------ manifests
 

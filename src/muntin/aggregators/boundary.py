@@ -25,8 +25,9 @@ import numpy as np
 
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.base import kernels_of
+from muntin.aggregators.growing import GrowingRing, put
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.states import States, counting
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
@@ -54,6 +55,8 @@ class BoundaryWindow(NamedTuple):
     """The position at which each chunk begins."""
     sums: Slots
     """The aggregate of each chunk."""
+    ahead: Slots
+    """The slots of the next ring, while it is filled (see growing)."""
 
 
 @inlined
@@ -64,7 +67,7 @@ def turn(window: BoundaryWindow, begin: int, end: int) -> None:
     state = hold(load(slots, (end - 1) & last))
     for at in range(end - 2, begin - 1, -1):
         state = combine(load(slots, at & last), state)
-        store(slots, at & last, state)
+        put(window, at, state)
 
 
 @inlined
@@ -85,9 +88,8 @@ def close_chunk(window: BoundaryWindow) -> None:
 def push(window: BoundaryWindow, time: int, state: State) -> None:
     """Append a state to the current chunk."""
     slots, times, marks, current = window.slots, window.times, window.marks, window.current
-    at = marks[END] & (len(slots) - 1)
-    store(slots, at, state)
-    times[at] = time
+    put(window, marks[END], state)
+    times[marks[END] & (len(slots) - 1)] = time
     if marks[END] > marks[CURRENT]:
         state = combine(load(current, 0), state)
     store(current, 0, state)
@@ -162,7 +164,7 @@ def answer_suffix(window: BoundaryWindow, position: int, outputs: Outputs) -> No
         emit(outputs, 0, from_position(window, position, chunk))
 
 
-class Boundary(RingAggregator):
+class Boundary(GrowingRing):
     """In order; any associative aggregation; 3 combines for an insert and a query, on the calling thread.
 
     That is for a window of constant length. `range` and `slide`, if known, fix the length of chunks: in rows by the
@@ -170,7 +172,8 @@ class Boundary(RingAggregator):
     long as the window when it begins. A full chunk is flipped at once, in as many combines as it has rows; with
     `threads=2` by a second thread, and no call takes more than 3 combines itself. A growing window has O(log n) chunks,
     and a query as many combines. An eviction takes none, unless it reaches the newest chunk. Space: at most n + 3
-    states in use; the ring doubles. The calling thread always flips states that are Python objects.
+    states in use, in a ring that grows in steps; with `capacity=` there is room for as many rows from the start, which
+    is no limit. The calling thread always flips states that are Python objects.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.Boundary(agg.concat("v"), threads=2)
@@ -181,7 +184,7 @@ class Boundary(RingAggregator):
     """
 
     structure: ClassVar[tuple[Any, ...]] = (
-        fold, answer_range, turn, close_chunk, push, pop, pop_until, from_position, total, answer_suffix,
+        fold, answer_range, put, turn, close_chunk, push, pop, pop_until, from_position, total, answer_suffix,
     )  # fmt: skip
     entries: ClassVar[tuple[str, ...]] = ("turn", "pop_until", "answer_suffix")
     layout: ClassVar[Any] = BoundaryWindow
@@ -275,10 +278,12 @@ class Boundary(RingAggregator):
                 self._turn_aside()
             start = stop
 
-    def _reserve(self, rows: int) -> None:
-        if rows > len(self._window.slots):
-            self._wait_for_all()  # pending flips write into the old ring
-        super()._reserve(rows)
+    def _settled_end(self, *, wait: bool) -> int:
+        """Return where the first chunk begins that the second thread is flipping."""
+        if wait:
+            self._wait_for_all()
+        pending = [chunk for chunk, turn in self._turning.items() if not turn.done()]
+        return int(self._window.begins[min(pending) % MOST_CHUNKS] if pending else self._marks[END])
 
     def _take_types(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
         if self._types != types:
@@ -334,7 +339,8 @@ class Boundary(RingAggregator):
         return measured_combine(self._binding) if not isinstance(self._range, int) else 0.0
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
-        return (self._binding.slots(1), np.zeros(MOST_CHUNKS, np.int64), self._binding.slots(MOST_CHUNKS))
+        begins = np.zeros(MOST_CHUNKS, np.int64)
+        return (self._binding.slots(1), begins, self._binding.slots(MOST_CHUNKS), self._binding.slots(1))
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
         """O(chunks) for a range that reaches the end, O(rows) in the current chunk."""
@@ -352,8 +358,11 @@ class Boundary(RingAggregator):
         super()._adopt(arrays)
         self._marks[[FIXED, ASIDE]] = self._settings()  # from the options, which may differ from the snapshot's
 
+    def _after_conversion(self) -> None:
+        self._marks[[FIXED, ASIDE]] = self._settings()  # sums of integers may fail, those of floats never do
+
     def _options(self) -> dict[str, Any]:
-        return {"threads": self._threads, "range": self._range, "slide": self._slide}
+        return {**super()._options(), "threads": self._threads, "range": self._range, "slide": self._slide}
 
     def _check_structure(self, states: States, require: Any) -> None:
         slots, begins = self._window.slots, self._window.begins

@@ -26,7 +26,7 @@ import numpy as np
 from muntin.aggregators import flat_fat_marked
 from muntin.aggregators.base_intervals import highest_level
 from muntin.aggregators.flat_fat_marked import BACKWARD, FORWARD, HOLDS, HOLES, PENDING, MarkedWindow
-from muntin.aggregators.ring import END, FRONT, RingAggregator, RingWindow, Side
+from muntin.aggregators.ring import END, FRONT, RingAggregator, RingWindow, Side, checked_capacity
 from muntin.aggregators.states import States
 from muntin.columns import read_only
 from muntin.errors import InvalidArgumentError, MuntinError
@@ -262,9 +262,7 @@ class FlatFat(RingAggregator):
     states_a_row: ClassVar[int] = 2
 
     def __init__(self, aggregation: Any, *, capacity: int | None = None, **options: Any) -> None:
-        if capacity is not None and (not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1):
-            raise InvalidArgumentError(f"capacity is {capacity!r}; it must be a positive integer, or None")
-        self._most = capacity
+        self._most = checked_capacity(capacity) or None
         try:
             super().__init__(aggregation, **options)
         except (MemoryError, ValueError, OverflowError) as error:

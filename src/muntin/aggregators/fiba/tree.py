@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
@@ -36,10 +35,12 @@ from muntin.aggregators.fiba.nodes import (
 )
 from muntin.aggregators.fiba.queries import QUERY_KERNELS
 from muntin.aggregators.fiba.single import SINGLE_KERNELS
+from muntin.aggregators.ring import checked_capacity
 from muntin.aggregators.states import States
 from muntin.columns import read_only
 from muntin.errors import InvalidArgumentError
 from muntin.kernels.tiers import working_on
+from muntin.memory import extended, zeros_to_extend
 from muntin.turns import changing
 from muntin.types import INT64, Array
 
@@ -52,8 +53,7 @@ _RUN = 1 << 16
 """The rows in order appended before room is made for more."""
 _GROWTH = 1.125
 """The growth factor of arrays. With 1.25 rows in random order take as long."""
-_LINE = 64
-"""The bytes of a cache line."""
+_NOTHING = np.zeros(0)
 _NONE_CAN_FAIL = contextlib.nullcontext()
 
 
@@ -71,6 +71,10 @@ class Fiba(Aggregator):
     Rows of equal time become one entry, combined in the order of arrival. So `len` counts distinct times, and `evict`
     removes all rows of the oldest one. `min_arity` is 2, 4, 8 or 16: a node has `min_arity` to twice as many children.
     More means less memory and a flatter tree; fewer means less to recompute in a changed node.
+
+    With `capacity=` there is room for as many rows from the start; it is no limit. Without it large arrays grow in
+    place, on Linux, so that no call copies the tree. Elsewhere they are copied when they are full, an eighth longer;
+    and so are states that are Python objects.
 
     If a combine of Python objects raises an error, the window stays as it was.
 
@@ -111,11 +115,17 @@ class Fiba(Aggregator):
     )
 
     def __init__(
-        self, aggregation: Aggregation | Mapping[str, Aggregation], min_arity: int = 4, **options: Any
+        self,
+        aggregation: Aggregation | Mapping[str, Aggregation],
+        min_arity: int = 4,
+        *,
+        capacity: int | None = None,
+        **options: Any,
     ) -> None:
         if not isinstance(min_arity, int | np.integer) or min_arity not in ARITIES:
             raise InvalidArgumentError(f"min_arity is one of {', '.join(map(str, ARITIES))}; got {min_arity!r}")
         self._arity = int(min_arity)
+        self._least_room = checked_capacity(capacity)
         super().__init__(aggregation, **options)
 
     # ------------------------------------------------------------ public methods
@@ -278,10 +288,14 @@ class Fiba(Aggregator):
         return (ARITIES[self._arity], *self.structure), self.entries
 
     def _options(self) -> dict[str, Any]:
-        return {"min_arity": self._arity}
+        return {"min_arity": self._arity, **({"capacity": self._least_room} if self._least_room else {})}
 
     def _allocate(self) -> None:
-        self._window = self._arena(4, 1)
+        if not self._least_room:
+            self._window = self._arena(4, 1)
+            return
+        nodes = self._least_room // (self._arity - 1) + 2 * _CHUNK  # a chunk needs at most so many, and mostly few
+        self._window = self._arena(nodes, nodes // self._arity + 2 * _CHUNK)
 
     def _arena(self, nodes: int, rows: int) -> Arena:
         """Return an arena with room for some nodes and rows of children; the root is node 1, an empty leaf."""
@@ -292,35 +306,35 @@ class Fiba(Aggregator):
         marks[NODES] = 2
         links = np.zeros(4 * nodes, np.int32)
         links[:8] = -1, -1, 0, 0, -1, -1, 0, 3
-        slots, folds = self._states(nodes * columns), self._states(rows * (columns + 1))
-        times, kids = _aligned(nodes * columns, np.int64), _aligned(rows * (columns + 1), np.int32)
+        slots, folds = (zeros_to_extend(n, self._binding.dtype) for n in (nodes * columns, rows * (columns + 1)))
+        times = zeros_to_extend(nodes * columns, np.dtype(np.int64))
+        kids = zeros_to_extend(rows * (columns + 1), np.dtype(np.int32))
         return Arena(slots, times, links, kids, folds, marks)
-
-    def _states(self, count: int) -> Array:
-        return _aligned(count, self._binding.dtype) if self._binding.fixed else self._binding.slots(count)
 
     def _reserve(self, nodes: int, rows: int) -> None:
         """Make room for more nodes and rows of children, one array at a time, to need less memory."""
-        columns, marks = 2 * self._arity, self._window.marks
-        needed, held = marks.item(NODES) + nodes, len(self._window.links) // 4
+        columns = 2 * self._arity  # nothing here holds an array that is extended
+        needed, held = self._window.marks.item(NODES) + nodes, len(self._window.links) // 4
         if needed > held:
             room = max(needed, int(held * _GROWTH))
             self._extend("slots", room * columns)
             self._extend("times", room * columns)
             self._extend("links", room * 4)
             self._extend("marks", FREE_STACK + room)
-        needed, held = marks.item(ROWS) + rows, len(self._window.kids) // (columns + 1)
+        needed, held = self._window.marks.item(ROWS) + rows, len(self._window.kids) // (columns + 1)
         if needed > held:
             room = max(needed, int(held * _GROWTH)) * (columns + 1)
             self._extend("kids", room)
             self._extend("folds", room)
 
     def _extend(self, field: str, length: int) -> None:
-        """Replace an array of the arena by a longer one."""
-        old = getattr(self._window, field)
-        new = self._states(length) if field in ("slots", "folds") else _aligned(length, old.dtype)
-        new[: len(old)] = old
-        self._window = self._window._replace(**{field: new})
+        """Make an array of the arena longer: where it is, if it is large and the system can (see memory)."""
+        held = [getattr(self._window, field)]
+        self._window = self._window._replace(**{field: _NOTHING})  # else its pages could not be moved
+        try:
+            held.append(extended(held, length))
+        finally:
+            self._window = self._window._replace(**{field: held[0]})
 
     # ------------------------------------------------------------ insertion
 
@@ -429,9 +443,18 @@ class Fiba(Aggregator):
         # Folds are not part of a snapshot: most are copies of aggregates that are.
         folds = arrays["slots"][arrays["kids"].astype(np.int64) * (2 * self._arity) + (2 * self._arity - 1)]
         self._window = Arena(**{**arrays, "folds": folds, "marks": marks})
+        self._make_extendable()
         if len(self):
             with np.errstate(all="ignore"):  # as in machine code
                 self._binding.uncompiled.kernels(self._form()[0]).refresh_all_spines(self._window)
+
+    def _after_conversion(self) -> None:
+        self._make_extendable()
+
+    def _make_extendable(self) -> None:
+        """Copy large arrays to pages of their own, when O(n) is due anyway, rather than when the next rows come."""
+        for field in Arena._fields:
+            self._extend(field, len(getattr(self._window, field)))
 
     def _check(self, states: States, require: Any) -> None:
         check.TreeCheck(self._window, self._arity, states, require).run(len(self))
@@ -446,11 +469,3 @@ class Fiba(Aggregator):
         outputs = self._binding.outputs(1)
         self._module.answer_entry(self._window, column, outputs)
         return str(self._answer(outputs, empty=False))
-
-
-def _aligned(count: int, dtype: npt.DTypeLike) -> Array:
-    """Return zeros aligned to a cache line, so that nodes span as few lines as possible."""
-    size = count * np.dtype(dtype).itemsize
-    room = np.zeros(size + _LINE, np.uint8)
-    begin = -int(room.__array_interface__["data"][0]) % _LINE
-    return room[begin : begin + size].view(dtype)

@@ -74,6 +74,10 @@ class StoredMonoidTree(MonoidTree):
         **options: Any,
     ) -> None:
         _require_store(store)
+        if options.get("capacity") is not None:
+            raise InvalidArgumentError(
+                "capacity is room in memory; a window in a store needs O(log n), and grows there"
+            )
         self._chunk_pairs = _checked_pairs(chunk_pairs)
         require_patience(patience)
         self.window_id = secrets.token_hex(8) if window_id is None else _checked_id(window_id)

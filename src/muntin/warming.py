@@ -102,6 +102,7 @@ def _warm_arrays(aggregation: Aggregation | Mapping[str, Aggregation], dtype: An
 # ---------------------------------------------------------------- aggregators: by driving an empty copy
 
 _CALLS: tuple[tuple[str, ...], ...] = (
+    ("extend", "last", "value"),
     ("evict",),
     ("bulk_evict", "second"),
     ("rank", "middle"),
@@ -152,7 +153,7 @@ class _Driver:
         self._value = row[0] if len(row) == 1 else row
         half = _ROWS // 2
         self._given = {"second": times[2], "middle": times[half], "late": times[-6], "early": times[[-5, -3]]}
-        self._given["value"] = self._value
+        self._given |= {"value": self._value, "last": times[-1]}
 
     def run(self) -> None:
         window = self._window

@@ -56,7 +56,7 @@ _SINGLE = "value"
 
 _ONE_AT_A_TIME = frozenset(
     (
-        *("insert", "bulk_insert", "evict", "bulk_evict", "evict_at", "bulk_evict_at", "update"),
+        *("insert", "bulk_insert", "evict", "bulk_evict", "evict_at", "bulk_evict_at", "update", "extend"),
         *("query", "range_query", "range_queries", "snapshot", "flush", "close"),
     )
 )

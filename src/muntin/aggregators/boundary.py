@@ -16,6 +16,7 @@ take three combines. A growing window has at most O(log n) chunks, because each 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -31,8 +32,23 @@ from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.states import States, counting
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
-from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
+from muntin.kernels.vocabulary import (
+    Columns,
+    Ints,
+    Outputs,
+    Slots,
+    State,
+    combine,
+    emit,
+    hold,
+    inlined,
+    kernel,
+    lift,
+    load,
+    store,
+)
 from muntin.threads import Helper
+from muntin.turns import changing
 from muntin.types import Array, ColumnType, numpy_type
 
 CURRENT, SIZE, OLDEST, CHUNKS, FIXED, ASIDE = 2, 3, 4, 5, 6, 7
@@ -86,19 +102,42 @@ def close_chunk(window: BoundaryWindow) -> None:
 
 @inlined
 def push(window: BoundaryWindow, time: int, state: State) -> None:
-    """Append a state to the current chunk."""
+    """Append a state to the current chunk, or, if that is full, to a new one.
+
+    A full chunk is closed only now: until the next slice begins, its last one may still get rows.
+    """
     slots, times, marks, current = window.slots, window.times, window.marks, window.current
+    if marks[END] - marks[CURRENT] >= marks[SIZE]:
+        begin = marks[CURRENT]
+        close_chunk(window)
+        if marks[ASIDE] == 0:
+            turn(window, begin, marks[END])
     put(window, marks[END], state)
     times[marks[END] & (len(slots) - 1)] = time
     if marks[END] > marks[CURRENT]:
         state = combine(load(current, 0), state)
     store(current, 0, state)
     marks[END] += 1
-    if marks[END] - marks[CURRENT] >= marks[SIZE]:
-        begin = marks[CURRENT]
-        close_chunk(window)
-        if marks[ASIDE] == 0:
-            turn(window, begin, marks[END])
+
+
+@kernel
+def extend_last(window: BoundaryWindow, columns: Columns, times: Ints) -> None:
+    """Append a row to the newest slice."""
+    slots, marks, current, begins, sums = window.slots, window.marks, window.current, window.begins, window.sums
+    last = len(slots) - 1
+    newest = marks[END] - 1
+    state = hold(lift(columns, times, 0))
+    if marks[CURRENT] < marks[END]:
+        put(window, newest, combine(load(slots, newest & last), state))
+        store(current, 0, combine(load(current, 0), state))
+        window.times[newest & last] = times[0]
+        return
+    # An eviction has closed the chunk that ends with it: all its suffixes do.
+    chunk = (marks[CHUNKS] - 1) & CHUNK_MASK
+    store(sums, chunk, combine(load(sums, chunk), state))
+    for at in range(max(marks[FRONT], begins[chunk]), marks[END]):
+        put(window, at, combine(load(slots, at & last), state))
+    window.times[newest & last] = times[0]
 
 
 @inlined
@@ -184,9 +223,10 @@ class Boundary(GrowingRing):
     """
 
     structure: ClassVar[tuple[Any, ...]] = (
-        fold, answer_range, put, turn, close_chunk, push, pop, pop_until, from_position, total, answer_suffix,
+        fold, answer_range, put, turn, close_chunk, push, extend_last, pop, pop_until, from_position, total,
+        answer_suffix,
     )  # fmt: skip
-    entries: ClassVar[tuple[str, ...]] = ("turn", "pop_until", "answer_suffix")
+    entries: ClassVar[tuple[str, ...]] = ("turn", "extend_last", "pop_until", "answer_suffix")
     layout: ClassVar[Any] = BoundaryWindow
     mark_count: ClassVar[int] = 8
     _threads: int = 1
@@ -215,6 +255,48 @@ class Boundary(GrowingRing):
             raise InvalidArgumentError("combines are counted only with count_combines=True")
         self._wait_for_all()
         return self._counter_aside[0]
+
+    def extend(self, t: Any, v: Any = None) -> None:
+        """Add a row to the newest slice, at the same time or later; `IndexError` if there is none.
+
+        For windows whose range is no multiple of the slide: the first row of a slice is inserted, the others extend it,
+        and a window may end after any of them. A slice leaves as a whole, and its time is that of its newest row. Two
+        combines, unless an eviction has closed the newest chunk: then one for each of its slices.
+
+        >>> from muntin import agg, aggregators
+        >>> window = aggregators.Boundary(agg.concat("v"), range=5, slide=2)
+        >>> for time, letter in enumerate("abcdefg"):
+        ...     if time % 2 == 0:
+        ...         window.insert(time, letter)
+        ...     else:
+        ...         window.extend(time, letter)
+        ...     if time >= 4 and time % 2 == 0:  # the slices of two rows, and one row of the next
+        ...         print(window.query())
+        ...         window.evict()
+        abcde
+        cdefg
+        """
+        if not len(self):
+            raise IndexError("there is no slice to extend; insert its first row")
+        types, row, physical = self._read_value(v)
+        time_type, time = self._read_time(t)
+        self._accept(np.array([time], np.int64))
+        with changing(self):
+            self._take_types(time_type, types)
+            self._fill(row, physical)
+            self._time_cell[0] = time
+            self._extend_newest()
+
+    def _extend_newest(self) -> None:
+        """Add the row in the cells to the newest slice, or change nothing."""
+        end, current = int(self._marks[END]), int(self._marks[CURRENT])
+        first = end - 1
+        if current == end:
+            self._wait_for_all()
+            first = max(int(self._marks[FRONT]), int(self._window.begins[(self._marks[CHUNKS] - 1) % MOST_CHUNKS]))
+        with self._guarded(first, end) if self._binding.may_fail else contextlib.nullcontext():
+            self._run("extend_last", self._window, self._cell_views, self._time_view)
+        self._copied = min(self._copied, end - 1)
 
     # ------------------------------------------------------------ the second thread
 
@@ -272,7 +354,7 @@ class Boundary(GrowingRing):
         while start < count:
             chunks = int(self._marks[CHUNKS])
             rest = int(self._marks[SIZE] - (self._marks[END] - self._marks[CURRENT]))
-            stop = min(count, start + rest)
+            stop = min(count, start + max(1, rest))  # the row after a full chunk closes it
             self._insert_rows(columns, times, start, stop)
             if self._marks[CHUNKS] > chunks:
                 self._turn_aside()
@@ -292,8 +374,8 @@ class Boundary(GrowingRing):
 
     def _changed_by_insert(self) -> tuple[int, int]:
         marks = self._marks
-        fills = marks[END] - marks[CURRENT] + 1 >= marks[SIZE]
-        return (int(marks[CURRENT]), int(marks[END])) if fills else (0, 0)
+        closes = marks[END] - marks[CURRENT] >= marks[SIZE]
+        return (int(marks[CURRENT]), int(marks[END])) if closes else (0, 0)
 
     def _changed_by_evict(self, count: int) -> tuple[int, int]:
         marks = self._marks
@@ -368,7 +450,7 @@ class Boundary(GrowingRing):
         slots, begins = self._window.slots, self._window.begins
         front, end, now, size, oldest, chunks = (int(mark) for mark in self._marks[:6])
         require(0 <= chunks - oldest < MOST_CHUNKS, f"{chunks - oldest} chunks in the window")
-        require(front <= now <= end < now + size, f"the current chunk is [{now}, {end}), of at most {size} rows")
+        require(front <= now <= end <= now + size, f"the current chunk is [{now}, {end}), of at most {size} rows")
         edges = [int(begins[chunk % MOST_CHUNKS]) for chunk in range(oldest, chunks + 1)]
         require(
             edges[-1] == now and edges == sorted(set(edges)), f"the chunks begin at {edges}, the current one at {now}"

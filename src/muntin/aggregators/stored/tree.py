@@ -99,7 +99,7 @@ class StoredMonoidTree(MonoidTree):
     @classmethod
     def reopen(
         cls, store: Store, window_id: str, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any
-    ) -> StoredMonoidTree:
+    ) -> Self:
         """Return the window as its last flush left it. See `MonoidTree.open`."""
         _require_store(store)
         patience = require_patience(options.pop("patience", 30.0))
@@ -110,8 +110,11 @@ class StoredMonoidTree(MonoidTree):
             found = manifests.newest(allow_pickle=trusted)
             if found is None:
                 raise StoreError(
-                    f"the store has no window {window_id!r}; MonoidTree(store=..., window_id=...) makes one"
+                    f"the store has no window {window_id!r}; {cls._name()}(store=..., window_id=...) makes one"
                 )
+            made_by = found.header.get("structure", MonoidTree.__name__)
+            if made_by != cls._name():
+                raise StoreError(f"the window {window_id!r} is a {made_by}, not a {cls._name()}; open it with that")
             saved = {"nullable": found.header["nullable"], "chunk_pairs": found.header["chunk_pairs"]}
             opened = {"_found": found, "_courier": courier, "_manifests": manifests}
             return cls(aggregation, store=store, window_id=window_id, **{**opened, **saved, **options})
@@ -124,7 +127,7 @@ class StoredMonoidTree(MonoidTree):
         if found is not None:
             self._take_over(found)
         elif self._manifests.newest(allow_pickle=self._allow_pickle) is not None:
-            raise StoreError(f"the store has a window {self.window_id!r}; open it with MonoidTree.open")
+            raise StoreError(f"the store has a window {self.window_id!r}; open it with {self._name()}.open")
         self._names.begin_generation(self._ends.tail_chunks())
         self._manifests.claim()
         self._write_manifest()
@@ -166,9 +169,7 @@ class StoredMonoidTree(MonoidTree):
 
     def snapshot(self) -> bytes:
         """Always raise: what `flush` writes to the store is the snapshot of this window."""
-        raise UnsupportedOperationError(
-            "the body of this window is in a store: flush() saves it, MonoidTree.open reads it"
-        )
+        raise UnsupportedOperationError("the body of this window is in a store: flush() saves it, open() reads it")
 
     def _arguments(self) -> tuple[dict[str, Aggregation], dict[str, Any]]:
         """Return them for a window in a store of its own."""

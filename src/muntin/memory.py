@@ -132,6 +132,25 @@ def extended(held: list[Array], length: int) -> Array:
     return longer
 
 
+def shorten(held: list[Array], length: int) -> None:
+    """Give back the end of the only array in a list, or all of it if its pages cannot be cut: the list is empty then.
+
+    >>> held = [np.ones(3)]
+    >>> shorten(held, 2)
+    >>> held
+    []
+    """
+    dtype, pages = held[0].dtype, _pages_of(held[0])
+    held.clear()
+    if pages is None or length < 1:
+        return
+    try:
+        pages.resize(length * dtype.itemsize)
+    except (BufferError, OSError):  # somebody holds it, and will give it back
+        return
+    held.append(_seen(pages, length, dtype))
+
+
 def _pages_of(array: Array) -> mmap.mmap | None:
     pages = array.base.obj if isinstance(array.base, memoryview) else None
     return pages if isinstance(pages, mmap.mmap) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from collections.abc import Callable
@@ -77,7 +78,7 @@ def test_random_steps_while_it_grows(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", RINGS)
 def test_states_of_fixed_size_while_it_grows(name: str, compiled: bool) -> None:
     chance = random.Random(7)
-    window, values = RINGS[name](ORDERED, dtype="i8", compiled=compiled), []
+    window, values = RINGS[name](ORDERED, dtype="f8", compiled=compiled), []  # sums of integers may fail
     for step in range(600):
         window.insert(step, value := chance.randrange(100))
         values.append(value)
@@ -109,8 +110,8 @@ def test_no_call_copies_more_than_a_few_rows_for_each_new_one(
 
     monkeypatch.setattr(growing.GrowingRing, "_copy_rows", noting)
     monkeypatch.setattr(RingAggregator, "_reserve", noting_all)
-    window = RINGS[name](agg.sum("v"), dtype="i8", compiled=False)
-    values = np.ones(bulk, np.int64)
+    window = RINGS[name](agg.sum("v"), dtype="f8", compiled=False)
+    values = np.ones(bulk)
     for now in range(0, 20_000, bulk):
         copied.append(0)
         if bulk == 1:
@@ -208,6 +209,24 @@ def test_a_policy_while_its_tree_grows() -> None:
             window.insert(-1, "x")
         window.check()
         assert window.query() == text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems give all back at once")
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", RINGS)
+def test_a_ring_that_was_replaced_is_given_back_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "LARGE", 64)
+    window = RINGS[name](agg.sum("v"), dtype="i8", compiled=False)
+    left: list[int] = []
+    for time in range(2400):
+        window.insert(time, 1)
+        left.append(sum(len(array) for held in window._replaced for array in held))
+    assert max(left) > 500
+    drops = [before - after for before, after in itertools.pairwise(left)]
+    assert max(drops) <= 3 * growing._RATE * growing._BATCH
+    assert left[-1] == 0
+    window.check()
+    assert window.query() == 2400
 
 
 # ---------------------------------------------------------------- Fiba: arrays that grow where they are

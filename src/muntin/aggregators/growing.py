@@ -19,7 +19,7 @@ import numpy as np
 from muntin.aggregators.ring import END, FRONT, RingAggregator
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import State, inlined, store
-from muntin.memory import zeros_to_extend
+from muntin.memory import shorten, zeros_to_extend
 from muntin.types import Array
 
 _SMALL = 1 << 12
@@ -51,10 +51,14 @@ class GrowingRing(RingAggregator):
     """The position up to which rows are in the next ring."""
     _due = 0
     """How many rows to copy by now."""
+    _replaced: tuple[list[Array], ...] = ()
+    """The slots and the times of the ring that was replaced last, each in a list of its own until it is given back."""
 
     def _reserve(self, rows: int) -> None:
         """Make room for `rows` rows, in steps: O(1) for each new row."""
         room = self._room
+        if self._replaced:
+            self._give_back()
         if self._next is None and 4 * rows <= 3 * room:
             return
         if self._next is not None and self._grown_from is not self._window.slots:
@@ -92,9 +96,16 @@ class GrowingRing(RingAggregator):
     def _take_next(self) -> None:
         """Let the next ring, which holds all rows, take the place of the ring."""
         assert self._next is not None
+        self._replaced = [self._window.slots], [self._window.times]
         slots, times = self._next
         self._window = self._window._replace(slots=slots, times=times)
         self._stop_growing()
+
+    def _give_back(self) -> None:
+        """Give back a part of the ring that was replaced: for all of it the system takes O(n)."""
+        for held in self._replaced:
+            shorten(held, len(held[0]) - _RATE * _BATCH)
+        self._replaced = tuple(filter(None, self._replaced))
 
     def _stop_growing(self) -> None:
         self._next = self._grown_from = None

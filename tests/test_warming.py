@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import muntin
-from muntin import Query, agg, rows, warming, window
+from muntin import Query, agg, aggregators, policies, rows, stores, warming, window
 from muntin.errors import MuntinError
 from muntin.kernels import tiers
 from muntin.kernels.background import Background
@@ -115,6 +116,89 @@ def test_nothing_is_left_to_compile_for_many_keys(kind: Any, asked: list[str], m
     finally:
         tiers._patient.reset(token)
     assert asked == []
+
+
+WINDOWS: dict[str, Callable[[], Any]] = {
+    "Fiba": lambda: aggregators.Fiba(agg.max("v"), dtype="f8"),
+    "Fiba of arity 8": lambda: aggregators.Fiba(agg.max("v"), min_arity=8),
+    "Daba": lambda: aggregators.Daba({"high": agg.max("v"), "rows": agg.count()}),
+    "Boundary": lambda: aggregators.Boundary(agg.max("v"), threads=2),
+    "MonoidTree": lambda: aggregators.MonoidTree(agg.max("v"), policy=policies.at_most_rows(20)),
+    "FlatFat": lambda: aggregators.FlatFat(agg.max("v")),
+    "Enforced": lambda: aggregators.Enforced(aggregators.Daba(agg.max("v")), policies.sum_at_most("v", 20.0)),
+    "stored": lambda: aggregators.MonoidTree(agg.max("v"), store=stores.Memory(), chunk_pairs=4),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_nothing_is_left_to_compile_for_a_window_driven_by_hand(name: str, asked: list[str]) -> None:
+    built = WINDOWS[name]()
+    muntin.warm(built)
+    assert len(built) == 0
+    asked.clear()
+    token = tiers._patient.set(False)
+    try:
+        drive(WINDOWS[name](), random.Random(1))
+        drive(built, random.Random(2))
+    finally:
+        tiers._patient.reset(token)
+    assert asked == []
+
+
+def drive(held: Any, rng: random.Random) -> None:
+    """Call whatever a window has, in random order."""
+    now = 0
+    calls = ["insert", "bulk_insert", "late", "evict", "bulk_evict", "evict_at", "query", "range_query", "snapshot"]
+    calls += [
+        each for each in ("range_queries", "update", "bulk_evict_at", "rank", "nth", "items") if hasattr(held, each)
+    ]
+    for _ in range(200):
+        now += 3
+        old = now - rng.randrange(60)
+        times = np.sort(np.array([now + rng.randrange(3) for _ in range(rng.randrange(2, 12))]))
+        call = rng.choice(calls)
+        arguments: dict[str, tuple[Any, ...]] = {
+            "insert": (now, 1.5),
+            "bulk_insert": (times, np.ones(len(times))),
+            "late": (times - rng.randrange(60), np.ones(len(times))),
+            "bulk_evict": (old,),
+            "evict_at": (old,),
+            "range_query": (old, now),
+            "range_queries": ([old, old], [now, old]),
+            "update": (old, 2.5),
+            "bulk_evict_at": ([old],),
+            "rank": (old,),
+            "nth": (0,),
+        }
+        with contextlib.suppress(MuntinError, LookupError, AttributeError):
+            answer = getattr(held, {"late": "bulk_insert"}.get(call, call))(*arguments.get(call, ()))
+            if call == "items":
+                list(answer)
+        now = max(now, int(times[-1]))
+
+
+def test_aggregations_are_compiled_for_a_class_of_windows(asked: list[str]) -> None:
+    muntin.warm({"high": agg.max("v")}, aggregator=aggregators.Daba, dtype={"v": "i4"})
+    asked.clear()
+    token = tiers._patient.set(False)
+    try:
+        held = aggregators.Daba(agg.max("v"), dtype="i4")
+        held.bulk_insert([1, 2, 3], np.array([3, 2, 1], "i4"))
+        assert held.query() == 3
+    finally:
+        tiers._patient.reset(token)
+    assert asked == []
+    with pytest.raises(MuntinError, match="aggregator is 'Dabba'"):
+        muntin.warm(agg.max("v"), aggregator="Dabba")
+
+
+def test_a_window_that_is_warmed_keeps_its_rows() -> None:
+    with uncompiled():
+        held = aggregators.Fiba(agg.concat("v"))
+        held.bulk_insert(np.array(["2024-01-01", "2024-01-02"], "M8[s]"), ["a", "b"])
+        before = held.snapshot()
+        muntin.warm(held)
+        assert held.snapshot() == before
 
 
 def test_types_are_assumed_where_none_are_given(asked: list[str]) -> None:

@@ -1,13 +1,20 @@
-"""Room for large results, handed out again soon after the last result in it has gone.
+"""Room for large results, and for arrays that grow.
+
+Room for results is handed out again soon after the last result in it has gone.
 
 The system clears every page that it gives to a process: 0.8 ns a float64, as much as the rest of a sliding max. A loop
 that drops each result before it computes the next pays that only once. What nobody has asked for again within
 `PATIENCE` seconds goes back to the system, and never more than `MOST_BYTES` are held.
+
+A large array that grows has pages of its own. Linux moves these to other addresses without a look at what is in them,
+in microseconds whatever their number; other systems copy them.
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
+import sys
 import threading
 import weakref
 from typing import Any
@@ -80,3 +87,88 @@ def room(rows: int, dtype: np.dtype[Any]) -> Array:
     weakref.finalize(owner, _pool.give, block)
     flat: Array = np.frombuffer(memoryview(owner), dtype.base)
     return flat.reshape(rows, *dtype.shape)
+
+
+# ---------------------------------------------------------------- arrays that grow
+
+_LINE = 64
+"""The bytes of a cache line."""
+_MOVES_PAGES = sys.platform == "linux"
+
+
+def zeros_to_extend(length: int, dtype: np.dtype[Any]) -> Array:
+    """Return zeros that `extended` makes longer without a copy if they are many.
+
+    >>> zeros_to_extend(3, np.dtype("i8")).tolist()
+    [0, 0, 0]
+    """
+    size = length * dtype.itemsize
+    if size < LARGE or not _MOVES_PAGES or dtype.hasobject:
+        return _aligned_zeros(length, dtype)
+    return _seen(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), length, dtype)
+
+
+def extended(held: list[Array], length: int) -> Array:
+    """Return a longer array that begins with the only one in a list, and has zeros after it.
+
+    That one is taken out of the list, and no longer valid. Its pages are moved if nobody else holds it, or a view of
+    it; else they are copied.
+
+    >>> extended([np.ones(2)], 3).tolist()
+    [1.0, 1.0, 0.0]
+    """
+    dtype, pages = held[0].dtype, _pages_of(held[0])
+    if pages is not None:
+        held.clear()
+        try:
+            pages.resize(length * dtype.itemsize)
+        except (BufferError, OSError):  # somebody holds it, or its limit of memory is reached
+            held.append(_seen(pages, len(pages) // dtype.itemsize, dtype))
+        else:
+            return _seen(pages, length, dtype)
+    longer = zeros_to_extend(length, dtype)
+    _copy(held[0], longer)
+    held.clear()
+    return longer
+
+
+def shorten(held: list[Array], length: int) -> None:
+    """Give back the end of the only array in a list, or all of it if its pages cannot be cut: the list is empty then.
+
+    >>> held = [np.ones(3)]
+    >>> shorten(held, 2)
+    >>> held
+    []
+    """
+    dtype, pages = held[0].dtype, _pages_of(held[0])
+    held.clear()
+    if pages is None or length < 1:
+        return
+    try:
+        pages.resize(length * dtype.itemsize)
+    except (BufferError, OSError):  # somebody holds it, and will give it back
+        return
+    held.append(_seen(pages, length, dtype))
+
+
+def _pages_of(array: Array) -> mmap.mmap | None:
+    pages = array.base.obj if isinstance(array.base, memoryview) else None
+    return pages if isinstance(pages, mmap.mmap) else None
+
+
+def _copy(array: Array, longer: Array) -> None:
+    longer[: len(array)] = array
+
+
+def _seen(pages: mmap.mmap, length: int, dtype: np.dtype[Any]) -> Array:
+    return np.frombuffer(pages, dtype, length)
+
+
+def _aligned_zeros(length: int, dtype: np.dtype[Any]) -> Array:
+    """Return zeros aligned to a cache line, so that records span as few lines as possible."""
+    if dtype.hasobject:
+        return np.full(length, None, dtype)
+    size = length * dtype.itemsize
+    room = np.zeros(size + _LINE, np.uint8)
+    begin = -int(room.__array_interface__["data"][0]) % _LINE
+    return room[begin : begin + size].view(dtype)

@@ -13,9 +13,9 @@ from sampling import examples
 
 from muntin import agg, aggregators, slide
 from muntin.aggregations.binding import bind
-from muntin.aggregators import boundary
+from muntin.aggregators import boundary, growing
 from muntin.aggregators.boundary import chunk_of_rows, chunk_of_time, measured_combine
-from muntin.errors import InvalidArgumentError
+from muntin.errors import InvalidArgumentError, OutOfOrderError
 from muntin.types import numpy_type
 
 
@@ -220,3 +220,91 @@ def test_bulk_evictions_do_not_fold_the_same_rows_again() -> None:
         window.bulk_evict(t - 100)
         assert window.query() == "x" * 100
     assert window.combines - before <= 5 * 1600
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("range_", "slide_"), [(5, 2), (10, 3), (23, 7), (7, 7), (100, 9)])
+def test_windows_that_end_inside_a_slice(range_: int, slide_: int, threads: int) -> None:
+    """Each slice of rows is one slot; a window is some of them and the first rows of the next."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    window: Any = aggregators.Boundary(agg.concat("v"), range=range_, slide=slide_, threads=threads, compiled=False)
+    text = ""
+    for row in range(12 * range_):
+        (window.extend if row % slide_ else window.insert)(row, letters[row % 26])
+        text += letters[row % 26]
+        window.check()
+        begin = row + 1 - range_
+        if begin >= 0 and begin % slide_ == 0:
+            assert window.query() == text[-range_:]
+            assert window.youngest == row
+            window.evict()
+
+
+@pytest.mark.parametrize("range_", [10, 100, 301])
+def test_a_partial_slice_takes_few_combines_on_the_calling_thread(range_: int) -> None:
+    window = aggregators.Boundary(agg.last("v"), threads=2, count_combines=True, range=range_, slide=3)
+    inserted = extended = 0
+    for row in range(9 * range_):
+        before = window.combines
+        if row % 3:
+            window.extend(row, row)
+            extended = max(extended, window.combines - before)
+        else:
+            if row >= range_:
+                window.evict()
+            window.insert(row, row)
+            inserted = max(inserted, window.combines - before)
+        assert window.query() == row
+    assert inserted <= 1
+    assert extended <= 2
+
+
+@given(st.lists(st.tuples(st.sampled_from("ieeevcr"), st.integers(0, 3)), max_size=80), st.sampled_from([1, 2]))
+@settings(deadline=None, max_examples=examples(100))
+def test_random_extensions(steps: list[tuple[str, int]], threads: int) -> None:
+    window: Any = aggregators.Boundary(agg.concat("v"), threads=threads, compiled=False)
+    slices: list[tuple[int, str]] = []
+    now = 0
+    for step, (move, number) in enumerate(steps):
+        letter = "abcdefghij"[step % 10]
+        now += number
+        if move == "i":
+            window.insert(now, letter)
+            slices.append((now, letter))
+        elif move == "e" and slices:
+            window.extend(now, letter)
+            slices[-1] = (now, slices[-1][1] + letter)
+        elif move == "e":
+            with pytest.raises(IndexError, match="no slice"):
+                window.extend(now, letter)
+        elif move == "v" and slices:
+            window.evict()
+            del slices[0]
+        elif move == "c" and slices:
+            until = slices[min(number, len(slices) - 1)][0]
+            window.bulk_evict(until)
+            slices = [each for each in slices if each[0] > until]
+        elif move == "r":
+            window = aggregators.Boundary.restore(window.snapshot(), agg.concat("v"), compiled=False)
+        window.check()
+        assert window.query() == ("".join(text for _, text in slices) or None)
+        assert len(window) == len(slices)
+        for begin in range(len(slices)):
+            time = slices[begin][0]
+            expected = "".join(text for t, text in slices if t >= time)
+            assert window.range_query(time, now) == expected
+    if slices:
+        with pytest.raises(OutOfOrderError):
+            window.extend(slices[-1][0] - 1, "x")
+
+
+@pytest.mark.compiled
+def test_compiled_extensions_while_the_ring_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growing, "_SMALL", 16)
+    monkeypatch.setattr(growing, "_BATCH", 1)
+    window: Any = aggregators.Boundary({"last": agg.last("v"), "sum": agg.sum("v")}, threads=2, dtype="f8")
+    for row in range(900):
+        (window.extend if row % 3 else window.insert)(row, float(row))
+        assert window.query() == {"last": row, "sum": row * (row + 1) / 2}
+        if row % 10 == 0:
+            window.check()

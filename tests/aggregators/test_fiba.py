@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import random
+import tracemalloc
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,11 @@ class Machine(RuleBasedStateMachine):
     def range_query(self, low: int, high: int) -> None:
         assert self.model.window.range_query(low, high) == self.model.joined(low, high)
         assert self.model.window.rank(low) == bisect.bisect_left(sorted(self.model.rows), low)
+
+    @rule(bounds=st.lists(st.tuples(TIMES, TIMES), max_size=6))
+    def range_queries(self, bounds: list[tuple[int, int]]) -> None:
+        found = self.model.window.range_queries([low for low, _ in bounds], [high for _, high in bounds])
+        assert found == [self.model.joined(low, high) for low, high in bounds]
 
     @rule()
     def reload(self) -> None:
@@ -552,6 +558,93 @@ def test_a_combine_that_raises_changes_nothing(arity: int) -> None:
     assert refused > 150
 
 
+class Text:
+    """A text whose addition fails at will."""
+
+    adds_left = -1
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __add__(self, other: Text) -> Text:
+        Text.adds_left -= 1
+        if Text.adds_left == 0:
+            raise ValueError("no")
+        return Text(self.text + other.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Text) and self.text == other.text
+
+    __hash__ = None  # type: ignore[assignment]  # nobody asks for it
+
+
+@agg.define(state="object")
+class texts:
+    def lift(v):
+        return v
+
+    def combine(a, b):
+        return a + b
+
+    def lower(s):
+        return s.text
+
+
+@pytest.mark.parametrize("arity", [2, 4])
+def test_a_call_whose_combine_raises_changes_nothing(arity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of its combines it is."""
+    monkeypatch.setattr(Text, "adds_left", -1)
+    chance = random.Random(arity)
+    window = aggregators.Fiba(texts("v"), min_arity=arity)
+    window.bulk_insert(range(0, 400, 2), [Text("o") for _ in range(200)])
+    refused = 0
+    for step in range(30):
+        rows = chance.randrange(2, 20)
+        times, late = [chance.randrange(400) for _ in range(rows)], chance.randrange(400)
+        call, *arguments = (
+            ("insert", late, Text("i")),
+            ("bulk_insert", times, [Text("b") for _ in times]),
+            ("evict",),
+            ("evict_at", window.nth(chance.randrange(len(window)))),
+            ("bulk_evict", window.nth(0) + 3),
+        )[step % 5]
+        before, fails_at = list(window.items()), 1
+        while True:
+            Text.adds_left = fails_at
+            try:
+                getattr(window, call)(*arguments)
+            except ValueError:
+                refused += 1
+                Text.adds_left = -1
+                assert list(window.items()) == before
+                window.check()
+                fails_at += 1
+            else:
+                break
+        Text.adds_left = -1
+        window.check()
+    assert refused > 300
+
+
+def bytes_of_a_bulk(rows: int) -> int:
+    """Return the most memory that a bulk of two rows needs while it runs, the least of some."""
+    window = aggregators.Fiba(joined("v"))
+    window.bulk_insert(range(rows), [Brittle("x")] * rows)
+    least = 1 << 60
+    for late in range(5):
+        tracemalloc.start()
+        window.bulk_insert([late * 10 - 1, late * 10 - 1], [Brittle("y"), Brittle("z")])
+        least = min(least, tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert window.query().count("y") == 5
+    window.check()
+    return least
+
+
+def test_a_bulk_of_python_objects_copies_nothing_of_the_tree() -> None:
+    assert bytes_of_a_bulk(20_000) < 64_000  # a copy is ten times as much
+
+
 def test_a_refused_bulk_changes_nothing() -> None:
     window = aggregators.Fiba(agg.sum("v"), compiled=False)
     window.bulk_insert([3, 1, 2], [1, 2, 3])
@@ -699,3 +792,18 @@ def _broken(change: Any) -> Any:
 def test_check_finds_what_is_broken(message: str, change: Any) -> None:
     with pytest.raises(InvariantError, match=message):
         _broken(change).check()
+
+
+@pytest.mark.compiled
+def test_compiled_range_queries() -> None:
+    window: Any = aggregators.Fiba({"high": agg.max("v"), "rows": agg.count()}, dtype="f8")
+    assert window.range_queries([], []) == {"high": [], "rows": []}
+    assert window.range_queries([1], [5]) == {"high": [None], "rows": [0]}
+    window.bulk_insert(np.arange(0, 2000, 2), np.arange(1000.0))
+    lows, highs = np.array([0, 1, 1, 10, 5000, 100]), np.array([1999, 1, 2, 5, 6000, 1000])
+    assert window.range_queries(lows, highs) == {
+        "high": [999.0, None, 1.0, None, None, 500.0],
+        "rows": [1000, 0, 1, 0, 0, 451],
+    }
+    with pytest.raises(InvalidArgumentError, match="1 lower bounds and 2 upper ones"):
+        window.range_queries([1], [2, 3])

@@ -139,3 +139,14 @@ def test_ranges_and_single_evictions_in_the_middle(arity: int) -> None:
         low = chance.randrange(1500)
         assert cost(window, "range_query", low, low + chance.randrange(1500)) <= ceiling(arity, 1500)
         assert cost(window, "evict_at", window.nth(chance.randrange(len(window)))) <= ceiling(arity, 1500)
+
+
+@pytest.mark.parametrize("arity", ARITIES)
+def test_many_ranges(arity: int) -> None:
+    """Each takes what it takes alone, whatever its length."""
+    window = window_of(arity, gap=1)
+    lows = [chance * 37 % ROWS for chance in range(50)]
+    highs = [low + low * 7 % ROWS for low in lows]
+    alone = [cost(window, "range_query", *bounds) for bounds in zip(lows, highs, strict=True)]
+    assert max(alone) <= ceiling(arity, ROWS)
+    assert cost(window, "range_queries", lows, highs) == sum(alone)

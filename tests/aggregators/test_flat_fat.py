@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sampling import examples
 
 from muntin import agg, aggregators
-from muntin.errors import InvalidArgumentError
+from muntin.errors import ColumnTypeError, InvalidArgumentError
 
 LETTERS = st.sampled_from("abcdefgh")
 
@@ -64,8 +64,33 @@ class Machine(RuleBasedStateMachine):
             self.window.evict_at(time)
             del self.rows[next(i for i, (t, _) in enumerate(self.rows) if t == time)]
 
+    @rule(picks=st.lists(st.integers(0, 1000), max_size=8))
+    def bulk_evict_at(self, picks: list[int]) -> None:
+        times = [self.rows[pick % len(self.rows)][0] for pick in picks] if self.rows else []
+        left = list(self.rows)
+        for time in times:
+            at = next((i for i, (t, _) in enumerate(left) if t == time), None)
+            if at is None:
+                with pytest.raises(KeyError, match="of the time"):
+                    self.window.bulk_evict_at(times)
+                return
+            del left[at]
+        self.window.bulk_evict_at(times)
+        self.rows = left
+
+    @precondition(lambda self: self.rows)
+    @rule(pick=st.integers(0, 1000), value=LETTERS)
+    def update(self, pick: int, value: str) -> None:
+        time = self.rows[pick % len(self.rows)][0]
+        self.window.update(time, value.upper())
+        self.rows[next(i for i, (t, _) in enumerate(self.rows) if t == time)] = (time, value.upper())
+
     @rule()
     def evict_what_is_not_there(self) -> None:
+        with pytest.raises(KeyError, match="no row in the window has the time"):
+            self.window.update(self.now + 1, "x")
+        with pytest.raises(KeyError, match=f"no row, or too few, of the time {self.now + 1}"):
+            self.window.bulk_evict_at([self.now + 1])
         with pytest.raises(KeyError, match="no row in the window has the time"):
             self.window.evict_at(self.now + 1)
         with pytest.raises(InvalidArgumentError, match="a time is an integer"):
@@ -140,6 +165,65 @@ def test_compiled_with_holes(capacity: int | None, steps: list[tuple[int, float,
     assert window.range_queries(*zip(*ranges, strict=True)) == expected
 
 
+@pytest.mark.compiled
+def test_compiled_evictions_and_updates_among_equal_times() -> None:
+    window: Any = aggregators.FlatFat(agg.sum("v"), dtype="f8")
+    window.bulk_insert(np.repeat(np.arange(10), 10), np.arange(100.0))
+    window.bulk_evict_at([4, 9, 9, 4, 4])
+    window.update(4, 1000.0)
+    assert window.query() == 4950 - (40 + 41 + 42) - (90 + 91) + 1000 - 43
+    assert window.range_queries([4, 5], [4, 9]) == [1000 + 44 + 45 + 46 + 47 + 48 + 49, 3725 - 181]
+    window.check()
+
+
+def test_an_update_may_widen_the_states() -> None:
+    window: Any = aggregators.FlatFat(agg.sum("v"), compiled=False)
+    window.bulk_insert([1, 2, 2, 3], [10, 20, 30, 40])
+    window.evict_at(2)
+    window.update(2, 0.5)
+    assert window.query() == 50.5
+    window.check()
+    with pytest.raises(ColumnTypeError):
+        window.update(2, "x")
+    assert window.query() == 50.5
+
+
+class Touched(np.ndarray[Any, Any]):
+    """An array that counts the entries read from it, or copied; a slice is a view."""
+
+    count = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        Touched.count += 0 if isinstance(at, slice) else getattr(found, "size", 1)
+        return found
+
+    def copy(self, *arguments: Any) -> Any:
+        Touched.count += self.size
+        return super().copy(*arguments)
+
+
+@pytest.mark.parametrize("held", [64, 1024])
+@pytest.mark.parametrize("call", ["evict_at", "evict", "bulk_evict_at", "update", "range_query", "range_queries"])
+def test_holes_of_one_time_are_skipped_in_log_n(held: int, call: str) -> None:
+    """Nearly all rows have one time, and have left: what a call reads of the marks is not in proportion to them."""
+    window: Any = aggregators.FlatFat(agg.concat("v"), capacity=held, compiled=False)
+    window.bulk_insert([0, *[1] * (held - 2), 2], "x" * held)
+    window.bulk_evict_at([1] * (held - 4))
+    window.query()
+    window._window = window._window._replace(
+        holds=window._window.holds.view(Touched), times=window._window.times.view(Touched)
+    )
+    Touched.count = 0
+    arguments = {"evict": (), "update": (1, "y"), "range_query": (1, 1), "range_queries": ([1], [1])}
+    getattr(window, call)(*arguments.get(call, ([1],) if call == "bulk_evict_at" else (1,)))
+    assert Touched.count <= 20 * held.bit_length()
+    Touched.count = 0
+    window.evict()
+    assert Touched.count <= 20 * held.bit_length()
+    window.check()
+
+
 @pytest.mark.parametrize("holes", [False, True])
 def test_bounds_of_any_kind_with_holes_and_without(holes: bool) -> None:
     window: Any = aggregators.FlatFat(agg.sum("v"), compiled=False)
@@ -158,6 +242,22 @@ def test_bounds_of_any_kind_with_holes_and_without(holes: bool) -> None:
 def bound(changes: int, capacity: int) -> int:
     """What carrying up so many changes may take."""
     return changes * (1 + max(0, math.ceil(math.log2(capacity / changes)))) if changes else 0
+
+
+@pytest.mark.parametrize(("holes", "capacity"), [(False, 64), (True, 64)])
+def test_an_update_is_one_change(holes: bool, capacity: int) -> None:
+    window = aggregators.FlatFat(agg.concat("v"), capacity=capacity, count_combines=True)
+    window.bulk_insert(range(capacity), "x" * capacity)
+    window.update(5, "y")
+    if holes:
+        window.evict_at(9)
+    window.query()
+    for time in (0, 20, capacity - 1):
+        before = window.combines
+        window.update(time, "z")
+        assert window.combines == before
+        window.query()
+        assert window.combines - before <= bound(1, capacity)
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 8, 64, 256])

@@ -719,3 +719,79 @@ def test_chunks_have_as_many_pairs_as_suit_their_states(aggregation: Any, pairs:
     assert again._ends.size == 2 * pairs
     assert again.query() == before
     again.close()
+
+
+# ---------------------------------------------------------------- LogMonoidTree
+
+
+def test_a_log_tree_in_a_store_against_plain_rows(store: stores.Store) -> None:
+    chance = random.Random(5)
+    options: dict[str, Any] = {"chunk_pairs": 4, "compiled": False}
+    window: Any = aggregators.LogMonoidTree(agg.concat("v"), store=store, window_id="w", **options)
+    rows: list[tuple[int, str]] = []
+    now = 0
+    for step in range(150):
+        move = chance.choice(["insert", "bulk", "bulk", "evict", "cut", "reopen"])
+        now += 1
+        if move == "insert":
+            window.insert(now, "i")
+            rows.append((now, "i"))
+        elif move == "bulk":
+            new = [(now + i // 3, chance.choice("abcdef")) for i in range(chance.randrange(1, 60))]
+            window.bulk_insert([t for t, _ in new], [v for _, v in new])
+            rows += new
+            now = new[-1][0]
+        elif move == "evict" and rows:
+            window.evict()
+            del rows[0]
+        elif move == "cut" and rows:
+            until = rows[chance.randrange(len(rows)) // 2][0]
+            window.bulk_evict(until)
+            rows = [row for row in rows if row[0] > until]
+        elif move == "reopen" and step % 5 == 0:
+            window.close()
+            window = aggregators.LogMonoidTree.open(store, "w", agg.concat("v"), compiled=False)
+        assert window.query() == ("".join(v for _, v in rows) or None)
+        assert len(window) == len(rows)
+        low, high = now - chance.randrange(40), now - chance.randrange(20)
+        assert window.range_query(low, high) == ("".join(v for t, v in rows if low <= t <= high) or None)
+        window.check()
+    window.close()
+
+
+def test_a_log_tree_in_a_store_takes_o_of_log_n_combines() -> None:
+    chance = random.Random(6)
+    for size in (100, 1000, 4000):
+        window: Any = aggregators.LogMonoidTree(agg.count(), store=stores.Memory(), chunk_pairs=4, count_combines=True)
+        assert isinstance(window, aggregators.LogMonoidTree)
+        window.bulk_insert(range(size))
+        for now in range(size, size + 100):
+            share = chance.randrange(size)
+            for call, *arguments in (
+                ("insert", now),
+                ("bulk_evict", now - size),
+                ("range_query", share, now),
+                ("query",),
+            ):
+                before = window.combines
+                getattr(window, call)(*arguments)
+                assert window.combines - before <= 3 * size.bit_length() + 3
+        before = window.combines
+        window.bulk_evict(now - size // 3)
+        assert window.combines - before <= 3 * size.bit_length() + 3
+        held = sum(array.nbytes for array in window._window)
+        assert held == sum(array.nbytes for array in window._ends.allocate(window._binding))
+        window.close()
+
+
+def test_a_log_tree_is_opened_as_one() -> None:
+    store = stores.Memory()
+    with aggregators.LogMonoidTree(SUM, store=store, window_id="w", compiled=False) as window:
+        window.insert(1, 2)
+        assert repr(window).startswith("<LogMonoidTree")
+    with pytest.raises(StoreError, match="the window 'w' is a LogMonoidTree, not a MonoidTree"):
+        aggregators.MonoidTree.open(store, "w", SUM, compiled=False)
+    with pytest.raises(StoreError, match=r"LogMonoidTree\(store=..., window_id=...\) makes one"):
+        aggregators.LogMonoidTree.open(store, "other", SUM, compiled=False)
+    with pytest.raises(StoreError, match="open it with LogMonoidTree.open"):
+        aggregators.LogMonoidTree(SUM, store=store, window_id="w", compiled=False)

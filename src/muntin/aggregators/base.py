@@ -19,7 +19,7 @@ from muntin import _html
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, SlideRule, bind
 from muntin.aggregators import drive
-from muntin.aggregators.answers import read_answer
+from muntin.aggregators.answers import read_answer, read_answers
 from muntin.aggregators.states import States, converted, counting
 from muntin.columns import Column, all_valid, mask_of, read_column, read_only, recast, select
 from muntin.errors import (
@@ -56,8 +56,8 @@ _SINGLE = "value"
 
 _ONE_AT_A_TIME = frozenset(
     (
-        *("insert", "bulk_insert", "evict", "bulk_evict", "evict_at", "query", "range_query", "range_queries"),
-        *("snapshot", "flush", "close"),
+        *("insert", "bulk_insert", "evict", "bulk_evict", "evict_at", "bulk_evict_at", "update", "extend"),
+        *("query", "range_query", "range_queries", "snapshot", "flush", "close"),
     )
 )
 """Methods that change a window, or read what others may change."""
@@ -145,17 +145,9 @@ class Aggregator(ABC):
     @exclusive
     def insert(self, t: Any, v: Any = None) -> None:
         """Insert a value at a time. A rejected value changes nothing."""
-        row = self._row(v)
+        types, row, physical = self._read_value(v)
         time_type, time = self._read_time(t)
         self._require_units(time_type)
-        names = self._binding.columns
-        types = self._admitted([(name, value_type(value), value) for name, value in zip(names, row, strict=True)])
-        physical = [
-            value if value is None or types[name].physical == OBJECT else physical_value(value, types[name], name)
-            for name, value in zip(names, row, strict=True)
-        ]
-        if not self._nullable and self._skipped(row):
-            raise ColumnTypeError(f"{row!r} holds a null, and the aggregator was built with nullable=False")
         self._accept(np.array([time], np.int64))
         with changing(self):
             self._take_types(time_type, types)
@@ -353,6 +345,19 @@ class Aggregator(ABC):
         """Return the options of the constructor that a restored window needs."""
         return {}
 
+    def _arguments(self) -> tuple[dict[str, Aggregation], dict[str, Any]]:
+        """Return the aggregations and the options that build such a window."""
+        return self._aggregations, {"nullable": self._nullable, **self._options()}
+
+    def _empty_copy(self) -> Self:
+        """Return an empty window with the same aggregations, options and types."""
+        aggregations, options = self._arguments()
+        copy = type(self)(aggregations, **options)
+        copy._types, copy._time_type = dict(self._types), self._time_type
+        copy._rebind()
+        copy._allocate()
+        return copy
+
     def _after_conversion(self) -> None:
         """Repair what depends on more than single states, after their type has widened."""
 
@@ -501,6 +506,19 @@ class Aggregator(ABC):
             raise ColumnTypeError(f"{width} values are needed, for {', '.join(self._binding.columns)}; got {v!r}")
         return tuple(map(plain_value, v))
 
+    def _read_value(self, v: Any) -> tuple[dict[str, ColumnType], tuple[Any, ...], list[Any]]:
+        """Return the types widened for a row's value, the value of each column, and those as kernels take them."""
+        row = self._row(v)
+        names = self._binding.columns
+        types = self._admitted([(name, value_type(value), value) for name, value in zip(names, row, strict=True)])
+        physical = [
+            value if value is None or types[name].physical == OBJECT else physical_value(value, types[name], name)
+            for name, value in zip(names, row, strict=True)
+        ]
+        if not self._nullable and self._skipped(row):
+            raise ColumnTypeError(f"{row!r} holds a null, and the aggregator was built with nullable=False")
+        return types, row, physical
+
     def _fill(self, row: tuple[Any, ...], physical: list[Any]) -> None:
         """Put a row into the cells that `lift` reads."""
         for cell, value, held in zip(self._cells, row, physical, strict=False):
@@ -571,6 +589,13 @@ class Aggregator(ABC):
             [self._read_time(t.as_py() if kind == INT64 else _stamp(t))[1] for t in whole], np.int64
         )
 
+    def _read_bounds(self, los: Any, his: Any) -> tuple[Array, Array]:
+        """Return the bounds of many ranges in the unit of the window."""
+        low, high = (read_only(self._read_times(each)[1]) for each in (los, his))
+        if len(low) != len(high):
+            raise InvalidArgumentError(f"there are {len(low)} lower bounds and {len(high)} upper ones")
+        return low, high
+
     def _logical_time(self, t: Any) -> Any:
         assert self._time_type is not None
         if self._time_type == INT64:
@@ -588,6 +613,10 @@ class Aggregator(ABC):
     def _answer(self, outputs: tuple[Array, ...], *, empty: bool) -> Any:
         answers = read_answer(self._binding, outputs, empty)
         return answers[_SINGLE] if self._single else answers
+
+    def _answers(self, outputs: tuple[Array, ...], held: Array) -> Any:
+        answers = read_answers(self._binding, outputs, held)
+        return next(iter(answers.values())) if self._single else answers
 
 
 def kernels_of(binding: Binding, structure: tuple[Any, ...], entries: tuple[str, ...]) -> Any:

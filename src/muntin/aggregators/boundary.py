@@ -16,6 +16,7 @@ take three combines. A growing window has at most O(log n) chunks, because each 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -25,13 +26,29 @@ import numpy as np
 
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.base import kernels_of
+from muntin.aggregators.growing import GrowingRing, put
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.states import States, counting
 from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
-from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
+from muntin.kernels.vocabulary import (
+    Columns,
+    Ints,
+    Outputs,
+    Slots,
+    State,
+    combine,
+    emit,
+    hold,
+    inlined,
+    kernel,
+    lift,
+    load,
+    store,
+)
 from muntin.threads import Helper
+from muntin.turns import changing
 from muntin.types import Array, ColumnType, numpy_type
 
 CURRENT, SIZE, OLDEST, CHUNKS, FIXED, ASIDE = 2, 3, 4, 5, 6, 7
@@ -54,6 +71,8 @@ class BoundaryWindow(NamedTuple):
     """The position at which each chunk begins."""
     sums: Slots
     """The aggregate of each chunk."""
+    ahead: Slots
+    """The slots of the next ring, while it is filled (see growing)."""
 
 
 @inlined
@@ -64,7 +83,7 @@ def turn(window: BoundaryWindow, begin: int, end: int) -> None:
     state = hold(load(slots, (end - 1) & last))
     for at in range(end - 2, begin - 1, -1):
         state = combine(load(slots, at & last), state)
-        store(slots, at & last, state)
+        put(window, at, state)
 
 
 @inlined
@@ -83,20 +102,42 @@ def close_chunk(window: BoundaryWindow) -> None:
 
 @inlined
 def push(window: BoundaryWindow, time: int, state: State) -> None:
-    """Append a state to the current chunk."""
+    """Append a state to the current chunk, or, if that is full, to a new one.
+
+    A full chunk is closed only now: until the next slice begins, its last one may still get rows.
+    """
     slots, times, marks, current = window.slots, window.times, window.marks, window.current
-    at = marks[END] & (len(slots) - 1)
-    store(slots, at, state)
-    times[at] = time
-    if marks[END] > marks[CURRENT]:
-        state = combine(load(current, 0), state)
-    store(current, 0, state)
-    marks[END] += 1
     if marks[END] - marks[CURRENT] >= marks[SIZE]:
         begin = marks[CURRENT]
         close_chunk(window)
         if marks[ASIDE] == 0:
             turn(window, begin, marks[END])
+    put(window, marks[END], state)
+    times[marks[END] & (len(slots) - 1)] = time
+    if marks[END] > marks[CURRENT]:
+        state = combine(load(current, 0), state)
+    store(current, 0, state)
+    marks[END] += 1
+
+
+@kernel
+def extend_last(window: BoundaryWindow, columns: Columns, times: Ints) -> None:
+    """Append a row to the newest slice."""
+    slots, marks, current, begins, sums = window.slots, window.marks, window.current, window.begins, window.sums
+    last = len(slots) - 1
+    newest = marks[END] - 1
+    state = hold(lift(columns, times, 0))
+    if marks[CURRENT] < marks[END]:
+        put(window, newest, combine(load(slots, newest & last), state))
+        store(current, 0, combine(load(current, 0), state))
+        window.times[newest & last] = times[0]
+        return
+    # An eviction has closed the chunk that ends with it: all its suffixes do.
+    chunk = (marks[CHUNKS] - 1) & CHUNK_MASK
+    store(sums, chunk, combine(load(sums, chunk), state))
+    for at in range(max(marks[FRONT], begins[chunk]), marks[END]):
+        put(window, at, combine(load(slots, at & last), state))
+    window.times[newest & last] = times[0]
 
 
 @inlined
@@ -162,7 +203,7 @@ def answer_suffix(window: BoundaryWindow, position: int, outputs: Outputs) -> No
         emit(outputs, 0, from_position(window, position, chunk))
 
 
-class Boundary(RingAggregator):
+class Boundary(GrowingRing):
     """In order; any associative aggregation; 3 combines for an insert and a query, on the calling thread.
 
     That is for a window of constant length. `range` and `slide`, if known, fix the length of chunks: in rows by the
@@ -170,7 +211,8 @@ class Boundary(RingAggregator):
     long as the window when it begins. A full chunk is flipped at once, in as many combines as it has rows; with
     `threads=2` by a second thread, and no call takes more than 3 combines itself. A growing window has O(log n) chunks,
     and a query as many combines. An eviction takes none, unless it reaches the newest chunk. Space: at most n + 3
-    states in use; the ring doubles. The calling thread always flips states that are Python objects.
+    states in use, in a ring that grows in steps; with `capacity=` there is room for as many rows from the start, which
+    is no limit. The calling thread always flips states that are Python objects.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.Boundary(agg.concat("v"), threads=2)
@@ -181,9 +223,10 @@ class Boundary(RingAggregator):
     """
 
     structure: ClassVar[tuple[Any, ...]] = (
-        fold, answer_range, turn, close_chunk, push, pop, pop_until, from_position, total, answer_suffix,
+        fold, answer_range, put, turn, close_chunk, push, extend_last, pop, pop_until, from_position, total,
+        answer_suffix,
     )  # fmt: skip
-    entries: ClassVar[tuple[str, ...]] = ("turn", "pop_until", "answer_suffix")
+    entries: ClassVar[tuple[str, ...]] = ("turn", "extend_last", "pop_until", "answer_suffix")
     layout: ClassVar[Any] = BoundaryWindow
     mark_count: ClassVar[int] = 8
     _threads: int = 1
@@ -212,6 +255,48 @@ class Boundary(RingAggregator):
             raise InvalidArgumentError("combines are counted only with count_combines=True")
         self._wait_for_all()
         return self._counter_aside[0]
+
+    def extend(self, t: Any, v: Any = None) -> None:
+        """Add a row to the newest slice, at the same time or later; `IndexError` if there is none.
+
+        For windows whose range is no multiple of the slide: the first row of a slice is inserted, the others extend it,
+        and a window may end after any of them. A slice leaves as a whole, and its time is that of its newest row. Two
+        combines, unless an eviction has closed the newest chunk: then one for each of its slices.
+
+        >>> from muntin import agg, aggregators
+        >>> window = aggregators.Boundary(agg.concat("v"), range=5, slide=2)
+        >>> for time, letter in enumerate("abcdefg"):
+        ...     if time % 2 == 0:
+        ...         window.insert(time, letter)
+        ...     else:
+        ...         window.extend(time, letter)
+        ...     if time >= 4 and time % 2 == 0:  # the slices of two rows, and one row of the next
+        ...         print(window.query())
+        ...         window.evict()
+        abcde
+        cdefg
+        """
+        if not len(self):
+            raise IndexError("there is no slice to extend; insert its first row")
+        types, row, physical = self._read_value(v)
+        time_type, time = self._read_time(t)
+        self._accept(np.array([time], np.int64))
+        with changing(self):
+            self._take_types(time_type, types)
+            self._fill(row, physical)
+            self._time_cell[0] = time
+            self._extend_newest()
+
+    def _extend_newest(self) -> None:
+        """Add the row in the cells to the newest slice, or change nothing."""
+        end, current = int(self._marks[END]), int(self._marks[CURRENT])
+        first = end - 1
+        if current == end:
+            self._wait_for_all()
+            first = max(int(self._marks[FRONT]), int(self._window.begins[(self._marks[CHUNKS] - 1) % MOST_CHUNKS]))
+        with self._guarded(first, end) if self._binding.may_fail else contextlib.nullcontext():
+            self._run("extend_last", self._window, self._cell_views, self._time_view)
+        self._copied = min(self._copied, end - 1)
 
     # ------------------------------------------------------------ the second thread
 
@@ -269,16 +354,18 @@ class Boundary(RingAggregator):
         while start < count:
             chunks = int(self._marks[CHUNKS])
             rest = int(self._marks[SIZE] - (self._marks[END] - self._marks[CURRENT]))
-            stop = min(count, start + rest)
+            stop = min(count, start + max(1, rest))  # the row after a full chunk closes it
             self._insert_rows(columns, times, start, stop)
             if self._marks[CHUNKS] > chunks:
                 self._turn_aside()
             start = stop
 
-    def _reserve(self, rows: int) -> None:
-        if rows > len(self._window.slots):
-            self._wait_for_all()  # pending flips write into the old ring
-        super()._reserve(rows)
+    def _settled_end(self, *, wait: bool) -> int:
+        """Return where the first chunk begins that the second thread is flipping."""
+        if wait:
+            self._wait_for_all()
+        pending = [chunk for chunk, turn in self._turning.items() if not turn.done()]
+        return int(self._window.begins[min(pending) % MOST_CHUNKS] if pending else self._marks[END])
 
     def _take_types(self, time_type: ColumnType, types: dict[str, ColumnType]) -> None:
         if self._types != types:
@@ -287,8 +374,8 @@ class Boundary(RingAggregator):
 
     def _changed_by_insert(self) -> tuple[int, int]:
         marks = self._marks
-        fills = marks[END] - marks[CURRENT] + 1 >= marks[SIZE]
-        return (int(marks[CURRENT]), int(marks[END])) if fills else (0, 0)
+        closes = marks[END] - marks[CURRENT] >= marks[SIZE]
+        return (int(marks[CURRENT]), int(marks[END])) if closes else (0, 0)
 
     def _changed_by_evict(self, count: int) -> tuple[int, int]:
         marks = self._marks
@@ -334,7 +421,8 @@ class Boundary(RingAggregator):
         return measured_combine(self._binding) if not isinstance(self._range, int) else 0.0
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
-        return (self._binding.slots(1), np.zeros(MOST_CHUNKS, np.int64), self._binding.slots(MOST_CHUNKS))
+        begins = np.zeros(MOST_CHUNKS, np.int64)
+        return (self._binding.slots(1), begins, self._binding.slots(MOST_CHUNKS), self._binding.slots(1))
 
     def _answer_range(self, begin: int, end: int, outputs: Any) -> None:
         """O(chunks) for a range that reaches the end, O(rows) in the current chunk."""
@@ -352,14 +440,17 @@ class Boundary(RingAggregator):
         super()._adopt(arrays)
         self._marks[[FIXED, ASIDE]] = self._settings()  # from the options, which may differ from the snapshot's
 
+    def _after_conversion(self) -> None:
+        self._marks[[FIXED, ASIDE]] = self._settings()  # sums of integers may fail, those of floats never do
+
     def _options(self) -> dict[str, Any]:
-        return {"threads": self._threads, "range": self._range, "slide": self._slide}
+        return {**super()._options(), "threads": self._threads, "range": self._range, "slide": self._slide}
 
     def _check_structure(self, states: States, require: Any) -> None:
         slots, begins = self._window.slots, self._window.begins
         front, end, now, size, oldest, chunks = (int(mark) for mark in self._marks[:6])
         require(0 <= chunks - oldest < MOST_CHUNKS, f"{chunks - oldest} chunks in the window")
-        require(front <= now <= end < now + size, f"the current chunk is [{now}, {end}), of at most {size} rows")
+        require(front <= now <= end <= now + size, f"the current chunk is [{now}, {end}), of at most {size} rows")
         edges = [int(begins[chunk % MOST_CHUNKS]) for chunk in range(oldest, chunks + 1)]
         require(
             edges[-1] == now and edges == sorted(set(edges)), f"the chunks begin at {edges}, the current one at {now}"

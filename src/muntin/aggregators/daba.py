@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
+from muntin.aggregators.growing import GrowingRing, put
 from muntin.aggregators.recalculate import answer_range, fold
-from muntin.aggregators.ring import END, FRONT, RingAggregator
+from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.states import States
 from muntin.errors import UnsupportedOperationError
 from muntin.kernels.vocabulary import Ints, Outputs, Slots, State, combine, emit, hold, inlined, kernel, load, store
@@ -39,11 +40,14 @@ class DabaWindow(NamedTuple):
     marks: Ints
     sums: Slots
     """At `BACK_SUM` and `MIDDLE_SUM`."""
+    ahead: Slots
+    """The slots of the next ring, while it is filled (see growing)."""
 
 
 @inlined
-def step(slots: Slots, marks: Ints, sums: Slots) -> None:
+def step(window: DabaWindow) -> None:
     """Restore the invariants after an insert or an eviction: at most two combines."""
+    slots, marks, sums = window.slots, window.marks, window.sums
     last = len(slots) - 1
     if marks[FRONT] == marks[BACK]:  # empty front: the back, at most a row, becomes the front
         marks[LEFT] = marks[END]
@@ -67,10 +71,10 @@ def step(slots: Slots, marks: Ints, sums: Slots) -> None:
         across = (marks[ACROSS] - 1) & last
         if marks[ACROSS] < marks[BACK]:
             right = hold(combine(load(slots, across), load(slots, marks[ACROSS] & last)))
-            store(slots, left, combine(load(slots, left), load(sums, MIDDLE_SUM)))
-            store(slots, across, right)
+            put(window, marks[LEFT], combine(load(slots, left), load(sums, MIDDLE_SUM)))
+            put(window, marks[ACROSS] - 1, right)
         else:
-            store(slots, left, combine(load(slots, left), load(sums, MIDDLE_SUM)))
+            put(window, marks[LEFT], combine(load(slots, left), load(sums, MIDDLE_SUM)))
         marks[LEFT] += 1
         marks[ACROSS] -= 1
 
@@ -79,22 +83,20 @@ def step(slots: Slots, marks: Ints, sums: Slots) -> None:
 def push(window: DabaWindow, time: int, state: State) -> None:
     """Append a state."""
     slots, times, marks, sums = window.slots, window.times, window.marks, window.sums
-    at = marks[END] & (len(slots) - 1)
-    store(slots, at, state)
-    times[at] = time
+    put(window, marks[END], state)
+    times[marks[END] & (len(slots) - 1)] = time
     if marks[END] > marks[BACK]:
         state = combine(load(sums, BACK_SUM), state)
     store(sums, BACK_SUM, state)
     marks[END] += 1
-    step(slots, marks, sums)
+    step(window)
 
 
 @inlined
 def pop(window: DabaWindow) -> None:
     """Remove the oldest state."""
-    slots, marks, sums = window.slots, window.marks, window.sums
-    marks[FRONT] += 1
-    step(slots, marks, sums)
+    window.marks[FRONT] += 1
+    step(window)
 
 
 @inlined
@@ -132,8 +134,11 @@ def answer_suffix(window: DabaWindow, position: int, outputs: Outputs) -> None:
     emit(outputs, 0, state)
 
 
-class Daba(RingAggregator):
+class Daba(GrowingRing):
     """In order; any associative aggregation; at most 3 combines per insert, 2 per eviction, 1 per query, worst case.
+
+    Nor does a call copy more than O(1) rows for each row that it inserts: the ring grows in steps. With `capacity=`
+    there is room for as many rows from the start; it is no limit.
 
     >>> from muntin import agg, aggregators
     >>> window = aggregators.Daba(agg.concat("v"))
@@ -143,13 +148,13 @@ class Daba(RingAggregator):
     'bcd'
     """
 
-    structure: ClassVar[tuple[Any, ...]] = (step, push, pop, total, fold, answer_range, answer_suffix)
+    structure: ClassVar[tuple[Any, ...]] = (put, step, push, pop, total, fold, answer_range, answer_suffix)
     entries: ClassVar[tuple[str, ...]] = ("answer_suffix", "answer_range")
     layout: ClassVar[Any] = DabaWindow
     mark_count: ClassVar[int] = 6
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
-        return (self._binding.slots(2),)
+        return (self._binding.slots(2), self._binding.slots(1))
 
     def _changed_by_evict(self, count: int) -> tuple[int, int]:
         return (int(self._marks[FRONT]), int(self._marks[END])) if count > 1 else (0, 0)

@@ -68,6 +68,7 @@ class Enforced:
         def restore() -> None:
             tree._types, tree._time_type, tree._window = types, time_type, arrays
             arrays.marks[:], arrays.results[:] = before
+            tree._stop_growing()
             tree._rebind()
 
         return restore

@@ -24,10 +24,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muntin.aggregators import flat_fat_marked
-from muntin.aggregators.answers import read_answers
 from muntin.aggregators.base_intervals import highest_level
-from muntin.aggregators.flat_fat_marked import HOLES, PENDING, MarkedWindow
-from muntin.aggregators.ring import END, FRONT, RingAggregator, RingWindow
+from muntin.aggregators.flat_fat_marked import BACKWARD, FORWARD, HOLDS, HOLES, PENDING, MarkedWindow
+from muntin.aggregators.ring import END, FRONT, RingAggregator, RingWindow, Side, checked_capacity
 from muntin.aggregators.states import States
 from muntin.columns import read_only
 from muntin.errors import InvalidArgumentError, MuntinError
@@ -263,9 +262,7 @@ class FlatFat(RingAggregator):
     states_a_row: ClassVar[int] = 2
 
     def __init__(self, aggregation: Any, *, capacity: int | None = None, **options: Any) -> None:
-        if capacity is not None and (not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1):
-            raise InvalidArgumentError(f"capacity is {capacity!r}; it must be a positive integer, or None")
-        self._most = capacity
+        self._most = checked_capacity(capacity) or None
         try:
             super().__init__(aggregation, **options)
         except (MemoryError, ValueError, OverflowError) as error:
@@ -286,21 +283,76 @@ class FlatFat(RingAggregator):
     def evict_at(self, t: Any) -> None:
         """Remove the oldest of the rows with this time; `KeyError` if there is none.
 
-        O(log n) to find it, O(1) to remove it; the first one from the middle also marks the nodes, O(capacity).
+        O(log n), however many rows have the time and have left; the first one from the middle also marks the nodes,
+        O(capacity).
         """
-        self._time(t)  # rejects an invalid time, even if there is no row
-        begin, end = self._span(t, t) if len(self) else (0, 0)
-        if begin >= end:
-            raise KeyError(f"no row in the window has the time {t!r}")
+        position = self._row_at(t)
         with changing(self):
-            self._evict_position(begin)
+            if position == self._marks[FRONT]:
+                self._module.evict_rows(self._window, 1)
+            else:
+                self._mark_nodes()
+                self._module.remove_rows(self._window, np.array([position]))
+            self._shrink()
+
+    def bulk_evict_at(self, ts: Any) -> None:
+        """Remove a row for each of some times, the oldest with that time; `KeyError`, and no change, if one is missing.
+
+        O(m log n) for m times, in any order and repeated for several rows; the first time also O(capacity).
+
+        >>> from muntin import agg, aggregators
+        >>> window = aggregators.FlatFat(agg.concat("v"))
+        >>> window.bulk_insert([1, 2, 2, 2, 3], "abcde")
+        >>> window.bulk_evict_at([3, 2, 2])
+        >>> window.query()
+        'ad'
+        """
+        times = np.sort(self._read_times(ts)[1])
+        if not len(times):
+            return
+        if not len(self):
+            raise KeyError(f"the window has no row, or too few, of the time {self._shown(times[0])}")
+        with changing(self):
+            self._mark_nodes()
+            positions = self._positions(times, "left")
+            self._module.pick_rows(self._window, read_only(times), positions)
+            found = self._window.times[positions & (self._capacity - 1)]
+            missing = (positions >= self._marks[END]) | (found != times)
+            if missing.any():
+                time = times[int(missing.argmax())]
+                raise KeyError(f"the window has no row, or too few, of the time {self._shown(time)}")
+            self._module.remove_rows(self._window, positions)
+            self._shrink()
+
+    def update(self, t: Any, v: Any = None) -> None:
+        """Replace the value of the oldest of the rows with this time; `KeyError` if there is none.
+
+        O(log n) to find it; the next query updates the nodes above. The first time also marks the nodes, O(capacity).
+
+        >>> from muntin import agg, aggregators
+        >>> window = aggregators.FlatFat(agg.concat("v"))
+        >>> window.bulk_insert([1, 2, 3], "abc")
+        >>> window.update(2, "B")
+        >>> window.query()
+        'aBc'
+        """
+        self._row_at(t)
+        time_type, time = self._read_time(t)
+        types, row, physical = self._read_value(v)
+        with changing(self):
+            self._take_types(time_type, types)
+            self._fill(row, physical)
+            self._time_cell[0] = time
+            self._mark_nodes()
+            # Wider states are packed on the left of a new tree: found again.
+            self._module.replace(self._window, self._cell_views, self._time_view, self._row_at(t))
 
     def __len__(self) -> int:
         """Return the number of rows. O(1)."""
         return super().__len__() - int(self._marks[HOLES])
 
     def range_query(self, lo: Any, hi: Any) -> Any:
-        """Return the aggregate of the rows with lo <= time <= hi: O(log n), plus a walk over holes at its ends."""
+        """Return the aggregate of the rows with lo <= time <= hi: O(log n)."""
         return super().range_query(lo, hi)
 
     def range_queries(self, los: Any, his: Any) -> Any:
@@ -318,26 +370,25 @@ class FlatFat(RingAggregator):
         outputs = self._binding.outputs(len(begins))
         with working_on(len(begins)):
             self._lower(self._module.answer_spans, self._window, read_only(begins), read_only(ends), outputs)
-        answers = read_answers(self._binding, outputs, begins < ends)
-        return next(iter(answers.values())) if self._single else answers
+        return self._answers(outputs, begins < ends)
 
     def _spans(self, los: Any, his: Any) -> tuple[Array, Array]:
         """Return the positions [begin, end) of the rows of many ranges; empty ones have end <= begin."""
-        low, high = (self._read_times(each)[1] for each in (los, his))
-        if len(low) != len(high):
-            raise InvalidArgumentError(f"there are {len(low)} lower bounds and {len(high)} upper ones")
+        low, high = self._read_bounds(los, his)
         if not len(self):
             return np.zeros(len(low), np.int64), np.zeros(len(low), np.int64)
+        begins, ends = self._positions(low, "left"), self._positions(high, "right")
         if self._marked:
-            bounds = zip(low.tolist(), high.tolist(), strict=True)
-            spans = np.array([self._held_span(*each) for each in bounds], np.int64).reshape(-1, 2)
-            return np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
-        begin, front = int(self._marks[FRONT]) & (self._capacity - 1), int(self._marks[FRONT])
-        end = begin + len(self)
-        parts = (self._window.times[begin:end], self._window.times[: max(0, end - self._capacity)])
-        first = sum((np.searchsorted(part, low, "left") for part in parts), np.full(len(low), front))
-        last = sum((np.searchsorted(part, high, "right") for part in parts), np.full(len(high), front))
-        return first, last
+            self._module.narrow(self._window, begins, ends)
+        return begins, ends
+
+    def _positions(self, times: Array, side: Side) -> Array:
+        """Return what `_position` returns, for many times."""
+        front, end = int(self._marks[FRONT]), int(self._marks[END])
+        begin = front & (self._capacity - 1)
+        stop = begin + end - front
+        parts = (self._window.times[begin:stop], self._window.times[: max(0, stop - self._capacity)])
+        return sum((np.searchsorted(part, times, side) for part in parts), np.full(len(times), front))
 
     # ------------------------------------------------------------ leaves, and the holes among them
 
@@ -353,11 +404,16 @@ class FlatFat(RingAggregator):
     def _leaf(self, position: Any) -> Any:
         return self._capacity + (position & (self._capacity - 1))
 
-    def _held_position(self, position: int, step: int) -> int:
-        """Return the position if it holds a row, else the next one in the direction of `step` that does."""
-        while self._marked and self._marks[FRONT] <= position < self._marks[END] and not self._holds(position):
-            position += step
-        return position
+    def _row_at(self, t: Any) -> int:
+        """Return the position of the oldest row with this time; `KeyError` if there is none."""
+        time = self._time(t)  # rejects an invalid time, even if there is no row
+        begin, end = self._held_span(time, time) if len(self) else (0, 0)
+        if begin >= end:
+            raise KeyError(f"no row in the window has the time {t!r}")
+        return begin
+
+    def _shown(self, time: int) -> str:
+        return repr(int(time) if self._time_type is None else self._logical_time(time))
 
     def _holds(self, positions: Any) -> Any:
         """Return which positions of the window are not holes."""
@@ -368,19 +424,10 @@ class FlatFat(RingAggregator):
         positions = np.arange(self._marks[FRONT], self._marks[END])
         return positions[self._holds(positions)] if self._marked else positions
 
-    def _evict_position(self, position: int) -> None:
-        if position == self._marks[FRONT]:
-            self._module.evict_rows(self._window, 1)
-        else:
-            if not self._marked:
-                self._mark_nodes()
-            self._module.schedule(self._window, self._leaf(position), 0)
-            self._marks[HOLES] += 1
-            self._trim()
-        self._shrink()
-
     def _mark_nodes(self) -> None:
         """Start marking each node as full or empty; the next query computes what was skipped above the two ends."""
+        if self._marked:
+            return
         held = self._held()
         window = self._window
         holds = np.zeros(len(window.slots), np.int8)
@@ -401,12 +448,6 @@ class FlatFat(RingAggregator):
         """Return the kernels for nodes with marks, or without."""
         has_marks = hasattr(self, "_window") and self._marked
         return (flat_fat_marked.STRUCTURE, flat_fat_marked.ENTRIES) if has_marks else super()._form()
-
-    def _trim(self) -> None:
-        """Remove holes at the young end from the window."""
-        while not self._holds(int(self._marks[END]) - 1):
-            self._marks[END] -= 1
-            self._marks[HOLES] -= 1
 
     # ------------------------------------------------------------ capacity
 
@@ -480,6 +521,11 @@ class FlatFat(RingAggregator):
 
     # ------------------------------------------------------------ overrides of the ring
 
+    def _guard_eviction(self, count: int, evict: Callable[..., None], *arguments: Any) -> None:
+        """Evict without a copy of the marks of all nodes: nothing is combined, so that nothing can fail."""
+        with changing(self):
+            evict(*arguments)
+
     def _evict_many(self, count: int) -> None:
         if self._marked:
             self._module.pop_until(self._window, int(self._marks[FRONT]) + count)
@@ -496,7 +542,10 @@ class FlatFat(RingAggregator):
     def _held_span(self, lo: int, hi: int) -> tuple[int, int]:
         """Return the positions from the first row of a range to the last, possibly with holes in between."""
         begin, end = self._position(lo, "left"), self._position(hi, "right")
-        return self._held_position(begin, 1), self._held_position(end - 1, -1) + 1
+        if self._marked and begin < end:
+            begin = int(self._module.held_from(self._window, begin, FORWARD))
+            end = int(self._module.held_from(self._window, end - 1, BACKWARD)) + 1
+        return begin, end
 
     def _options(self) -> dict[str, Any]:
         return {"capacity": self._most}
@@ -536,6 +585,10 @@ class FlatFat(RingAggregator):
         if len(held):
             require(held[0] == front and held[-1] == end - 1, "a hole at an end of the window")
         wrapped = (front & (self._capacity - 1)) + end - front > self._capacity
+        if self._marked:
+            full = self._window.holds & HOLDS
+            above = full[2 : 2 * self._capacity : 2] | full[3 : 2 * self._capacity : 2]
+            require(bool((full[1 : self._capacity] == above).all()), "a node is not marked as the leaves below it")
         pending = marks[PENDING] if self._marked else marks[APPLIED] != end or (marks[STALE] and not wrapped)
         if len(held) and not pending:
             self._check_nodes(states, require, {int(self._leaf(p)) for p in held}, wrapped)

@@ -250,6 +250,12 @@ class LevelAggregator(RingAggregator):
 
     # ------------------------------------------------------------ the policy
 
+    def _arguments(self) -> tuple[dict[str, Aggregation], dict[str, Any]]:
+        aggregations, options = super()._arguments()
+        if self._policy is not None:
+            aggregations = {name: each for name, each in aggregations.items() if name not in self._policy.named}
+        return aggregations, {**options, "policy": self._policy}
+
     def _rule(self) -> SlideRule | None:
         if self._policy is None or self._time_type is None:
             return None
@@ -340,9 +346,14 @@ class LevelAggregator(RingAggregator):
     def _node_ranges(self) -> Iterator[tuple[int, int, int]]:
         """Yield each level that has nodes, with its first node and the one after its last."""
 
+    @property
+    def _room(self) -> int:
+        """The most rows that the levels can hold."""
+        return len(self._window.times) // self.spare
+
     def _reserve(self, rows: int) -> None:
         """Double all levels until there is room for `rows` rows; nodes stay unchanged."""
-        capacity = len(self._window.times) // self.spare
+        capacity = self._room
         if rows <= capacity:
             return
         while capacity < rows:
@@ -370,7 +381,7 @@ class LevelAggregator(RingAggregator):
         return dict(zip(self._snapshot_names(), held, strict=True))
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
-        self._window = self._empty(max(16, 1 << max(0, len(arrays["times"]) - 1).bit_length()))
+        self._window = self._empty(self._room_for(len(arrays["times"])))
         for saved, (name, array) in zip(self._snapshot_names(), self._fields(), strict=True):
             if name in self._small_fields():
                 array[:] = arrays[saved]

@@ -7,13 +7,19 @@ the first with at most two nodes, whose aggregate is the window's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregators.levels import SHARED, LevelAggregator, node, put_time, spot, spots
 from muntin.aggregators.ring import END, FRONT, RingWindow
 from muntin.aggregators.states import States
 from muntin.kernels.vocabulary import State, combine, kernel, load, store
+from muntin.policies import Policy
+from muntin.stores.base import Store
+
+if TYPE_CHECKING:
+    from muntin.aggregators.stored import StoredLogMonoidTree
 
 HEIGHT = 3
 """The mark of the highest level."""
@@ -110,6 +116,9 @@ class LogMonoidTree(LevelAggregator):
     `bulk_evict` and `range_query` take O(log n), however many rows they concern; so does `policy`, a slide policy
     enforced after every insert (see `muntin.policies`). Memory is four states and two times per row.
 
+    `store` keeps the middle in a key-value store, as that of `MonoidTree`, with the same options: memory is then
+    O(log n), and a call takes O(log n) combines as well.
+
     >>> from muntin import agg, aggregators
     >>> window = aggregators.LogMonoidTree(agg.concat("v"))
     >>> window.bulk_insert(range(6), "abcdef")
@@ -131,6 +140,44 @@ class LogMonoidTree(LevelAggregator):
     )
     mark_count: ClassVar[int] = 4
     spare: ClassVar[int] = 2
+
+    def __new__(cls, *_: Any, store: Store | None = None, **__: Any) -> Self:
+        """Create a window in memory, or one whose body is in a store."""
+        if store is None or cls is not LogMonoidTree:
+            return super().__new__(cls)
+        from muntin.aggregators.stored import StoredLogMonoidTree  # which is a LogMonoidTree
+
+        return super().__new__(StoredLogMonoidTree)  # type: ignore[return-value]  # mypy takes Self for this class
+
+    def __init__(
+        self,
+        aggregation: Aggregation | Mapping[str, Aggregation],
+        *,
+        policy: Policy | None = None,
+        store: None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(aggregation, policy=policy, **options)
+
+    @classmethod
+    def open(
+        cls, store: Store, window_id: str, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any
+    ) -> StoredLogMonoidTree:
+        """Return a stored window as its last completed `flush` left it, as `MonoidTree.open` does. O(log n).
+
+        >>> from muntin import agg, aggregators, stores
+        >>> store = stores.Memory()
+        >>> with aggregators.LogMonoidTree(agg.sum("v"), store=store, window_id="w") as window:
+        ...     window.bulk_insert(range(5000), range(5000))
+        ...     window.bulk_evict(4997)
+        >>> window = aggregators.LogMonoidTree.open(store, "w", agg.sum("v"))
+        >>> window.query(), len(window)
+        (9997, 2)
+        >>> window.close()
+        """
+        from muntin.aggregators.stored import StoredLogMonoidTree  # which is a LogMonoidTree
+
+        return StoredLogMonoidTree.reopen(store, window_id, aggregation, **options)
 
     def _node_ranges(self) -> Iterator[tuple[int, int, int]]:
         front, end, height = (int(self._marks[m]) for m in (FRONT, END, HEIGHT))

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from muntin.aggregations.aggregation import Aggregation
+from muntin.aggregators.growing import GrowingRing, runs
 from muntin.aggregators.levels import SHARED, LevelAggregator, last_spot, node, put_time, spot, spots
 from muntin.aggregators.ring import END, FRONT
 from muntin.aggregators.states import States
@@ -210,12 +211,13 @@ def rebuild(window: MonoidTreeWindow) -> None:
 ALGORITHM = (has_node, rebuild_left, rebuild_right, update_split, push, clear, pop, move_front, total, rebuild)
 
 
-class MonoidTree(LevelAggregator):
+class MonoidTree(GrowingRing, LevelAggregator):
     """In order; any associative aggregation; a slide takes O(1) combines amortised, O(log n) at worst.
 
     `bulk_evict` and `range_query` take O(log n) combines, however many rows they concern. `policy` enforces a slide
     policy after every insert (see `muntin.policies`): O(log n) at worst, amortised O(1) if few rows leave at a time.
-    Memory is two states and a time per row, in rings that double.
+    Memory is two states and a time per row, in rings that grow in steps: no call copies more than O(1) rows for each
+    row that it inserts. With `capacity=` there is room for as many rows from the start; it is no limit.
 
     `store` keeps the middle in a key-value store (see `muntin.stores`), under the name `window_id`, and memory is
     O(log n). `chunk_pairs` is the number of pairs stored together: by default 512 to 4096, by the size of their states.
@@ -286,6 +288,20 @@ class MonoidTree(LevelAggregator):
 
     def _extra_arrays(self, capacity: int) -> tuple[Array, ...]:
         return (self._binding.slots(2 + 64),)
+
+    def _slot_runs(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the runs of the nodes that the rows [begin, end) have completed, level by level: none ever changes."""
+        assert self._next is not None
+        size, grown = len(self._window.slots), len(self._next[0])
+        front = int(self._marks[FRONT])
+        level, oldest, last = 0, front, end
+        while oldest < last:
+            first = begin if level == 0 else ((begin + 1) >> level) - 1
+            places, more = size >> (level + 1), grown >> (level + 1)
+            for at, to, count in runs(max(first, oldest), last, places, more):
+                yield size - 2 * places + at, grown - 2 * more + to, count
+            level += 1
+            oldest, last = (oldest + 1) >> 1, ((end + 1) >> level) - 1
 
     def _node_ranges(self) -> Iterator[tuple[int, int, int]]:
         front, end, top = (int(self._marks[m]) for m in (FRONT, END, TOP))

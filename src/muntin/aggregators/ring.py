@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
 from muntin.aggregators.base import Aggregator, kernels_of
 from muntin.aggregators.states import States
-from muntin.errors import OutOfOrderError
+from muntin.errors import InvalidArgumentError, OutOfOrderError
 from muntin.kernels.vocabulary import Ints, Slots
 from muntin.turns import changing
 from muntin.types import Array
@@ -21,6 +22,14 @@ FRONT, END = 0, 1
 Side: TypeAlias = Literal["left", "right"]
 """Before rows of an equal time, or after them."""
 """The marks of the position of the oldest row, and of the next one."""
+
+
+def checked_capacity(capacity: Any) -> int:
+    """Return the rows that there is room for from the start, 0 if none are given."""
+    whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
+    if capacity is not None and (not whole or capacity < 1):
+        raise InvalidArgumentError(f"capacity is {capacity!r}; it must be a positive integer, or None")
+    return 0 if capacity is None else int(capacity)
 
 
 class RingWindow(NamedTuple):
@@ -44,6 +53,18 @@ class RingAggregator(Aggregator):
     """The number of states per place of the ring."""
     ring_fields: ClassVar[frozenset[str]] = frozenset({"slots", "times"})
     """The arrays with an entry per slot of the ring."""
+    _least_room: int = 0
+    """The rows that there is room for from the start."""
+
+    def __init__(
+        self,
+        aggregation: Aggregation | Mapping[str, Aggregation],
+        *,
+        capacity: int | None = None,
+        **options: Any,
+    ) -> None:
+        self._least_room = checked_capacity(capacity)
+        super().__init__(aggregation, **options)
 
     def evict(self) -> None:
         """Remove the oldest row; `IndexError` if there is none. Amortised O(1) combines, or what the class says."""
@@ -132,8 +153,20 @@ class RingAggregator(Aggregator):
         marks: Array = self._window.marks
         return marks
 
+    @property
+    def _room(self) -> int:
+        """The most rows that the ring can hold."""
+        return len(self._window.times)
+
     def _allocate(self) -> None:
-        self._window = self._empty(16)
+        self._window = self._empty(self._room_for(0))
+
+    def _room_for(self, rows: int) -> int:
+        """Return the size of a new ring for some rows: a power of two."""
+        return 1 << (max(16, rows, self._least_room) - 1).bit_length()
+
+    def _options(self) -> dict[str, Any]:
+        return {"capacity": self._least_room} if self._least_room else {}
 
     def _empty(self, capacity: int) -> Any:
         """Return an empty window with room for `capacity` rows."""
@@ -183,7 +216,11 @@ class RingAggregator(Aggregator):
             for (array, where), saved in zip(arrays, before, strict=True):
                 array[where] = saved
             self._halfway = False
+            self._stop_growing()  # what was written there was not saved
             raise
+
+    def _stop_growing(self) -> None:
+        """Drop a larger ring that is being filled (see growing)."""
 
     def _accept(self, times: Array) -> None:
         front, end = self._window.marks.item(FRONT), self._window.marks.item(END)
@@ -210,7 +247,7 @@ class RingAggregator(Aggregator):
         grown = self._empty(capacity)
         positions = np.arange(self._marks[FRONT], self._marks[END])
         before = positions & (len(self._window.slots) - 1)
-        for new, (name, old) in zip(grown, self._fields(), strict=True):
+        for new, (name, old) in zip(grown, self._fields(), strict=False):
             if self._in_ring(name):
                 new[positions & (capacity - 1)] = old[before]
             else:
@@ -218,8 +255,9 @@ class RingAggregator(Aggregator):
         self._window = grown
 
     def _fields(self) -> Iterator[tuple[str, Array]]:
-        """Return the arrays of the window, each with its name."""
-        return zip(self._window._fields, self._window, strict=True)
+        """Return the arrays of the window, each with its name; without the ring that is being filled (see growing)."""
+        named = zip(self._window._fields, self._window, strict=True)
+        return ((name, array) for name, array in named if name != "ahead")
 
     def _in_ring(self, field: str) -> bool:
         """Return whether an array of the window has an entry per slot."""
@@ -247,13 +285,10 @@ class RingAggregator(Aggregator):
 
     def _snapshot_names(self) -> list[str]:
         """Return the names of the arrays in a snapshot, which are independent of the layout."""
-        return [*RingWindow._fields, *(f"extra{i}" for i in range(len(self._window) - len(RingWindow._fields)))]
+        return [*RingWindow._fields, *(f"extra{i}" for i in range(len(list(self._fields())) - len(RingWindow._fields)))]
 
     def _adopt(self, arrays: Mapping[str, Array]) -> None:
-        count = len(arrays["times"])
-        capacity = 16
-        while capacity < count:
-            capacity *= 2
+        capacity = self._room_for(len(arrays["times"]))
         self._window = self._empty(capacity)
         self._marks[:] = arrays["marks"]
         at = np.arange(self._marks[FRONT], self._marks[END]) & (capacity - 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from muntin.aggregators.fiba.nodes import (
     AT_ROOT,
     COUNT,
@@ -27,7 +29,7 @@ from muntin.aggregators.fiba.nodes import (
     width,
 )
 from muntin.aggregators.fiba.single import seek
-from muntin.kernels.vocabulary import Outputs, State, combine, emit, hold, index, kernel, load
+from muntin.kernels.vocabulary import Ints, Outputs, State, combine, emit, emit_empty, hold, index, kernel, load
 
 NODE, COPY, DONE = PATH, PATH + 1, PATH + 2
 """The three marks of a step of the path, while a tree is copied."""
@@ -48,7 +50,7 @@ def fold_between(window: Arena, node: int, begin: int, end: int) -> State:
 
 
 @kernel
-def answer_range(window: Arena, low: int, high: int, outputs: Outputs) -> bool:
+def answer_range(window: Arena, low: int, high: int, outputs: Outputs, at: int) -> bool:
     """Lower the aggregate of the entries with low <= time <= high; return whether there are any. O(log n).
 
     Children taken as a whole are inside: only a node's first or last child can be on a spine.
@@ -63,14 +65,22 @@ def answer_range(window: Arena, low: int, high: int, outputs: Outputs) -> bool:
         if begin < end:
             break
         if begin > end or row_of(links, node) < 0:
+            emit_empty(outputs, at)
             return False
         node = kid_of(window, node, begin)
     state = fold_between(window, node, begin, end)
     if row_of(links, node) >= 0:
         state = prepend_from(window, kid_of(window, node, begin), low, state)
         state = append_until(window, kid_of(window, node, end), high, state)
-    emit(outputs, 0, state)
+    emit(outputs, at, state)
     return True
+
+
+@kernel
+def answer_ranges(window: Arena, lows: Ints, highs: Ints, outputs: Outputs, found: Any) -> None:
+    """Lower the aggregates of many ranges, and note which of them hold an entry."""
+    for i in range(len(lows)):
+        found[index(i)] = answer_range(window, lows[index(i)], highs[index(i)], outputs, i)
 
 
 @kernel
@@ -227,6 +237,7 @@ def copy_tree(window: Arena, other: Arena) -> None:
 QUERY_KERNELS = (
     fold_between,
     answer_range,
+    answer_ranges,
     prepend_from,
     append_until,
     answer_entry,

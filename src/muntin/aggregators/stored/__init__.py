@@ -15,6 +15,7 @@ with a new *generation*; chunks carry the generation in their keys, so that thos
 lease, are never mistaken for others.
 """
 
+from muntin.aggregators.stored.log_tree import StoredLogMonoidTree
 from muntin.aggregators.stored.tree import StoredMonoidTree
 
-__all__ = ["StoredMonoidTree"]
+__all__ = ["StoredLogMonoidTree", "StoredMonoidTree"]

@@ -38,6 +38,7 @@ from muntin.errors import ColumnTypeError, InvalidArgumentError, StoreError, Uns
 from muntin.policies import Policy
 from muntin.snapshots import Snapshot
 from muntin.stores.base import Store
+from muntin.stores.memory import Memory
 from muntin.turns import changing
 from muntin.types import NULL, Array, ColumnType, column_type
 
@@ -73,6 +74,10 @@ class StoredMonoidTree(MonoidTree):
         **options: Any,
     ) -> None:
         _require_store(store)
+        if options.get("capacity") is not None:
+            raise InvalidArgumentError(
+                "capacity is room in memory; a window in a store needs O(log n), and grows there"
+            )
         self._chunk_pairs = _checked_pairs(chunk_pairs)
         require_patience(patience)
         self.window_id = secrets.token_hex(8) if window_id is None else _checked_id(window_id)
@@ -95,7 +100,7 @@ class StoredMonoidTree(MonoidTree):
     @classmethod
     def reopen(
         cls, store: Store, window_id: str, aggregation: Aggregation | Mapping[str, Aggregation], **options: Any
-    ) -> StoredMonoidTree:
+    ) -> Self:
         """Return the window as its last flush left it. See `MonoidTree.open`."""
         _require_store(store)
         patience = require_patience(options.pop("patience", 30.0))
@@ -106,8 +111,11 @@ class StoredMonoidTree(MonoidTree):
             found = manifests.newest(allow_pickle=trusted)
             if found is None:
                 raise StoreError(
-                    f"the store has no window {window_id!r}; MonoidTree(store=..., window_id=...) makes one"
+                    f"the store has no window {window_id!r}; {cls._name()}(store=..., window_id=...) makes one"
                 )
+            made_by = found.header.get("structure", MonoidTree.__name__)
+            if made_by != cls._name():
+                raise StoreError(f"the window {window_id!r} is a {made_by}, not a {cls._name()}; open it with that")
             saved = {"nullable": found.header["nullable"], "chunk_pairs": found.header["chunk_pairs"]}
             opened = {"_found": found, "_courier": courier, "_manifests": manifests}
             return cls(aggregation, store=store, window_id=window_id, **{**opened, **saved, **options})
@@ -120,7 +128,7 @@ class StoredMonoidTree(MonoidTree):
         if found is not None:
             self._take_over(found)
         elif self._manifests.newest(allow_pickle=self._allow_pickle) is not None:
-            raise StoreError(f"the store has a window {self.window_id!r}; open it with MonoidTree.open")
+            raise StoreError(f"the store has a window {self.window_id!r}; open it with {self._name()}.open")
         self._names.begin_generation(self._ends.tail_chunks())
         self._manifests.claim()
         self._write_manifest()
@@ -163,9 +171,12 @@ class StoredMonoidTree(MonoidTree):
 
     def snapshot(self) -> bytes:
         """Always raise: what `flush` writes to the store is the snapshot of this window."""
-        raise UnsupportedOperationError(
-            "the body of this window is in a store: flush() saves it, MonoidTree.open reads it"
-        )
+        raise UnsupportedOperationError("the body of this window is in a store: flush() saves it, open() reads it")
+
+    def _arguments(self) -> tuple[dict[str, Aggregation], dict[str, Any]]:
+        """Return them for a window in a store of its own."""
+        aggregations, options = super()._arguments()
+        return aggregations, {**options, "store": Memory(), "chunk_pairs": self._ends.size // 2}
 
     # ------------------------------------------------------------ manifests
 

@@ -103,8 +103,9 @@ def policy(policy: Policy) -> Programmed:
 class BufferedPolicy(BufferedWindows):
     """Windows of a policy. It resumes from what it kept at the last final row, and never looks further back.
 
-    Only for streams that began with the buffer: those of earlier snapshots, and of `strategy="tuples"`. Others keep rows
-    in order, where no row is judged twice. The rows of a key are the window of the last final row, which the policy has judged, and all rows after it.
+    Only for streams that began with the buffer: those of earlier snapshots, and of `strategy="tuples"`. Others keep
+    rows in order, where no row is judged twice. The rows of a key are the window of the last final row, which the
+    policy has judged, and all rows after it.
     """
 
     forgets = True

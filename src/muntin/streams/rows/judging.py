@@ -43,7 +43,7 @@ from muntin.kernels.vocabulary import (
 )
 from muntin.streams.rows.counting import rows_up_to
 from muntin.streams.rows.finding import Fresh
-from muntin.streams.rows.folding import between, refold
+from muntin.streams.rows.folding import between, refold, state_at
 from muntin.streams.rows.tree import (
     BASE,
     COUNT,
@@ -646,6 +646,7 @@ def windows_need(
 JUDGING = (
     *POSITIONS,
     rows_up_to,
+    state_at,
     refold,
     between,
     flip,

@@ -125,7 +125,10 @@ def _require_strategies(names: list[str], forced: str) -> None:
         )
     unknown = [name for name in names if name not in STRATEGIES]
     if unknown:
-        raise SnapshotError(f"the snapshot was kept by {unknown[0]}, which this version of muntin does not know")
+        raise SnapshotError(
+            f"the snapshot was kept by {unknown[0]}, which this version of muntin does not know; let "
+            "the one that wrote it finish the stream, or push its rows again"
+        )
 
 
 def require_same(saved: Mapping[str, str], query: Query) -> None:

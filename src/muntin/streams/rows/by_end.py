@@ -87,15 +87,15 @@ class ByEnd(CutWindows):
 
     def cut(self, store: RowStore, spans: Spans, moment: Moment) -> Cuts:
         """Return the windows that end in some stretches. O(log n) each."""
-        keys, end = self._ends(spans)
+        keys, end = self._ends(spans, len(store))
         start = self.window.start_of(end)
         first, last, counts = store.within(keys, start, end)
         kept = (counts > 0) | (end <= self._last_empty(moment))
         is_final = end <= self.settled(moment.before)
         return Cuts(keys, first, last, start, end, end, end, counts, is_final=is_final).take(kept)
 
-    def _ends(self, spans: Spans) -> tuple[Array, Array]:
-        """Return the keys and ends of all windows that end in some stretches."""
+    def _ends(self, spans: Spans, rows: int) -> tuple[Array, Array]:
+        """Return the keys and ends of all windows that end in some stretches; reject many more than there are rows."""
         none = np.zeros(0, np.int64)
         if not len(spans.keys):
             return none, none
@@ -106,7 +106,8 @@ class ByEnd(CutWindows):
             known = self.window.ends(least, most)
         begins = np.searchsorted(known, spans.low)
         counts = np.searchsorted(known, spans.high, "right") - begins
-        self.window.require_few(int(counts.sum()), most)
+        # Each row may have windows of its own: only those without rows are limited.
+        self.window.require_few(int(counts.sum()) - rows, most)
         nth = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.repeat(spans.keys, counts), known[np.repeat(begins, counts) + nth]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
 from muntin.columns import Column, read_only
 from muntin.errors import InvariantError
@@ -15,8 +16,9 @@ from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.kernels.vocabulary import Ints, index, kernel
 from muntin.streams.rows import counting, finding, folding, tree
+from muntin.streams.rows.holistic import MovingWindows
 from muntin.streams.rows.tree import DONE, FANOUT, HELD, LEAF, MOVES, NO_ROOM, STALES, Log, Tree, insert_rows
-from muntin.types import OBJECT, Array, ColumnType
+from muntin.types import OBJECT, Array, ColumnType, logical_value
 
 _WITHIN = (*tree.ARENA, *tree.POSITIONS, *tree.INSERTION, tree.drop_leaf, *finding.WITHIN, *counting.WITHIN)
 
@@ -26,6 +28,17 @@ def move_values(values: Any, moves: Ints, count: int) -> None:
     """Carry out the moves of a log, in order."""
     for i in range(0, count, 2):
         values[index(moves[index(i)])] = values[index(moves[index(i + 1)])]
+
+
+class Boxed:
+    """The values of a column as Python objects, for states that hold them as they are. O(1) each."""
+
+    def __init__(self, values: Array, kind: ColumnType) -> None:
+        self._values, self._kind = values, kind
+
+    def __getitem__(self, place: int) -> Any:
+        """Return the value at a place."""
+        return logical_value(self._values[place], self._kind)
 
 
 @cache
@@ -43,10 +56,16 @@ class RowStore:
     """
 
     def __init__(
-        self, types: Mapping[str, ColumnType], bindings: Sequence[Binding], leaf: int = LEAF, fanout: int = FANOUT
+        self,
+        types: Mapping[str, ColumnType],
+        bindings: Sequence[Binding],
+        leaf: int = LEAF,
+        fanout: int = FANOUT,
+        moving: Mapping[str, Aggregation] | None = None,
     ) -> None:
         self.types = types
         self.bindings = tuple(bindings)
+        self.moving = MovingWindows(moving or {}, types)
         self.tree, self.log = Tree.empty(leaf, fanout), Log.empty()
         self.values = {name: np.zeros(0, kind.physical) for name, kind in types.items()}
         self.valid: dict[str, Array | None] = dict.fromkeys(types)
@@ -89,14 +108,16 @@ class RowStore:
                 self.valid[name] = np.ones(len(self.tree.times), np.bool_)
         masks = [binding.inputs(columns, len(keys))[len(binding.columns) :] for binding in self.bindings]
         log = self.log._replace(places=np.empty(len(keys), np.int64))
+        codes = [group.coded(columns) for group in self.moving.coded]
         self._cursor[0] = done = 0
         stopped = NO_ROOM
         while stopped != DONE:
             stopped = self.kernels.insert_rows(self.tree, log, keys, times, self._cursor)
-            self._carry_out(log, slice(done, int(self._cursor[0])), columns, masks, beside)
+            self._carry_out(log, slice(done, int(self._cursor[0])), columns, masks, beside, codes)
             done = int(self._cursor[0])
             if stopped == NO_ROOM:
                 self._make_room(len(keys) - done, more=True)
+        self.moving.follow(self, keys, times)
 
     def _carry_out(
         self,
@@ -105,6 +126,7 @@ class RowStore:
         columns: Mapping[str, Column],
         masks: Sequence[Sequence[Array]],
         beside: Mapping[Any, Array],
+        codes: Sequence[Array],
     ) -> None:
         """Do to the columns and the states what was done to the trees."""
         places, moves = log.places[rows], int(self.tree.marks[MOVES])
@@ -118,6 +140,8 @@ class RowStore:
                 self._write(mask, log.moves, moves, places, given[rows])
         for name, numbers in beside.items():
             self._write(self.beside[name], log.moves, moves, places, numbers[rows])
+        for group, numbers in zip(self.moving.coded, codes, strict=True):
+            self._write(group.codes, log.moves, moves, places, numbers[rows])
         stale = int(self.tree.marks[STALES])
         if stale:
             for i in range(len(self.bindings)):
@@ -132,13 +156,18 @@ class RowStore:
 
     def evict(self, keys: Array, counts: Array) -> int:
         """Evict the first rows of keys, at most all; return the greatest time gone. Writes how many of each it were."""
+        self.moving.leave(self, keys, counts)
         latest: int = self.kernels.evict_all(self.tree, keys, counts)
         return latest
 
-    def inputs(self, which: int) -> tuple[Array, ...]:
+    def inputs(self, which: int) -> tuple[Any, ...]:
         """Return what a binding reads: columns and masks, by place."""
         binding = self.bindings[which]
-        return (*(read_only(self.values[name]) for name in binding.columns), *map(read_only, self.masks[which]))
+        values: list[Any] = [
+            Boxed(self.values[name], self.types[name]) if binding.boxed(i) else read_only(self.values[name])
+            for i, name in enumerate(binding.columns)
+        ]
+        return (*values, *map(read_only, self.masks[which]))
 
     def _know_keys(self, count: int) -> None:
         known = self.keys
@@ -160,6 +189,8 @@ class RowStore:
         self.valid = {name: mask if mask is None else tree.longer(mask, places) for name, mask in self.valid.items()}
         self.masks = [[tree.longer(mask, places) for mask in held] for held in self.masks]
         self.states = [_more_states(each, held, nodes) for each, held in zip(self.bindings, self.states, strict=True)]
+        for group in self.moving.coded:
+            group.codes = tree.longer(group.codes, places)
 
     def add_beside(self, name: Any, numbers: Array) -> None:
         """Give each row a further number, in the order of `rows`. O(n)."""
@@ -225,7 +256,7 @@ class RowStore:
         arrays = [*self.tree, *self.values.values(), *self.beside.values(), *self.states]
         arrays += [each for each in self.valid.values() if each is not None]
         arrays += [mask for held in self.masks for mask in held]
-        return sum(array.nbytes for array in arrays)
+        return int(sum(array.nbytes for array in arrays)) + self.moving.nbytes
 
     def save(self) -> dict[str, Array]:
         """Return the rows as arrays by name, by key and time."""
@@ -240,7 +271,14 @@ class RowStore:
         """Replace the rows by those that `save` returned. O(n)."""
         marks = self.tree.marks
         beside = {name: state[f"beside.{name}"] for name in self.beside}
-        RowStore.__init__(self, self.types, self.bindings, int(marks[tree.LEAF_SIZE]), int(marks[tree.KIDS_SIZE]))
+        RowStore.__init__(
+            self,
+            self.types,
+            self.bindings,
+            int(marks[tree.LEAF_SIZE]),
+            int(marks[tree.KIDS_SIZE]),
+            self.moving.aggregations,
+        )
         columns = {}
         for name, kind in self.types.items():
             valid = state[f"valid.{name}"]
@@ -252,7 +290,11 @@ class RowStore:
     def copy(self, beside: Collection[str]) -> RowStore:
         """Return the same rows, with some of the numbers beside them, in arrays of their own. O(n)."""
         made = RowStore(
-            self.types, self.bindings, int(self.tree.marks[tree.LEAF_SIZE]), int(self.tree.marks[tree.KIDS_SIZE])
+            self.types,
+            self.bindings,
+            int(self.tree.marks[tree.LEAF_SIZE]),
+            int(self.tree.marks[tree.KIDS_SIZE]),
+            self.moving.aggregations,
         )
         made.beside = {name: np.zeros(0, self.beside[name].dtype) for name in beside}
         made.load(self.save())
@@ -263,6 +305,7 @@ class RowStore:
         reason = tree.wrong(self.tree)
         if reason is not None:
             raise InvariantError(reason)
+        self.moving.check(self)
 
 
 def _more_states(binding: Binding, states: Array, count: int) -> Array:

@@ -62,6 +62,7 @@ EXPERIMENTS = (
     "slicing_memory",
     "small_pushes",
     "incremental",
+    "holistic_frames",
     "spark_batch",
     "spark_over",
     "spark_streaming",

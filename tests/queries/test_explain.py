@@ -268,7 +268,7 @@ def test_rows_that_are_kept() -> None:
     assert (store.row_count, store.row_time, store.row_bytes) == (50, 20, 19)
     assert plan.bytes == 10 * (50 + 20 * 2) * 19
     assert query.explain(SCHEMA).bytes is None  # nobody has said how many rows come
-    assert Query(window.trailing(rows(50)), SUM, time="t").explain(SCHEMA).stores[0].bytes == 50 * 23
+    assert Query(window.trailing(rows(50)), SUM, time="t").explain(SCHEMA).stores[0].bytes == 50 * 19
     stream = query.stream()
     for t in range(0, 400, 10):
         stream.push({"t": np.repeat(np.arange(t, t + 10), 2), "v": np.ones(20), "k": ["a"] * 20})

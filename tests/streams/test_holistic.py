@@ -278,8 +278,11 @@ def of_type(kind: pa.DataType) -> pa.Array:
         return pa.array([b"a", b"b", b"a", None, b"", b"c", b"a", b""], kind)
     if pa.types.is_boolean(kind):
         return pa.array([True, False, True, None, True, False, False, True], kind)
+    if pa.types.is_decimal(kind):
+        return pa.array([None if v is None else Decimal(v) for v in (0, 1, 3, None, -2, 0, 7, 5)], kind)
     if not pa.types.is_integer(kind):
-        return pa.array([0, 1, 3, None, 2, 0, 7, 5]).cast(pa.int32()).cast(kind)
+        whole = pa.int32() if kind == pa.date32() else pa.int64()
+        return pa.array([0, 1, 3, None, 2, 0, 7, 5], whole).cast(kind)
     info = np.iinfo(kind.to_pandas_dtype())
     least, most = int(info.min), int(info.max)
     return pa.array([least, most, 3, None, most - 1, least, 7, 5], kind)
@@ -291,7 +294,8 @@ def test_values_of_every_type(kind: pa.DataType) -> None:
     """Compiled and plain kernels answer like `run` over the same rows."""
     aggregates: dict[str, Any] = {"distinct": agg.count_distinct("v")}
     if kind in TYPES:
-        aggregates |= {"median": agg.median("v"), "q": agg.quantile("v", 0.4), "top": agg.top_k("v", 2)}
+        aggregates |= {"median": agg.median("v"), "q": agg.quantile("v", 0.4)}
+        aggregates |= {} if kind == pa.uint64() else {"top": agg.top_k("v", 2)}  # Arrow makes no list of great ones
     query = Query(window.trailing(rows(4)), aggregates, time="t")
     table = pa.table({"t": [1, 2, 2, 4, 5, 6, 7, 8], "v": of_type(kind)})
     wanted = query.run(table)

@@ -24,7 +24,7 @@ from muntin.kernels.cache import load_fresh, uncompiled
 from muntin.kernels.generate import standalone
 from muntin.streams.rows import holistic, multisets, numbering
 from muntin.streams.rows.holistic import MovingWindows
-from muntin.streams.rows.multisets import NODES, SET, Multisets, add_value, clear, remove_value, value_at
+from muntin.streams.rows.multisets import SET, USED, Multisets, add_value, clear, remove_value, value_at
 from muntin.streams.rows.numbering import Tokens
 from muntin.streams.rows.rows import Rows
 
@@ -93,10 +93,10 @@ def test_nodes_of_emptied_sets_are_used_again() -> None:
         for value in range(200):
             KERNELS.add_value(held, 0, value)
         KERNELS.clear(held, 0)
-        used = int(held.marks[NODES])
+        used = int(held.marks[USED])
     for value in range(200):
         KERNELS.add_value(held, 0, value)
-    assert held.marks[NODES] == used
+    assert held.marks[USED] == used
 
 
 @pytest.mark.parametrize("at", [multisets.COUNT, multisets.DISTINCT, multisets.BEFORE])

@@ -10,6 +10,8 @@ A leaf has up to `WIDTH` distinct values, each with how often it is in, an inner
 value and the rows below. All is done on the way down, in O(log n): a full node is split before it is entered, one that
 is nearly empty is joined with a neighbour. So no node knows its parent.
 
+The numbers of a node stand before its values, so that a search touches as little memory as it can.
+
 Whoever reads the k-th value reads one near it next. So a set remembers the leaf last read, the *finger*, and how many
 values are before it: O(1) as long as reads stay in that leaf. A set with few values has one block of 4, 8, ... entries.
 
@@ -28,20 +30,21 @@ from muntin.kernels.vocabulary import Ints, index, inlined, kernel
 from muntin.streams.rows.tree import NONE, longer
 from muntin.types import Array
 
-BASE, ROOM, FILLED, LEVEL, ROWS = range(5)
-"""The numbers of a node: its first entry, or the next free node; how many it may have, and has; its height; the rows of
-a leaf."""
-HEAD = 5
+FILLED, ROWS, LEVEL, ROOM = range(4)
+"""The numbers of a node, before its entries: how many it has; the rows of a leaf; its height; how many entries it may
+have. A node is known by the place of the first."""
+HEAD = 4
 ROOT, COUNT, DISTINCT, FINGER, BEFORE, LOW, FIRST, LAST, KNOWN = range(9)
 """The numbers of a set: its root; values, and distinct ones; the leaf last read, the values before it, and the least
 one that belongs there. Then those of its owner: which rows it has the values of, and whether that is so."""
 SET = 9
-WIDTH, USED, NODES, FREE_NODE, FREE_BLOCK = range(5)
-"""The marks: how many entries a node may have; entries and nodes ever used; the first free node; then the first free
-block of each size."""
-MARKS = FREE_BLOCK + 8
+WIDTH, USED, FREE_NODE = range(3)
+"""The marks: how many entries a node may have; places ever used; then the first free node of each size."""
+MARKS = FREE_NODE + 8
 WIDEST, LEAST_ROOM = 64, 4
 LOWEST = -(2**63)
+MOST_PLACES = 2**31
+"""Kids are 32 bits wide."""
 ENTRY = 16
 """The bytes of an entry."""
 
@@ -49,8 +52,8 @@ ENTRY = 16
 class Multisets(NamedTuple):
     """The arrays of all sets."""
 
-    nodes: Ints
     entries: Ints
+    """The nodes: numbers and values."""
     weights: Ints
     """Beside each entry, how often the value is in, or the rows below the kid."""
     kids: Ints
@@ -62,9 +65,9 @@ class Multisets(NamedTuple):
     def empty(cls, width: int = WIDEST) -> Multisets:
         """Return no sets."""
         marks = np.zeros(MARKS, np.int64)
-        marks[WIDTH], marks[FREE_NODE], marks[FREE_BLOCK:] = width, NONE, NONE
-        nodes, entries, sets = (np.zeros(0, np.int64) for _ in range(3))
-        return cls(nodes, entries, np.zeros(0, np.int32), np.zeros(0, np.int32), sets, marks)
+        marks[WIDTH], marks[FREE_NODE:] = width, NONE
+        entries, sets = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return cls(entries, np.zeros(0, np.int32), np.zeros(0, np.int32), sets, marks)
 
     @property
     def nbytes(self) -> int:
@@ -85,39 +88,37 @@ def with_sets(held: Multisets, count: int) -> Multisets:
 
 def with_room(held: Multisets, values: int) -> Multisets:
     """Return the same with room for more values. Amortised O(1) each."""
-    wanted = nodes_for(held, values)
-    nodes, entries = int(held.marks[NODES]) + wanted, int(held.marks[USED]) + wanted * int(held.marks[WIDTH])
-    if nodes * HEAD > len(held.nodes):
-        held = held._replace(nodes=longer(held.nodes, HEAD * (nodes + nodes // 2)))
-    if entries > len(held.entries):
-        room = entries + entries // 2
-        arrays = (longer(each, room) for each in (held.entries, held.weights, held.kids))
-        held = held._replace(**dict(zip(("entries", "weights", "kids"), arrays, strict=True)))
-    return held
+    places = int(held.marks[USED]) + places_for(held, values)
+    if places <= len(held.entries):
+        return held
+    if places >= MOST_PLACES:
+        raise MemoryError("the windows of one definition have more than a billion distinct values")
+    room = min(places + places // 2, MOST_PLACES)
+    entries, weights, kids = (longer(each, room) for each in (held.entries, held.weights, held.kids))
+    return held._replace(entries=entries, weights=weights, kids=kids)
 
 
 # ---------------------------------------------------------------- the arena
 
 
 @kernel
-def nodes_for(held: Multisets, values: int) -> int:
-    """Return how many nodes adding some values makes at most."""
-    return int(4 * values // held.marks[WIDTH] + 16)
+def places_for(held: Multisets, values: int) -> int:
+    """Return how many places adding some values takes at most."""
+    width = held.marks[WIDTH]
+    return int((4 * values // width + 16) * (HEAD + width))
 
 
 @kernel
 def fits(held: Multisets, values: int) -> bool:
     """Return whether there is room to add some values, whatever they are."""
-    wanted = nodes_for(held, values)
-    entries: bool = held.marks[USED] + wanted * held.marks[WIDTH] <= len(held.entries)
-    nodes: bool = (held.marks[NODES] + wanted) * HEAD <= len(held.nodes)
-    return entries and nodes
+    room: bool = held.marks[USED] + places_for(held, values) <= len(held.entries)
+    return room
 
 
 @kernel
 def mark_of(room: int) -> int:
-    """Return the mark of the free blocks of a size."""
-    which = FREE_BLOCK
+    """Return the mark of the free nodes of a size."""
+    which = FREE_NODE
     while room > LEAST_ROOM:
         room >>= 1
         which += 1
@@ -125,67 +126,45 @@ def mark_of(room: int) -> int:
 
 
 @kernel
-def take_block(held: Multisets, room: int) -> int:
-    """Return the first entry of a block."""
-    which = mark_of(room)
-    base: int = held.marks[which]
-    if base != NONE:
-        held.marks[which] = held.entries[base]  # a free block's first entry links to the next one
-        return base
-    base = held.marks[USED]
-    held.marks[USED] = base + room
-    return base
-
-
-@kernel
-def return_block(held: Multisets, base: int, room: int) -> None:
-    """Put a block on the free list."""
-    which = mark_of(room)
-    held.entries[base] = held.marks[which]
-    held.marks[which] = base
-
-
-@kernel
 def make_node(held: Multisets, level: int, room: int) -> int:
     """Return a new node without entries."""
-    nodes, marks = held.nodes, held.marks
-    node: int = marks[FREE_NODE]
+    entries, marks = held.entries, held.marks
+    which = mark_of(room)
+    node: int = marks[which]
     if node != NONE:
-        marks[FREE_NODE] = nodes[node * HEAD + BASE]
+        marks[which] = entries[node]  # a free node links to the next one
     else:
-        node = marks[NODES]
-        marks[NODES] = node + 1
-    nodes[node * HEAD + BASE] = take_block(held, room)
-    nodes[node * HEAD + ROOM] = room
-    nodes[node * HEAD + FILLED] = nodes[node * HEAD + ROWS] = 0
-    nodes[node * HEAD + LEVEL] = level
+        node = marks[USED]
+        marks[USED] = node + HEAD + room
+    entries[node + FILLED] = entries[node + ROWS] = 0
+    entries[node + LEVEL] = level
+    entries[node + ROOM] = room
     return node
 
 
 @kernel
 def drop_node(held: Multisets, node: int) -> None:
-    """Free a node and its block."""
-    nodes = held.nodes
-    return_block(held, nodes[node * HEAD + BASE], nodes[node * HEAD + ROOM])
-    nodes[node * HEAD + BASE] = held.marks[FREE_NODE]
-    held.marks[FREE_NODE] = node
+    """Free a node."""
+    which = mark_of(held.entries[node + ROOM])
+    held.entries[node] = held.marks[which]
+    held.marks[which] = node
 
 
 @kernel
 def clear(held: Multisets, line: int) -> None:
     """Take all values out of a set, and free its nodes: the last one first. O(nodes)."""
-    nodes, sets = held.nodes, held.sets
+    entries, sets = held.entries, held.sets
     while sets[line + ROOT] != NONE:
         above = NONE
         node = sets[line + ROOT]
-        while nodes[node * HEAD + LEVEL] > 0 and nodes[node * HEAD + FILLED] > 0:
+        while entries[node + LEVEL] > 0 and entries[node + FILLED] > 0:
             above = node
-            node = held.kids[nodes[node * HEAD + BASE] + nodes[node * HEAD + FILLED] - 1]
+            node = held.kids[node + HEAD + entries[node + FILLED] - 1]
         drop_node(held, node)
         if above == NONE:
             sets[line + ROOT] = NONE
         else:
-            nodes[above * HEAD + FILLED] -= 1
+            entries[above + FILLED] -= 1
     sets[line + COUNT] = sets[line + DISTINCT] = sets[line + FIRST] = sets[line + LAST] = sets[line + KNOWN] = 0
     sets[line + FINGER] = NONE
 
@@ -208,60 +187,60 @@ def last_up_to(entries: Ints, at: int, count: int, value: int) -> int:
 @inlined
 def open_gap(held: Multisets, node: int, at: int) -> None:
     """Make room for an entry at a place of a node that is not full."""
-    base = held.nodes[node * HEAD + BASE]
-    stop = base + held.nodes[node * HEAD + FILLED]
+    base = node + HEAD
+    stop = base + held.entries[node + FILLED]
     for k in range(stop, at, -1):
         held.entries[index(k)] = held.entries[index(k - 1)]
     for k in range(stop, at, -1):
         held.weights[index(k)] = held.weights[index(k - 1)]
-    if held.nodes[node * HEAD + LEVEL] > 0:
+    if held.entries[node + LEVEL] > 0:
         for k in range(stop, at, -1):
             held.kids[index(k)] = held.kids[index(k - 1)]
-    held.nodes[node * HEAD + FILLED] += 1
+    held.entries[node + FILLED] += 1
 
 
 @inlined
 def close_gap(held: Multisets, node: int, at: int) -> None:
     """Take the entry at a place out of a node."""
-    last = held.nodes[node * HEAD + BASE] + held.nodes[node * HEAD + FILLED] - 1
+    last = node + HEAD + held.entries[node + FILLED] - 1
     for k in range(at, last):
         held.entries[index(k)] = held.entries[index(k + 1)]
     for k in range(at, last):
         held.weights[index(k)] = held.weights[index(k + 1)]
-    if held.nodes[node * HEAD + LEVEL] > 0:
+    if held.entries[node + LEVEL] > 0:
         for k in range(at, last):
             held.kids[index(k)] = held.kids[index(k + 1)]
-    held.nodes[node * HEAD + FILLED] -= 1
+    held.entries[node + FILLED] -= 1
 
 
 @kernel
 def move_entries(held: Multisets, source: int, begin: int, target: int) -> int:
     """Move the entries of a node from the `begin`-th on to the end of another; return the rows of these."""
-    nodes = held.nodes
-    old, new = nodes[source * HEAD + BASE], nodes[target * HEAD + BASE] + nodes[target * HEAD + FILLED]
-    count = nodes[source * HEAD + FILLED] - begin
+    entries = held.entries
+    old, new = source + HEAD, target + HEAD + entries[target + FILLED]
+    count = entries[source + FILLED] - begin
     rows = 0
     for k in range(count):
         held.entries[new + k] = held.entries[old + begin + k]
         held.weights[new + k] = held.weights[old + begin + k]
         held.kids[new + k] = held.kids[old + begin + k]
         rows += held.weights[new + k]
-    nodes[source * HEAD + FILLED] = begin
-    nodes[target * HEAD + FILLED] += count
-    nodes[source * HEAD + ROWS] -= rows
-    nodes[target * HEAD + ROWS] += rows
+    entries[source + FILLED] = begin
+    entries[target + FILLED] += count
+    entries[source + ROWS] -= rows
+    entries[target + ROWS] += rows
     return rows
 
 
 @kernel
 def split_kid(held: Multisets, parent: int, at: int) -> None:
     """Split the full kid at a place of a node that is not full."""
-    nodes, width = held.nodes, held.marks[WIDTH]
+    entries, width = held.entries, held.marks[WIDTH]
     kid = held.kids[at]
-    right = make_node(held, nodes[kid * HEAD + LEVEL], width)
+    right = make_node(held, entries[kid + LEVEL], width)
     rows = move_entries(held, kid, width >> 1, right)
     open_gap(held, parent, at + 1)
-    held.entries[at + 1] = held.entries[nodes[right * HEAD + BASE]]
+    held.entries[at + 1] = held.entries[right + HEAD]
     held.weights[at + 1] = rows
     held.weights[at] -= rows
     held.kids[at + 1] = right
@@ -271,8 +250,8 @@ def split_kid(held: Multisets, parent: int, at: int) -> None:
 def join_kids(held: Multisets, parent: int, at: int) -> None:
     """Join the kid at a place of a node with the next one."""
     left, right = held.kids[at], held.kids[at + 1]
-    if held.nodes[right * HEAD + LEVEL] > 0:
-        held.entries[held.nodes[right * HEAD + BASE]] = held.entries[at + 1]  # that of a first kid meant nothing
+    if held.entries[right + LEVEL] > 0:
+        held.entries[right + HEAD] = held.entries[at + 1]  # that of a first kid meant nothing
     held.weights[at] += held.weights[at + 1]
     move_entries(held, right, 0, left)
     drop_node(held, right)
@@ -283,12 +262,12 @@ def join_kids(held: Multisets, parent: int, at: int) -> None:
 def raise_root(held: Multisets, line: int) -> int:
     """Give a full root a parent, and split it; return the new root."""
     root = held.sets[line + ROOT]
-    above = make_node(held, held.nodes[root * HEAD + LEVEL] + 1, held.marks[WIDTH])
-    base = held.nodes[above * HEAD + BASE]
+    above = make_node(held, held.entries[root + LEVEL] + 1, held.marks[WIDTH])
+    base = above + HEAD
     held.entries[base] = LOWEST
     held.kids[base] = root
     held.weights[base] = held.sets[line + COUNT]
-    held.nodes[above * HEAD + FILLED] = 1
+    held.entries[above + FILLED] = 1
     split_kid(held, above, base)
     held.sets[line + ROOT] = above
     held.sets[line + FINGER] = NONE
@@ -298,72 +277,70 @@ def raise_root(held: Multisets, line: int) -> int:
 @inlined
 def add_value(held: Multisets, line: int, value: int) -> None:
     """Add a value to a set. O(log n)."""
-    nodes, entries, sets, width = held.nodes, held.entries, held.sets, held.marks[WIDTH]
+    entries, sets, width = held.entries, held.sets, held.marks[WIDTH]
     node = sets[line + ROOT]
     if node == NONE:
         node = sets[line + ROOT] = make_node(held, 0, LEAST_ROOM)
-    if nodes[index(node * HEAD + FILLED)] == width:
+    if entries[index(node + FILLED)] == width:
         node = raise_root(held, line)
-    while nodes[index(node * HEAD + LEVEL)] > 0:
-        at = last_up_to(entries, nodes[index(node * HEAD + BASE)], nodes[index(node * HEAD + FILLED)], value)
-        if nodes[index(held.kids[index(at)] * HEAD + FILLED)] == width:
+    while entries[index(node + LEVEL)] > 0:
+        at = last_up_to(entries, node + HEAD, entries[index(node + FILLED)], value)
+        if entries[index(held.kids[index(at)] + FILLED)] == width:
             split_kid(held, node, at)
             sets[line + FINGER] = NONE
             at += int(entries[index(at + 1)] <= value)
         held.weights[index(at)] += 1
         node = held.kids[index(at)]
-    base, filled = nodes[index(node * HEAD + BASE)], nodes[index(node * HEAD + FILLED)]
+    base, filled = node + HEAD, entries[index(node + FILLED)]
     at = last_up_to(entries, base, filled, value)
     if filled > 0 and entries[index(at)] == value:
         held.weights[index(at)] += 1
     else:
-        if filled == nodes[index(node * HEAD + ROOM)]:
-            at += enlarge(held, node) - base
+        if filled == entries[index(node + ROOM)]:
+            at -= node
+            node = enlarge(held, line, node)
+            at += node
         at += int(filled > 0 and entries[index(at)] < value)
         open_gap(held, node, at)
         entries[index(at)] = value
         held.weights[index(at)] = 1
         sets[index(line + DISTINCT)] += 1
-    nodes[index(node * HEAD + ROWS)] += 1
+    entries[index(node + ROWS)] += 1
     sets[index(line + COUNT)] += 1
     sets[index(line + BEFORE)] += int(value < sets[index(line + LOW)])
 
 
 @kernel
-def enlarge(held: Multisets, leaf: int) -> int:
-    """Give a leaf a block twice as large; return its first entry."""
-    nodes = held.nodes
-    old, room, filled = nodes[leaf * HEAD + BASE], nodes[leaf * HEAD + ROOM], nodes[leaf * HEAD + FILLED]
-    new = take_block(held, 2 * room)
-    for k in range(filled):
-        held.entries[new + k] = held.entries[old + k]
-        held.weights[new + k] = held.weights[old + k]
-    return_block(held, old, room)
-    nodes[leaf * HEAD + BASE] = new
-    nodes[leaf * HEAD + ROOM] = 2 * room
-    return new
+def enlarge(held: Multisets, line: int, leaf: int) -> int:
+    """Give a set that is one leaf another one with twice the room; return that."""
+    wider = make_node(held, 0, 2 * held.entries[leaf + ROOM])
+    move_entries(held, leaf, 0, wider)
+    drop_node(held, leaf)
+    held.sets[line + ROOT] = wider
+    held.sets[line + FINGER] = NONE
+    return wider
 
 
 @inlined
 def remove_value(held: Multisets, line: int, value: int) -> None:
     """Take a value that is in a set out of it, once. O(log n)."""
-    nodes, entries, sets, width = held.nodes, held.entries, held.sets, held.marks[WIDTH]
+    entries, sets, width = held.entries, held.sets, held.marks[WIDTH]
     node = sets[line + ROOT]
-    while nodes[index(node * HEAD + LEVEL)] > 0:
-        base, filled = nodes[index(node * HEAD + BASE)], nodes[index(node * HEAD + FILLED)]
+    while entries[index(node + LEVEL)] > 0:
+        base, filled = node + HEAD, entries[index(node + FILLED)]
         at = last_up_to(entries, base, filled, value)
         held.weights[index(at)] -= 1
         kid = held.kids[index(at)]
-        if nodes[index(kid * HEAD + FILLED)] <= width >> 2 and filled > 1:
+        if entries[index(kid + FILLED)] <= width >> 2 and filled > 1:
             kid = join_small(held, line, node, at)
         node = kid
-    base, filled = nodes[index(node * HEAD + BASE)], nodes[index(node * HEAD + FILLED)]
+    base, filled = node + HEAD, entries[index(node + FILLED)]
     at = last_up_to(entries, base, filled, value)
     held.weights[index(at)] -= 1
     if held.weights[index(at)] == 0:
         close_gap(held, node, at)
         sets[index(line + DISTINCT)] -= 1
-    nodes[index(node * HEAD + ROWS)] -= 1
+    entries[index(node + ROWS)] -= 1
     sets[index(line + COUNT)] -= 1
     sets[index(line + BEFORE)] -= int(value < sets[index(line + LOW)])
 
@@ -371,15 +348,15 @@ def remove_value(held: Multisets, line: int, value: int) -> None:
 @kernel
 def join_small(held: Multisets, line: int, node: int, at: int) -> int:
     """Join the kid at a place with a neighbour, unless they would soon be split again; return the kid."""
-    nodes, width = held.nodes, held.marks[WIDTH]
-    left = at if at + 1 < nodes[node * HEAD + BASE] + nodes[node * HEAD + FILLED] else at - 1
-    both = nodes[held.kids[left] * HEAD + FILLED] + nodes[held.kids[left + 1] * HEAD + FILLED]
+    entries, width = held.entries, held.marks[WIDTH]
+    left = at if at + 1 < node + HEAD + entries[node + FILLED] else at - 1
+    both = held.entries[held.kids[left] + FILLED] + held.entries[held.kids[left + 1] + FILLED]
     if both > width - (width >> 2):
         return int(held.kids[at])
     join_kids(held, node, left)
     held.sets[line + FINGER] = NONE
     kid: int = held.kids[left]
-    if node == held.sets[line + ROOT] and nodes[node * HEAD + FILLED] == 1:
+    if node == held.sets[line + ROOT] and entries[node + FILLED] == 1:
         held.sets[line + ROOT] = kid
         drop_node(held, node)
     return kid
@@ -391,11 +368,11 @@ def join_small(held: Multisets, line: int, node: int, at: int) -> int:
 @kernel
 def reach(held: Multisets, line: int, rank: int) -> None:
     """Move the finger to the leaf with a rank. O(log n)."""
-    nodes, weights = held.nodes, held.weights
+    entries, weights = held.entries, held.weights
     node = held.sets[line + ROOT]
     before, low = 0, LOWEST
-    while nodes[index(node * HEAD + LEVEL)] > 0:
-        base = nodes[index(node * HEAD + BASE)]
+    while entries[index(node + LEVEL)] > 0:
+        base = node + HEAD
         at = base
         while before + weights[index(at)] <= rank:
             before += weights[index(at)]
@@ -411,15 +388,15 @@ def reach(held: Multisets, line: int, rank: int) -> None:
 @inlined
 def value_at(held: Multisets, line: int, rank: int) -> int:
     """Return the value with `rank` values before it. O(1) near the last one read, else O(log n)."""
-    nodes, sets = held.nodes, held.sets
+    entries, sets = held.entries, held.sets
     leaf = sets[index(line + FINGER)]
     inside = rank - sets[index(line + BEFORE)]
-    if leaf == NONE or inside < 0 or inside >= nodes[index(leaf * HEAD + ROWS)]:
+    if leaf == NONE or inside < 0 or inside >= entries[index(leaf + ROWS)]:
         reach(held, line, rank)
         leaf = sets[index(line + FINGER)]
         inside = rank - sets[index(line + BEFORE)]
-    at = nodes[index(leaf * HEAD + BASE)]
-    if nodes[index(leaf * HEAD + ROWS)] == nodes[index(leaf * HEAD + FILLED)]:
+    at = leaf + HEAD
+    if entries[index(leaf + ROWS)] == entries[index(leaf + FILLED)]:
         return int(held.entries[index(at + inside)])
     while inside >= held.weights[index(at)]:
         inside -= held.weights[index(at)]
@@ -427,7 +404,7 @@ def value_at(held: Multisets, line: int, rank: int) -> int:
     return int(held.entries[index(at)])
 
 
-ARENA = (nodes_for, fits, mark_of, take_block, return_block, make_node, drop_node, clear)
+ARENA = (places_for, fits, mark_of, make_node, drop_node, clear)
 CHANGES = (
     last_up_to,
     open_gap,
@@ -456,7 +433,8 @@ def contents(held: Multisets, number: int) -> tuple[Array, Array]:
 
 
 def _entries_below(held: Multisets, node: int) -> list[tuple[int, int]]:
-    base, _, filled, level, _ = (int(each) for each in held.nodes[node * HEAD : (node + 1) * HEAD])
+    filled, _, level, _ = held.entries[node : node + HEAD].tolist()
+    base = node + HEAD
     if not level:
         places = slice(base, base + filled)
         return list(zip(held.entries[places].tolist(), held.weights[places].tolist(), strict=True))
@@ -485,7 +463,8 @@ def wrong(held: Multisets, number: int) -> str | None:
 
 def _wrong_below(held: Multisets, node: int, low: int, high: int | None) -> tuple[str | None, int]:
     """Return what is wrong at or below a node, whose values lie in [low, high), and its rows."""
-    base, room, filled, level, rows = (int(each) for each in held.nodes[node * HEAD : (node + 1) * HEAD])
+    filled, rows, level, room = held.entries[node : node + HEAD].tolist()
+    base = node + HEAD
     values = held.entries[base : base + filled].tolist()
     weights = held.weights[base : base + filled].tolist()
     if not (0 <= filled <= room <= held.marks[WIDTH]) or (level and not filled):
@@ -500,7 +479,7 @@ def _wrong_below(held: Multisets, node: int, low: int, high: int | None) -> tupl
     for slot in range(filled):
         kid = int(held.kids[base + slot])
         begin, end = values[slot] if slot else low, values[slot + 1] if slot + 1 < filled else high
-        if int(held.nodes[kid * HEAD + LEVEL]) != level - 1:
+        if int(held.entries[kid + LEVEL]) != level - 1:
             return f"node {kid} is no kid of {node}", 0
         reason, below = _wrong_below(held, kid, begin, end)
         if reason is not None or below != weights[slot]:

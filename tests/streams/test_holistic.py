@@ -146,6 +146,9 @@ AGGREGATES = {
     "top": agg.top_k("v", 2, skip_nan=True),
     "price": agg.median("price"),
     "total": agg.sum("i"),
+    "first_name": agg.first("name"),
+    "last_name": agg.max("name", where="flag"),
+    "dear": agg.max("price"),
 }
 WINDOWS = [
     window.trailing(8),

@@ -505,10 +505,11 @@ def _bindings(plan: Plan) -> tuple[list[Binding], dict[str, Aggregation], dict[s
     kinds = {name: "holistic" if each.kind == "holistic" else "" for name, each in aggregates.items()}
     groups = run_together(aggregates, lambda some: plan.bind(some, gaps=True), lambda name, _: kinds[name])
     bindings = [plan.bind(each, gaps=True) for each in groups]
-    rest = {name for each in bindings if not each.fixed for name in each.names if kinds[name]}
-    moving = {name: aggregates[name] for name in rest if numbering_for(aggregates[name], plan.types) is not None}
-    apart = {name: each for name, each in aggregates.items() if name in rest and name not in moving}
-    return [each for each in bindings if rest.isdisjoint(each.names)], apart, moving
+    grows = {name for each in bindings if not each.fixed for name in each.names if kinds[name]}
+    rest = {name: each for name, each in aggregates.items() if name in grows}
+    moving = {name: each for name, each in rest.items() if numbering_for(each, plan.types) is not None}
+    apart = {name: each for name, each in rest.items() if name not in moving}
+    return [each for each in bindings if grows.isdisjoint(each.names)], apart, moving
 
 
 def under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:

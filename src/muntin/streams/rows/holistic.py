@@ -432,7 +432,7 @@ def answer_read(view: Any, outputs: Outputs, i: int) -> None:
 
 
 @dataclass
-class Group:
+class ValueGroup:
     """Aggregates over the same values, and the multisets of these by definition."""
 
     values: Values
@@ -465,7 +465,11 @@ class Group:
         if self.values.distinct:
             counts = np.empty(len(keys), np.int64)
             kernels = following(not kernel_cache.is_uncompiled())
-            self._run(store, window_id, lambda *state: kernels.count_windows(*state[:-1], *windows, state[-1], counts))
+
+            def count(rows: Tree, held: Multisets, source: Source, now: Array) -> bool:
+                return bool(kernels.count_windows(rows, held, source, *windows, now, counts))
+
+            self._run(store, window_id, count)
             write_answers(self.binding, counts, outputs)
         elif isinstance(self.numbering, Numbers) and not self.binding.plain:
             module = self.binding.kernels(ANSWERING, "answer_moving", sorted_store=True)
@@ -570,14 +574,14 @@ class MovingWindows:
         self.aggregations, self._types = aggregations, types
         self._groups = [self._group(*each) for each in values_together(aggregations, types).items()]
 
-    def _group(self, values: Values, binding: Binding) -> Group:
+    def _group(self, values: Values, binding: Binding) -> ValueGroup:
         # Those that read the same values have the same numbering.
         numbering = numbering_for(self.aggregations[binding.names[0]], self._types)
         assert numbering is not None
-        return Group(values, binding, numbering(self._types[values.column], values))
+        return ValueGroup(values, binding, numbering(self._types[values.column], values))
 
     @property
-    def coded(self) -> list[Group]:
+    def coded(self) -> list[ValueGroup]:
         """The groups that keep an integer for each row."""
         return [group for group in self._groups if not isinstance(group.numbering, Numbers)]
 

@@ -63,6 +63,7 @@ EXPERIMENTS = (
     "small_pushes",
     "incremental",
     "tiles_push",
+    "holistic_frames",
     "spark_batch",
     "spark_over",
     "spark_streaming",

@@ -192,7 +192,17 @@ TOPICS = (
     Topic(
         "Keys and memory",
         "What a stream keeps for late rows, and what a row costs where there are many keys.",
-        ("slicing_keys", "keys", "slicing_memory", "table_run", "small_pushes", "incremental", "tiles_push", "ask"),
+        (
+            "slicing_keys",
+            "keys",
+            "slicing_memory",
+            "table_run",
+            "small_pushes",
+            "incremental",
+            "tiles_push",
+            "holistic_frames",
+            "ask",
+        ),
         stored("figure_10b_memory"),
     ),
     Topic(

@@ -415,8 +415,9 @@ kept by slices
 kept by rows
   windows     2
   merged by   longest by a tree of rows (O(log n) combines a late row, O(1) a row in order and a
-              window); middle by the aggregators of run (their states have no fixed size)
-  state       19 bytes a row, the last 100 rows, and those of the last 70 seconds
+              window); middle by a multiset of values (O(log n) for each row that enters a window or
+              leaves it)
+  state       43 bytes a row, the last 100 rows, and those of the last 70 seconds
 run
   how         rows are sorted by key and time, unless they are in order already; then each window takes
               one pass over them

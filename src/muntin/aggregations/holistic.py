@@ -78,7 +78,7 @@ class count_distinct:
     """
 
 
-@define(state="object", result="object", commutative=True)
+@define(state="object", result="object", commutative=True, kind="algebraic")
 class top_k:
     """The k greatest values, greatest first: `top_k("v", 3)`. O(k log k) combine.
 

@@ -122,7 +122,8 @@ def _order_matters(plan: Plan) -> bool:
     binding = bind(plan.aggregates, plan.types, time=plan.time_type)
     uses_time = any(part.uses_time for part in binding.parts)
     every = plan.aggregates.values()
-    return uses_time or not all(each.commutative and each.kind != "holistic" for each in every)
+    objects = any(part.fields is None for part in binding.parts)  # these may show which row came first
+    return uses_time or objects or not all(each.commutative and each.kind != "holistic" for each in every)
 
 
 def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | None = None) -> DataFrame:

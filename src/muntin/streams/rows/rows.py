@@ -36,6 +36,8 @@ from muntin.streams.rows.by_policy import ByPolicy
 from muntin.streams.rows.by_time import ByTime
 from muntin.streams.rows.by_value import ByValue
 from muntin.streams.rows.finding import Fresh
+from muntin.streams.rows.holistic import MovingWindows
+from muntin.streams.rows.numbering import numbering_for
 from muntin.streams.rows.part import OWN, REFUSED, Emission, Held, Moment, Part
 from muntin.streams.rows.store import RowStore
 from muntin.streams.rows.tree import LEAF, NODE
@@ -210,22 +212,23 @@ class Rows(Replayed):
     """Rows in the order of time, in a tree for each key, with the states of its nodes.
 
     A push of m rows takes O(m log n) for n rows held, in order O(m), and O(1) combines, amortised, for each window that
-    it answers; late rows answer the windows that hold them again. Aggregations whose states have no fixed size take the
-    rows of these windows instead of states. Rows are evicted when no window that may still change needs them.
+    it answers; late rows answer the windows that hold them again. Quantiles and distinct counts have the values of a
+    window in a multiset, which follows it in O(log n) a row; other aggregations whose states have no fixed size take
+    the rows of these windows. Rows are evicted when no window that may still change needs them.
     """
 
     keeps = ROWS
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self.bindings, self.apart = self._bound(plan)
+        self.bindings, self.apart, self.moving = self._bound(plan)
         parts = [self._part(i, each) for i, each in plan.windows.items()]
         together = [part for part in parts if not part.is_apart]
         self.groups = [self._group(mine) for mine in (together, *([part] for part in parts if part.is_apart)) if mine]
         self._watermark = BEFORE_TIME
 
-    def _bound(self, plan: Plan) -> tuple[list[Binding], dict[str, Aggregation]]:
-        """Return the aggregates whose states nodes can hold, fused, and the others."""
+    def _bound(self, plan: Plan) -> tuple[list[Binding], dict[str, Aggregation], dict[str, Aggregation]]:
+        """Return the aggregates whose states nodes can hold, fused; those that need all rows, and those of values."""
         return _bindings(plan)
 
     def _part(self, window_id: int, window: Window) -> Part:
@@ -234,7 +237,8 @@ class Rows(Replayed):
         return kind(window_id, window, self.plan)
 
     def _group(self, parts: list[Part]) -> Group:
-        store = RowStore(self.plan.types, [*self.bindings, *(own for part in parts for own in part.bindings)])
+        bindings = [*self.bindings, *(own for part in parts for own in part.bindings)]
+        store = RowStore(self.plan.types, bindings, moving=self.moving)
         for part in parts:
             store.beside |= {name: np.zeros(0, kind) for name, kind in part.beside.items()}
         return Group(store, parts)
@@ -248,7 +252,7 @@ class Rows(Replayed):
     @property
     def may_fail(self) -> bool:
         """Whether an aggregation can raise an error."""
-        values_fail = bool(self.apart) or any(each.may_fail for each in self.bindings)
+        values_fail = bool(self.apart or self.moving) or any(each.may_fail for each in self.bindings)
         return values_fail or any(part.may_fail for part in self._parts)
 
     @property
@@ -258,7 +262,9 @@ class Rows(Replayed):
         masks = sum(len(each.masks) for each in self.bindings)
         beside = sum(np.dtype(kind).itemsize for part in self._parts for kind in part.beside.values())
         leaf = NODE * 8 + sum(each.dtype.itemsize for each in self.bindings)
-        return 8 + columns + masks + beside + -(-leaf // LEAF)
+        moving = MovingWindows(self.moving, self.plan.types)
+        values = moving.row_bytes + moving.value_bytes * len(self.plan.windows)
+        return 8 + columns + masks + beside + values + -(-leaf // LEAF)
 
     @property
     def _parts(self) -> Iterator[Part]:
@@ -268,6 +274,9 @@ class Rows(Replayed):
         """Yield what aggregates the rows of windows."""
         for each in self.bindings:
             yield Chosen(each.names, "a tree of rows", "O(log n) combines a late row, O(1) a row in order and a window")
+        if self.moving:
+            what = "O(log n) for each row that enters a window or leaves it"
+            yield Chosen(tuple(self.moving), "a multiset of values", what)
         if self.apart:
             yield Chosen(tuple(self.apart), "the aggregators of run", "their states have no fixed size")
 
@@ -319,7 +328,7 @@ class Rows(Replayed):
         if each.is_retracted:
             aggregates: dict[str, Any] = {name: pa.nulls(count) for name in self.plan.aggregates}
         else:
-            raw = self._of_windows(store, each)
+            raw = self._of_windows(store, part, each)
             aggregates = {name: to_arrow(raw[name], each.end) for name in self.plan.aggregates}
         return Answers(
             each.keys,
@@ -334,25 +343,26 @@ class Rows(Replayed):
             at=each.at,
         )
 
-    def _of_windows(self, store: RowStore, each: Emission) -> Mapping[str, Raw]:
+    def _of_windows(self, store: RowStore, part: Part, each: Emission) -> Mapping[str, Raw]:
         """Return the aggregates of windows, by name."""
-        if each.places is None:
-            return self._of_ranges(store, each.first, each.last)
-        times = store.tree.times[each.places]
-        rows = store.take(each.places)
-        return windows_of_rows(rows, times, self.plan.time_type, each.first, each.last, self.plan.aggregates)
+        if each.places is not None:
+            times, rows = store.tree.times[each.places], store.take(each.places)
+            return windows_of_rows(rows, times, self.plan.time_type, each.first, each.last, self.plan.aggregates)
+        raw = self._of_ranges(store, each.first, each.last, self.apart)
+        return raw | store.moving.answer(store, part.window_id, each.keys, each.first, each.last)
 
-    def _of_ranges(self, store: RowStore, first: Array, last: Array) -> dict[str, Raw]:
-        """Return the aggregates of ranges of rows, by name."""
+    def _of_ranges(
+        self, store: RowStore, first: Array, last: Array, apart: Mapping[str, Aggregation]
+    ) -> dict[str, Raw]:
+        """Return the aggregates of ranges of rows by name; those of `apart` from all rows."""
         raw: dict[str, Raw] = {}
         for i, binding in enumerate(self.bindings):
             raw |= results_by_name(binding, store.answers(i, first, last))
-        return {**raw, **self._from_rows(store, first, last)} if self.apart else raw
-
-    def _from_rows(self, store: RowStore, first: Array, last: Array) -> Mapping[str, Raw]:
-        places, begins, ends = store.listed(first, last)
-        times = store.tree.times[places]
-        return windows_of_rows(store.take(places), times, self.plan.time_type, begins, ends, self.apart)
+        if apart:
+            places, begins, ends = store.listed(first, last)
+            times = store.tree.times[places]
+            raw |= windows_of_rows(store.take(places), times, self.plan.time_type, begins, ends, apart)
+        return raw
 
     def held_keys(self) -> Array:
         """Return the keys of which anything is kept, ascending."""
@@ -389,8 +399,9 @@ class Rows(Replayed):
             for part in group.parts:
                 if part.window_id in complete_from:
                     first, last, ends = part.frames_at(held, points, complete_from[part.window_id])
+                    # Points may be anywhere: multisets stay where the windows of the stream are.
                     with self._in_words():
-                        raw = self._of_ranges(group.store, first, last)
+                        raw = self._of_ranges(group.store, first, last, {**self.apart, **self.moving})
                     yield FramesAtPoints([part.window_id], raw, ends)
 
     # ------------------------------------------------------------ definitions
@@ -446,6 +457,7 @@ class Rows(Replayed):
                     group.store.beside = {
                         name: held for name, held in group.store.beside.items() if name not in part.beside
                     }
+                    group.store.moving.drop(window_id)
             group.parts = [part for part in group.parts if part.window_id != window_id]
         self.groups = [group for group in self.groups if group.parts]
         self._changed()
@@ -515,14 +527,17 @@ def _closing(group: Group, keys: Array, moment: Moment) -> Iterator[tuple[Part, 
     group.forget(keys, moment.before)
 
 
-def _bindings(plan: Plan) -> tuple[list[Binding], dict[str, Aggregation]]:
-    """Return the aggregates whose states nodes can hold, fused, and the others."""
-    groups = run_together(plan.aggregates, lambda some: plan.bind(some, gaps=True))
+def _bindings(plan: Plan) -> tuple[list[Binding], dict[str, Aggregation], dict[str, Aggregation]]:
+    """Return the aggregates whose states nodes can hold, fused; those that need all rows, and those of their values."""
+    aggregates = plan.aggregates
+    kinds = {name: "holistic" if each.kind == "holistic" else "" for name, each in aggregates.items()}
+    groups = run_together(aggregates, lambda some: plan.bind(some, gaps=True), lambda name, _: kinds[name])
     bindings = [plan.bind(each, gaps=True) for each in groups]
-    apart = {name for each in bindings if not each.fixed for name in each.names}
-    return [each for each in bindings if each.fixed], {
-        name: each for name, each in plan.aggregates.items() if name in apart
-    }
+    grows = {name for each in bindings if not each.fixed for name in each.names if kinds[name]}
+    rest = {name: each for name, each in aggregates.items() if name in grows}
+    moving = {name: each for name, each in rest.items() if numbering_for(each, plan.types) is not None}
+    apart = {name: each for name, each in rest.items() if name not in moving}
+    return [each for each in bindings if grows.isdisjoint(each.names)], apart, moving
 
 
 def under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:

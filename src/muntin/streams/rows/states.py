@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
 from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
@@ -115,9 +116,14 @@ class StateStore(RowStore):
     lifts: ClassVar[bool] = False
 
     def __init__(
-        self, types: Mapping[str, ColumnType], bindings: Sequence[Binding], leaf: int = LEAF, fanout: int = FANOUT
+        self,
+        types: Mapping[str, ColumnType],
+        bindings: Sequence[Binding],
+        leaf: int = LEAF,
+        fanout: int = FANOUT,
+        moving: Mapping[str, Aggregation] | None = None,
     ) -> None:
-        super().__init__(types, bindings, leaf, fanout)
+        super().__init__(types, bindings, leaf, fanout, moving)
         (self.binding,) = self.bindings
         self.beside[STATE] = self.binding.slots(0)
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
 from muntin.columns import BoxedCells, Column, read_only
 from muntin.durations import BEFORE_TIME, END_OF_TIME
@@ -16,6 +17,7 @@ from muntin.kernels import cache as kernel_cache
 from muntin.kernels.generate import standalone
 from muntin.kernels.vocabulary import Ints, index, kernel
 from muntin.streams.rows import counting, cutting, finding, folding, judging, tree, valuing
+from muntin.streams.rows.holistic import MovingWindows
 from muntin.streams.rows.tree import DONE, FANOUT, HELD, LEAF, MOVES, NO_ROOM, STALES, Log, Tree, insert_rows
 from muntin.types import OBJECT, Array, ColumnType
 
@@ -49,10 +51,16 @@ class RowStore:
     """Whether rows are lifted when they are read, so that their columns are kept."""
 
     def __init__(
-        self, types: Mapping[str, ColumnType], bindings: Sequence[Binding], leaf: int = LEAF, fanout: int = FANOUT
+        self,
+        types: Mapping[str, ColumnType],
+        bindings: Sequence[Binding],
+        leaf: int = LEAF,
+        fanout: int = FANOUT,
+        moving: Mapping[str, Aggregation] | None = None,
     ) -> None:
         self.types = types
         self.bindings = tuple(bindings)
+        self.moving = MovingWindows(moving or {}, types)
         self.tree, self.log = Tree.empty(leaf, fanout), Log.empty()
         self.values = {name: np.zeros(0, kind.physical) for name, kind in types.items()}
         self.valid: dict[str, Array | None] = dict.fromkeys(types)
@@ -98,14 +106,16 @@ class RowStore:
                 self.valid[name] = np.ones(len(self.tree.times), np.bool_)
         masks = [self._masks_of(binding, columns, len(keys)) for binding in self.bindings]
         log = self.log._replace(places=np.empty(len(keys), np.int64))
+        codes = [group.coded(columns) for group in self.moving.coded]
         self._cursor[0] = done = 0
         stopped = NO_ROOM
         while stopped != DONE:
             stopped = self.kernels.insert_rows(self.tree, log, keys, times, self._cursor)
-            self._carry_out(log, slice(done, int(self._cursor[0])), columns, masks, beside)
+            self._carry_out(log, slice(done, int(self._cursor[0])), columns, masks, beside, codes)
             done = int(self._cursor[0])
             if stopped == NO_ROOM:
                 self._make_room(len(keys) - done, more=True)
+        self.moving.follow(self, keys, times)
 
     def _masks_of(self, binding: Binding, columns: Mapping[str, Column], count: int) -> tuple[Array, ...]:
         return binding.inputs(columns, count)[len(binding.columns) :] if self.lifts else ()
@@ -117,6 +127,7 @@ class RowStore:
         columns: Mapping[str, Column],
         masks: Sequence[Sequence[Array]],
         beside: Mapping[Any, Array],
+        codes: Sequence[Array],
     ) -> None:
         """Do to the columns and the states what was done to the trees."""
         places, moves = log.places[rows], int(self.tree.marks[MOVES])
@@ -130,6 +141,8 @@ class RowStore:
                 self._write(mask, log.moves, moves, places, given[rows])
         for name, numbers in beside.items():
             self._write(self.beside[name], log.moves, moves, places, numbers[rows])
+        for group, numbers in zip(self.moving.coded, codes, strict=True):
+            self._write(group.codes, log.moves, moves, places, numbers[rows])
         stale = int(self.tree.marks[STALES])
         if stale:
             for i in range(len(self.bindings)):
@@ -144,6 +157,7 @@ class RowStore:
 
     def evict(self, keys: Array, counts: Array) -> int:
         """Evict the first rows of keys, at most all; return the greatest time gone. Writes how many of each it were."""
+        self.moving.leave(self, keys, counts)
         return int(self.kernels.evict_all(self.tree, keys, counts))  # a plain kernel returns NumPy's
 
     def inputs(self, which: int) -> tuple[Any, ...]:
@@ -176,6 +190,8 @@ class RowStore:
         self.valid = {name: mask if mask is None else tree.longer(mask, places) for name, mask in self.valid.items()}
         self.masks = [[tree.longer(mask, places) for mask in held] for held in self.masks]
         self.states = [_more_states(each, held, nodes) for each, held in zip(self.bindings, self.states, strict=True)]
+        for group in self.moving.coded:
+            group.codes = tree.longer(group.codes, places)
 
     def add_beside(self, name: Any, numbers: Array) -> None:
         """Give each row a further number, in the order of `rows`. O(n)."""
@@ -278,7 +294,7 @@ class RowStore:
         arrays = [*self.tree, *self.values.values(), *self.beside.values(), *self.states]
         arrays += [each for each in self.valid.values() if each is not None]
         arrays += [mask for held in self.masks for mask in held]
-        return sum(array.nbytes for array in arrays)
+        return int(sum(array.nbytes for array in arrays)) + self.moving.nbytes
 
     def save(self) -> dict[str, Array]:
         """Return the rows as arrays by name, by key and time."""
@@ -293,7 +309,14 @@ class RowStore:
         """Replace the rows by those that `save` returned. O(n)."""
         marks = self.tree.marks
         beside = {name: state[f"beside.{name}"] for name in self.beside}
-        RowStore.__init__(self, self.types, self.bindings, int(marks[tree.LEAF_SIZE]), int(marks[tree.KIDS_SIZE]))
+        RowStore.__init__(
+            self,
+            self.types,
+            self.bindings,
+            int(marks[tree.LEAF_SIZE]),
+            int(marks[tree.KIDS_SIZE]),
+            self.moving.aggregations,
+        )
         columns = {}
         for name, kind in self.types.items():
             valid = state[f"valid.{name}"]
@@ -305,7 +328,11 @@ class RowStore:
     def copy(self, beside: Collection[str]) -> RowStore:
         """Return the same rows, with some of the numbers beside them, in arrays of their own. O(n)."""
         made = type(self)(
-            self.types, self.bindings, int(self.tree.marks[tree.LEAF_SIZE]), int(self.tree.marks[tree.KIDS_SIZE])
+            self.types,
+            self.bindings,
+            int(self.tree.marks[tree.LEAF_SIZE]),
+            int(self.tree.marks[tree.KIDS_SIZE]),
+            self.moving.aggregations,
         )
         made.beside = {name: np.zeros(0, self.beside[name].dtype) for name in beside}
         made.load(self.save())
@@ -317,6 +344,7 @@ class RowStore:
         reason = tree.wrong(self.tree)
         if reason is not None:
             raise InvariantError(reason)
+        self.moving.check(self)
 
 
 def _more_states(binding: Binding, states: Array, count: int) -> Array:

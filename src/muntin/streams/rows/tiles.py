@@ -155,8 +155,8 @@ class Tiles(Rows):
 
     keeps = NOTHING
 
-    def _bound(self, plan: Plan) -> tuple[list[Binding], dict[str, Aggregation]]:
-        return [plan.bind(plan.aggregates, gaps=True)], {}
+    def _bound(self, plan: Plan) -> tuple[list[Binding], dict[str, Aggregation], dict[str, Aggregation]]:
+        return [plan.bind(plan.aggregates, gaps=True)], {}, {}
 
     def _part(self, window_id: int, window: Window) -> Part:
         return TiledFrames(window_id, window, self.plan)

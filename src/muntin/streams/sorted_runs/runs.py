@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,37 +44,62 @@ def keeps_runs(aggregation: Aggregation, types: Mapping[str, ColumnType]) -> boo
     return part.distinct or (part.sorted and "lift" not in part.functions)
 
 
-@dataclass
-class _Group:
-    """The aggregations over the same values of one column, and these values."""
+class Values(NamedTuple):
+    """Which values of a column aggregations read, and what of them."""
 
     column: str
     skip_nan: bool
     where: str | None
+    distinct: bool
+    """Whether only the number of distinct values is needed."""
+
+
+def values_together(
+    aggregations: Mapping[str, Aggregation], types: Mapping[str, ColumnType], *, plain: bool = False
+) -> dict[Values, Binding]:
+    """Return the aggregations fused by the values that they read. Nulls and skipped values must not reach them.
+
+    So kernels see windows with gaps, but no nulls. Those whose answers are objects are not compiled.
+    """
+    grouped: dict[Values, dict[str, Aggregation]] = {}
+    for name, each in aggregations.items():
+        distinct = bind({name: each}, types, nullable=False).parts[0].distinct
+        values = Values(each.columns[0], each.skip_nan, each.where, distinct)
+        grouped.setdefault(values, {})[name] = each.unfiltered
+    fused = {values: bind(each, types, nullable=False, gaps=True, plain=plain) for values, each in grouped.items()}
+    if plain:
+        return fused
+    return {values: binding.uncompiled if _has_objects(binding) else binding for values, binding in fused.items()}
+
+
+def _has_objects(binding: Binding) -> bool:
+    return any(kind.physical == OBJECT for result in binding.results for kind in result.types)
+
+
+@dataclass
+class _Group:
+    """The aggregations over the same values of one column, and these values."""
+
+    values: Values
     binding: Binding
     order: OrderKeys
     arena: Arena
 
-    @property
-    def distinct(self) -> bool:
-        """Whether only the number of distinct values is needed."""
-        return self.binding.parts[0].distinct
-
     def add(self, slots: Array, columns: Mapping[str, Column]) -> None:
-        column = columns[self.column]
-        values = column.values
-        where = None if self.where is None else columns[self.where]
-        if column.valid is not None or where is not None or (self.skip_nan and values.dtype.kind == "f"):
-            kept = mask_of([column], self.skip_nan, len(values), where)
+        column = columns[self.values.column]
+        values, skip_nan = column.values, self.values.skip_nan
+        where = None if self.values.where is None else columns[self.values.where]
+        if column.valid is not None or where is not None or (skip_nan and values.dtype.kind == "f"):
+            kept = mask_of([column], skip_nan, len(values), where)
             slots, values = slots[kept], values[kept]
-        if self.distinct and values.dtype.kind == "f":
+        if self.values.distinct and values.dtype.kind == "f":
             values = values + 0.0  # -0.0 is not a value of its own
         self.arena.add(slots, self.order.of(values))
 
     def answer(self, first: Array, last: Array, slots: Array) -> list[RawResult]:
         self.arena.merge_pending(slots)
         outputs = self.binding.outputs(len(first))
-        if self.distinct:
+        if self.values.distinct:
             write_answers(self.binding, self._distinct_counts(first, last, slots), outputs)
             return self.binding.raw_results(outputs)
         most = int((last - first).max(initial=0))
@@ -120,39 +146,23 @@ class Runs:
         self, aggregations: Mapping[str, Aggregation], types: Mapping[str, ColumnType], *, plain: bool = False
     ) -> None:
         """Keep values for aggregations over columns of these types; `plain` runs everything as plain Python."""
-        grouped: dict[tuple[str, bool, str | None, bool], dict[str, Aggregation]] = {}
-        for name, each in aggregations.items():
+        for each in aggregations.values():
             if not keeps_runs(each, types):
                 kinds = ", ".join(str(types[column]) for column in each.columns)
                 raise UnsupportedOperationError(
                     f"{each} over {kinds} is not kept as sorted runs: that takes "
                     'state="sorted" or "distinct", no lift, and numbers'
                 )
-            distinct = bind({name: each}, types, nullable=False).parts[0].distinct
-            grouped.setdefault((each.columns[0], each.skip_nan, each.where, distinct), {})[name] = each.unfiltered
         self._names = tuple(aggregations)
-        self._groups = [self._group(*values[:3], members, types, plain) for values, members in grouped.items()]
+        self._groups = [
+            _Group(values, binding, OrderKeys(types[values.column].physical), Arena(plain=plain))
+            for values, binding in values_together(aggregations, types, plain=plain).items()
+        ]
         results = {
             n: r for group in self._groups for n, r in zip(group.binding.names, group.binding.results, strict=True)
         }
         self.results: tuple[Result, ...] = tuple(results[name] for name in self._names)
         """The types of the answers, in the order of the aggregations."""
-
-    @staticmethod
-    def _group(
-        column: str,
-        skip_nan: bool,
-        where: str | None,
-        members: Mapping[str, Aggregation],
-        types: Mapping[str, ColumnType],
-        plain: bool,
-    ) -> _Group:
-        # Nulls and skipped values never reach a run, so the kernels see windows with gaps, but no nulls.
-        binding = bind(members, types, nullable=False, gaps=True, plain=plain)
-        objects = any(kind.physical == OBJECT for result in binding.results for kind in result.types)
-        if objects and not plain:
-            binding = binding.uncompiled
-        return _Group(column, skip_nan, where, binding, OrderKeys(types[column].physical), Arena(plain=plain))
 
     def add(self, slots: Array, columns: Mapping[str, Column]) -> None:
         """Add the rows of a push, each to its slot (int64). O(1) per row; they are sorted when first read."""

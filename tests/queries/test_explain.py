@@ -14,7 +14,7 @@ from queries.streams import Clock
 
 from muntin import ProcessingTime, Query, agg, policies, rows, window
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
-from muntin.plans.expected import edges_per_tick, row_bytes, slices_of_window
+from muntin.plans.expected import edges_per_tick, slices_of_window
 from muntin.streams.mergers import merger_names
 from muntin.streams.plan import STRATEGIES
 from muntin.types import column_type

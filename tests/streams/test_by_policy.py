@@ -17,30 +17,15 @@ from hypothesis import strategies as st
 from queries import strategies
 from sampling import examples
 from streams.duel import Duel
+from streams.small_nodes import small_nodes
 from streams.test_rows_kinds import play
 
 from muntin import Query, agg, policies, window
 from muntin.errors import PolicyWarning
 from muntin.kernels.cache import load_fresh, uncompiled
-from muntin.streams.rows import by_policy, judging, rows
+from muntin.streams.rows import by_policy, judging
 from muntin.streams.rows.rows import Rows
-from muntin.streams.rows.store import RowStore
 from muntin.streams.rows.tree import LEAF
-
-
-class SmallNodes(RowStore):
-    """A store whose trees are high although they hold few rows."""
-
-    def __init__(self, types: Any, bindings: Any, leaf: int = 4, fanout: int = 4, moving: Any = None) -> None:
-        super().__init__(types, bindings, min(leaf, 4), min(fanout, 4), moving)
-
-
-@contextmanager
-def small_nodes() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch, uncompiled():
-        patch.setattr(rows, "RowStore", SmallNodes)
-        patch.setattr(by_policy, "RowStore", SmallNodes)
-        yield
 
 
 @policies.define(n=agg.count(), total=agg.sum("v"), newest=agg.last("v"))

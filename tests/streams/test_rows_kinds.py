@@ -15,7 +15,10 @@ from streams.duel import Duel
 from muntin.kernels.cache import uncompiled
 from muntin.streams.rows.rows import Rows
 
-KINDS = ["trailing, closed and delayed", "leading", "frame", "frame of rows", "sliding rows"]
+FRAMES = ["trailing, closed and delayed", "leading", "frame", "frame of rows", "sliding rows"]
+CUT = ["sliding", "cumulative", "rows every", "delta", "punctuated", "own, context aware"]
+"""Windows between edges. Those by time only come from rows in order if windows without rows are wanted."""
+KINDS = [*FRAMES, *CUT]
 ALL_KINDS = [*KINDS, "policy"]  # of which each is compiled for itself: see test_by_policy.py
 
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
-from muntin.streams.journal import Kept
-from muntin.streams.rows.cut import Cuts, CutWindows, owners
+from muntin.streams.rows.cut import Cuts, CutWindows, Kept, owners
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.part import OWN, REFUSED, Moment
 from muntin.streams.rows.spans import Spans
@@ -70,6 +69,11 @@ class Sides:
         held = {key for each in (self.edges, self.closed) for key, times in each.items() if len(times)}
         return np.array(sorted(held), np.int64)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all edges, about."""
+        return 8 * sum(len(times) for each in (self.edges, self.closed) for times in each.values())
+
     def save(self) -> dict[str, Array]:
         """Return the edges and the ends of final windows, each with its key, and what it is."""
         rows = [(key, 0, edge, 0) for key, edges in self.edges.items() for edge in edges]
@@ -100,8 +104,6 @@ class ByCode(CutWindows):
         self._sides = Sides()
         self._changed: list[tuple[int, int, int]] = []
         """Where edges changed since windows were last emitted: the key, and the stretch of ends."""
-        self.moved = 0
-        """How often an edge was added or removed."""
 
     @classmethod
     def answers(cls, window: Window) -> bool:
@@ -118,6 +120,7 @@ class ByCode(CutWindows):
     def admit(self, store: RowStore, rows: Batch, watermark: int) -> Array:
         """Return OWN for rows whose edges change no window that is final, REFUSED for the rest."""
         verdicts = np.full(len(rows.times), OWN, np.int8)
+        latest = store.latest(rows.keys).tolist()
         for row, (key, t, values) in enumerate(self._named(rows)):
             edges = self._sides.of(key)
             self.window.on_tuple(t, values, edges)
@@ -127,6 +130,7 @@ class ByCode(CutWindows):
                 verdicts[row] = REFUSED
             elif changes:
                 self._note(key, t, edges, changes)
+                self.splits += sum(was_added and edge <= latest[row] for edge, was_added in changes)
         return verdicts
 
     def _named(self, rows: Batch) -> Iterator[tuple[int, int, dict[str, Any]]]:
@@ -143,7 +147,6 @@ class ByCode(CutWindows):
 
     def _note(self, key: int, t: int, edges: Edges, changes: list[Change]) -> None:
         """Note between which edges windows have changed."""
-        self.moved += len(changes)
         changed = [t, *(edge for edge, _ in changes)]
         self._changed.append((key, *_around(edges, min(changed), max(changed))))
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
-from muntin.streams.journal import Kept
-from muntin.streams.rows.cut import Cuts, CutWindows
+from muntin.streams.rows.cut import Cuts, CutWindows, Kept
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.part import OWN, Moment
 from muntin.streams.rows.per_key import PerKey
@@ -29,13 +28,15 @@ class ByCount(CutWindows):
     """
 
     window: Any
+    counts = (*CutWindows.counts, "arrived")
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         super().__init__(window_id, window, plan)
         self._count: int = self.window.range.count
         self._steps = np.array([self.window.every, self.window.offset], np.int64)
         self._arrival = f"{window_id}.arrival"
-        self._arrived = 0
+        self.arrived = 0
+        """How many rows have come."""
         self._gone = PerKey()
         """How many rows of each key were evicted."""
 
@@ -68,8 +69,8 @@ class ByCount(CutWindows):
         """Return the numbers of admitted rows."""
         if not self.remembers:
             return {}
-        self._arrived += len(rows.times)
-        return {self._arrival: np.arange(self._arrived - len(rows.times), self._arrived)}
+        self.arrived += len(rows.times)
+        return {self._arrival: np.arange(self.arrived - len(rows.times), self.arrived)}
 
     def evicted(self, store: RowStore, keys: Array, counts: Array) -> None:
         """Count the evicted rows."""
@@ -136,12 +137,3 @@ class ByCount(CutWindows):
     def kept(self) -> Mapping[str, Kept]:
         """The emitted windows, and how many rows of each key were evicted."""
         return {**super().kept, "gone": self._gone}
-
-    def save(self) -> dict[str, Array]:
-        """Return the state besides the rows."""
-        return super().save() | {"arrived": np.array([self._arrived], np.int64)}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the state."""
-        super().load(state)
-        self._arrived = int(state["arrived"][0])

@@ -9,8 +9,7 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
-from muntin.streams.journal import Kept
-from muntin.streams.rows.cut import Cuts, CutWindows, owners
+from muntin.streams.rows.cut import Cuts, CutWindows, Kept, owners
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.part import OWN, REFUSED, Moment
 from muntin.streams.rows.per_key import PerKey

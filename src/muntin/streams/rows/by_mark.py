@@ -9,8 +9,7 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
-from muntin.streams.journal import Kept
-from muntin.streams.rows.cut import Cuts, CutWindows, owners
+from muntin.streams.rows.cut import Cuts, CutWindows, Kept, owners
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.part import OWN, REFUSED, Moment
 from muntin.streams.rows.spans import Spans
@@ -32,11 +31,12 @@ class ByMark(CutWindows):
     """
 
     window: Any
+    counts = (*CutWindows.counts, "round")
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         super().__init__(window_id, window, plan)
         self._marks = _no_marks()
-        self._round = 0
+        self.round = 0
         """How often windows were emitted: marks of this round are new."""
 
     @classmethod
@@ -73,9 +73,10 @@ class ByMark(CutWindows):
     def _keep_marks(self, store: RowStore, keys: Array, times: Array, is_mark: Array) -> None:
         marks = np.flatnonzero(is_mark)
         if len(marks):
+            self.splits += int((times[marks] < store.latest(keys[marks])).sum())
             nth = np.empty(len(marks), np.int64)
             store.kernels.count_ties(store.tree, keys, times, marks, nth)
-            beside = {_NTH: nth, _BORN: np.full(len(marks), self._round)}
+            beside = {_NTH: nth, _BORN: np.full(len(marks), self.round)}
             self._marks.insert(keys[marks], times[marks], {}, beside)
 
     # ------------------------------------------------------------ windows
@@ -107,9 +108,9 @@ class ByMark(CutWindows):
         is_open = mark == NONE
         due = np.where(is_open, END_OF_TIME, end)
         is_new = np.zeros(len(keys), np.bool_)
-        is_new[~is_open] = marks.beside[_BORN][mark[~is_open]] == self._round
+        is_new[~is_open] = marks.beside[_BORN][mark[~is_open]] == self.round
         is_final = (due <= self.settled(moment.before)) & (~is_new | (end < moment.before))
-        self._round += 1
+        self.round += 1
         name = start, end, _which(keys, start, end)
         return Cuts(keys, first, last, start, end, due, end, content, name, is_final=is_final)
 
@@ -139,15 +140,6 @@ class ByMark(CutWindows):
     def kept(self) -> Mapping[str, Kept]:
         """The emitted windows, and the marks."""
         return {**super().kept, "marks": self._marks}
-
-    def save(self) -> dict[str, Array]:
-        """Return the state besides the rows."""
-        return super().save() | {"round": np.array([self._round], np.int64)}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the state."""
-        super().load(state)
-        self._round = int(state["round"][0])
 
 
 def _no_marks() -> RowStore:

@@ -17,8 +17,7 @@ import pyarrow as pa
 from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
 from muntin.streams.emitted import EmittedWindows
-from muntin.streams.journal import Kept
-from muntin.streams.rows.cut import Cuts, CutWindows
+from muntin.streams.rows.cut import Cuts, CutWindows, Kept
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.part import OWN, REFUSED, Moment
 from muntin.streams.rows.per_key import PerKey
@@ -38,6 +37,7 @@ class ByValue(CutWindows):
     """
 
     window: Any
+    counts = (*CutWindows.counts, "settled_at")
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         (column,) = window.columns
@@ -52,7 +52,8 @@ class ByValue(CutWindows):
         """The greatest value of each key up to the watermark, and of those that are final, as orders."""
         self._unordered = PerKey()
         """1 for each key whose values do not ascend with time."""
-        self._settled_at = BEFORE_TIME
+        self.settled_at = BEFORE_TIME
+        """The time up to which values are old."""
         self._fresh: list[Batch] = []
         self._final_starts: set[tuple[int, Any]] = set()
         """Windows that were final already when rows of this push created them: the key and the first value."""
@@ -143,7 +144,7 @@ class ByValue(CutWindows):
             self._raise(store, self._old, store.present, BEFORE_TIME, self.looked_at)
             self._reached.values = self._old.values.copy()
         self._fresh = []
-        self._settled_at = self.looked_at
+        self.settled_at = self.looked_at
 
     def _raise(self, store: RowStore, which: PerKey, keys: Array, after: int, upto: int) -> None:
         """Raise the greatest values of keys to those at times in (after, upto], and of new rows up to that."""
@@ -271,8 +272,8 @@ class ByValue(CutWindows):
     def need(self, store: RowStore, keys: Array, watermark: int, needed: Array, wake: Array) -> None:
         """Need the rows of windows that are not final; look at a key when its next row is due or old."""
         settled = self.settled(watermark)
-        self._raise(store, self._old, keys, self._settled_at, settled)
-        self._settled_at = settled
+        self._raise(store, self._old, keys, self.settled_at, settled)
+        self.settled_at = settled
         self._fresh, self._final_starts = [], set()
         old = self._old[keys]
         known = np.flatnonzero(old > self._old.default)
@@ -319,14 +320,9 @@ class ByValue(CutWindows):
         """The emitted windows, and how far the values of keys have come."""
         return {**super().kept, "reached": self._reached, "old": self._old, "unordered": self._unordered}
 
-    def save(self) -> dict[str, Array]:
-        """Return the state besides the rows."""
-        return super().save() | {"settled_at": np.array([self._settled_at], np.int64)}
-
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state."""
         super().load(state)
-        self._settled_at = int(state["settled_at"][0])
         self._fresh, self._final_starts = [], set()
 
 

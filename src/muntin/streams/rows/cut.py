@@ -13,14 +13,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
 from muntin.streams.emitted import Changes, EmittedWindows
-from muntin.streams.journal import Kept
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.ledger import Ledger
 from muntin.streams.rows.part import Emission, Moment, Part
@@ -29,6 +28,20 @@ from muntin.streams.rows.store import RowStore
 from muntin.streams.rows.tree import NONE
 from muntin.types import Array
 from muntin.windows.base import ROW_BOUNDS, VALUE_BOUNDS, Window
+
+
+class Kept(Protocol):
+    """What is kept besides rows: a table whose rows begin with their keys, in their order."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of it."""
+
+    def save(self) -> dict[str, Array]:
+        """Return its columns; those of `keys` are in order."""
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace it by what `save` returned."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +77,15 @@ class Cuts:
             **{name: getattr(self, name)[which] for name in named},
             name=tuple(each[which] for each in self.name),
             bounds=None if self.bounds is None else (self.bounds[0][which], self.bounds[1][which]),
-            is_final=np.zeros(0, np.bool_),
+            is_final=self.is_final[which] if len(self.is_final) else self.is_final,
         )
 
 
 class CutWindows(Part):
     """One definition of windows between edges."""
 
+    counts: ClassVar[tuple[str, ...]] = ("looked_at", "splits")
+    """The numbers that it keeps of all keys, by the names of its attributes."""
     number: type = np.int64
     """The type of their bounds besides start and end."""
     for_ever: ClassVar[bool] = True
@@ -242,16 +257,22 @@ class CutWindows(Part):
         """What is kept besides rows, by name: entries that begin with their keys."""
         return {"ledger": self.ledger}
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of what is kept besides rows and their numbers."""
+        return sum(kept.nbytes for kept in self.kept.values())
+
     def save(self) -> dict[str, Array]:
         """Return the emitted windows, and what else is kept of keys."""
-        state = {"looked_at": np.array([self.looked_at], np.int64)}
+        state = {name: np.array([getattr(self, name)], np.int64) for name in self.counts}
         for part, kept in self.kept.items():
             state |= {f"entries.{part}.{name}": array for name, array in kept.save().items()}
         return state
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state."""
-        self.looked_at = int(state["looked_at"][0])
+        for name in self.counts:
+            setattr(self, name, int(state[name][0]))
         for part, kept in self.kept.items():
             prefix = f"entries.{part}."
             kept.load({n.removeprefix(prefix): array for n, array in state.items() if n.startswith(prefix)})

@@ -80,6 +80,9 @@ class Part(ABC):
     is_apart: ClassVar[bool] = False
     """Whether it holds its rows in a store of its own."""
 
+    splits = 0
+    """How often an edge came between rows that were there, and split what they were part of."""
+
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         self.window_id = window_id
         self.window = window
@@ -106,6 +109,11 @@ class Part(ABC):
         return ()
 
     # ------------------------------------------------------------ rows
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of what is kept besides rows and their numbers."""
+        return 0
 
     @abstractmethod
     def admit(self, store: RowStore, rows: Batch, watermark: int) -> Array:

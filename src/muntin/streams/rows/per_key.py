@@ -52,6 +52,11 @@ class PerKey:
         """Return the keys whose number is set."""
         return np.flatnonzero(self.values != self.default)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all numbers."""
+        return self.values.nbytes
+
     def save(self) -> dict[str, Array]:
         """Return the keys whose number is set, and the numbers."""
         keys = self.keys()

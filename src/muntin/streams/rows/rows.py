@@ -509,9 +509,13 @@ class Rows(Replayed):
         return [self._group([self._part(j, self.plan.windows[j]) for j in mine]) for mine in members]
 
     def metrics(self) -> dict[str, int]:
-        """Return the number of rows held, and the bytes of state."""
-        kept = sum(len(group.store) for group in self.groups)
-        return {"kept": kept, "bytes": sum(group.store.nbytes + group.wake.nbytes for group in self.groups)}
+        """Return the number of rows held, how often edges came between rows, and the bytes of state."""
+        size = sum(group.store.nbytes + group.wake.nbytes for group in self.groups)
+        return {
+            "kept": sum(len(group.store) for group in self.groups),
+            "splits": sum(part.splits for part in self._parts),
+            "bytes": size + sum(part.nbytes for part in self._parts),
+        }
 
     def check(self) -> None:
         """Raise `InvariantError` if the state is inconsistent."""

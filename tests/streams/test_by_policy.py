@@ -31,8 +31,8 @@ from muntin.streams.rows.tree import LEAF
 class SmallNodes(RowStore):
     """A store whose trees are high although they hold few rows."""
 
-    def __init__(self, types: Any, bindings: Any, leaf: int = 4, fanout: int = 4) -> None:
-        super().__init__(types, bindings, min(leaf, 4), min(fanout, 4))
+    def __init__(self, types: Any, bindings: Any, leaf: int = 4, fanout: int = 4, moving: Any = None) -> None:
+        super().__init__(types, bindings, min(leaf, 4), min(fanout, 4), moving)
 
 
 @contextmanager

@@ -18,15 +18,34 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sampling import examples
 
 from muntin import Query, agg, rows, window
+from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
 from muntin.errors import InvariantError
 from muntin.kernels.cache import load_fresh, uncompiled
 from muntin.kernels.generate import standalone
+from muntin.query.plan import Plan
+from muntin.streams.plan import STRATEGIES
 from muntin.streams.rows import holistic, multisets, numbering
 from muntin.streams.rows.holistic import MovingWindows
 from muntin.streams.rows.multisets import SET, USED, Multisets, add_value, clear, remove_value, value_at
 from muntin.streams.rows.numbering import Tokens
 from muntin.streams.rows.rows import Rows
+
+
+class ReadAgain(Rows):
+    """Rows in order whose holistic aggregates read all rows of their windows again."""
+
+    def _bound(self, plan: Plan) -> tuple[list[Binding], dict[str, Aggregation], dict[str, Aggregation]]:
+        bindings, apart, moving = super()._bound(plan)
+        return bindings, {**apart, **moving}, {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def reads_again() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(STRATEGIES, "read again", ReadAgain)
+        yield
+
 
 SETS = 3
 KERNELS = load_fresh(
@@ -201,7 +220,7 @@ def shown(answers: pa.Table) -> list[str]:
 
 def compare(query: Query, data: st.DataObject, most: int) -> None:
     """Compare each push with windows that are answered from all their rows; restore, fail and check on the way."""
-    ours, other = query.stream(), query.stream(strategy="tuples")
+    ours, other = query.stream(), query.stream(strategy="read again")
     for table in pushes(data, most):
         assert shown(ours.push(table)) == shown(other.push(table))
         ours.check()
@@ -244,7 +263,7 @@ def test_random_streams_compiled(data: st.DataObject) -> None:
     windows = [window.trailing(300), window.frame(rows(250), rows(40))]
     query = Query(windows, {n: AGGREGATES[n] for n in FEW}, key="k", time="t", allowed_lateness=200)
     random = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
-    ours, other = query.stream(), query.stream(strategy="tuples")
+    ours, other = query.stream(), query.stream(strategy="read again")
     now = 0
     for _ in range(5):
         count = int(random.integers(1, 700))
@@ -424,7 +443,7 @@ class below_hundred:
 def test_a_push_that_fails_is_undone() -> None:
     query = Query(window.trailing(rows(4)), {"x": below_hundred("v"), "m": agg.median("v")}, key="k", time="t")
     with uncompiled():
-        stream, other = query.stream(), query.stream(strategy="tuples")
+        stream, other = query.stream(), query.stream(strategy="read again")
         for first in (0, 6, 12):
             table = {"t": range(first, first + 6), "v": [3, 1, 2, 9, 4, 7], "k": [0, 1, 0, 1, 0, 0]}
             with pytest.raises(Exception, match="it is too high"):
@@ -456,7 +475,7 @@ def test_integers_of_values_that_are_gone_are_used_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(numbering, "_SPARE", 8)
     query = Query(window.trailing(rows(4)), {"x": agg.count_distinct("name")}, time="t")
     with uncompiled():
-        stream, other = query.stream(), query.stream(strategy="tuples")
+        stream, other = query.stream(), query.stream(strategy="read again")
         for first in range(0, 120, 6):
             table = {"t": range(first, first + 6), "name": [f"{(first + i) // 2}" for i in range(6)]}
             assert shown(stream.push(table)) == shown(other.push(table))

@@ -290,3 +290,14 @@ def test_columns_of_every_size_move_with_their_rows(kind: pa.DataType) -> None:
     for end, row in newest.items():
         wanted = [v for t, v in held if t <= end and v is not None]
         assert (row["all"] or [], row["n"]) == (wanted, len(wanted))
+
+
+def test_a_frame_that_never_holds_rows_is_not_revised() -> None:
+    """A late row takes the number of another, but what a frame without rows says is the same."""
+    query = Query(window.leading(rows(1), closed="neither"), {"n": agg.count()}, time="t", allowed_lateness=50)
+    with uncompiled():
+        stream = query.stream()
+        first = stream.push({"t": [10, 30]})
+        late = stream.push({"t": [20]})
+    assert [each["from_row"] for each in first["window"].to_pylist()] == [1, 2]
+    assert [(row["window"]["from_row"], row["revision"]) for row in late.to_pylist()] == [(3, 0)]

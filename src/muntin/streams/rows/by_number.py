@@ -40,7 +40,7 @@ class ByNumber(Part):
         assert shape is not None
         fills = shape.fills and not plan.partial
         ahead, back = max(0, shape.until - 1), max(0, -shape.since)
-        self._shape = np.array([shape.since, shape.until, ahead, back, shape.every, fills], np.int64)
+        self._shape = np.array([shape.since, shape.until, ahead, back, shape.every, fills, window.tells_at], np.int64)
         self._word = f"{window_id}.word"
         self._remembers = plan.lateness > 0 or plan.early
         """Whether a window may change after it was emitted."""

@@ -40,9 +40,9 @@ from muntin.streams.rows.tree import (
 GONE, DONE, SEEN, EMITTED = range(4)
 """The numbers of a key: rows evicted; frames that are final, that have been due, and whose words are not NEW."""
 NUMBERS = 4
-SINCE, UNTIL, AHEAD, BACK, EVERY, FILLS = range(6)
+SINCE, UNTIL, AHEAD, BACK, EVERY, FILLS, TELLS_AT = range(7)
 """A definition: the window of row i, a multiple of EVERY, holds the rows [i + SINCE, i + UNTIL), and needs as many rows
-AHEAD and BACK. FILLS: without them it is none."""
+AHEAD and BACK. FILLS: without them it is none. TELLS_AT: its answer tells the time of row i."""
 WATERMARK, SETTLED, EARLIER, EARLY = range(4)
 """The moment: the watermark, that less the lateness, and that less one; whether frames are emitted early."""
 KEY_AT, RANK, COUNT_OUT, DUE_RANK, STOP = range(5)
@@ -120,7 +120,9 @@ def mark_changed(tree: Tree, words: Ints, frame: Ints, key: int, gone: int, lowe
             moved = tree.times[source] != tree.times[place]
             reader += 1
         low, high = max(rank + frame[SINCE] + gone, 0) - gone, min(rank + frame[UNTIL], total)
-        if words[place] >= 0 and (moved or (low < high and high > lowest)):
+        # Without rows only its own row's time can tell it from what it was, and not every definition tells that.
+        has_changed = high > lowest if low < high else False
+        if words[place] >= 0 and (has_changed or (moved and (low < high or frame[TELLS_AT] > 0))):
             words[place] = CHANGED - words[place]
         writer += 1
         rank += 1

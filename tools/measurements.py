@@ -178,7 +178,9 @@ TOPICS = (
     ),
     Topic(
         "Windows by rows, and medians",
-        "A row out of order changes the numbers of all later ones; a median needs values. Against a buffer of rows.",
+        "A row out of order changes the numbers of all later ones; a median needs values. Against a tuple buffer, as "
+        "streams once had: sorted rows, over which each window takes a pass. Windows by rows had slices of their own "
+        "when they were measured; today all of them come from rows in order.",
         ("count_windows", "holistic"),
         over(
             "count_windows",

@@ -15,6 +15,7 @@ from queries.streams import Clock
 from muntin import ProcessingTime, Query, agg, policies, rows, window
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
 from muntin.plans.expected import edges_per_tick, slices_of_window
+from muntin.streams.decisions import Facts, decide
 from muntin.streams.mergers import merger_names
 from muntin.streams.plan import STRATEGIES
 from muntin.types import column_type
@@ -125,6 +126,70 @@ def test_every_kind_of_window(kind: str, schema: Any) -> None:
     assert {each.aggregates for each in said.run} == {("total",)}
     assert bool(plan.assumed) == (schema is None)
     assert repr(definition) in str(plan)
+
+
+BY_CODE = definitions.Trips()
+IN_ROWS: dict[str, tuple[Any, dict[str, Any], str, str, str]] = {
+    # the window, options of the query, why no slices answer it, whether these would be split, how rows would leave them
+    "trailing": (window.trailing(10), {}, "a slice has rows already", "split", "never"),
+    "leading": (window.leading(10), {}, "a slice has rows already", "split", "never"),
+    "frame": (window.frame(5, 3), {}, "a slice has rows already", "split", "never"),
+    "trailing rows": (window.trailing(rows(10)), {}, "is not by time", "whole", "invert"),
+    "sliding rows": (window.sliding(rows(10), every=rows(2)), {}, "is not by time", "whole", "invert"),
+    "rows every": (window.sliding(rows(3), every=5), {}, "a slice has rows already", "split", "never"),
+    "delta": (window.delta("km", 10), {}, "is not by time", "whole", "never"),
+    "punctuated": (window.punctuated("mark"), {}, "a slice has rows already", "split", "never"),
+    "policy": (window.policy(policies.at_most_rows(5)), {}, "a slice has rows already", "split", "never"),
+    "own": (BY_CODE, {}, "a slice has rows already", "split", "never"),
+    "empty": (window.tumbling(10), {"emit_empty": True}, "windows without rows have no slices", "whole", "never"),
+}
+ANSWERED = {
+    "trailing": "a range of times",
+    "leading": "a range of times",
+    "frame": "a range of times",
+    "trailing rows": "a range of row numbers",
+    "sliding rows": "a range of row numbers",
+    "rows every": "the multiple before which it ends",
+    "delta": "reads all rows of the key",
+    "punctuated": "marks are in a tree of their own",
+    "policy": "asked about new rows",
+    "own": "on_tuple runs once for each row",
+    "empty": "whether it holds rows or not",
+}
+
+
+@pytest.mark.parametrize("kind", IN_ROWS)
+def test_windows_over_rows_in_order(kind: str) -> None:
+    definition, options, why_no_slices, split, removal = IN_ROWS[kind]
+    integers = {"total": agg.sum("n")}
+    query = Query(definition, integers, key="k", time="t", allowed_lateness=5, **options)
+    plan = query.explain({**SCHEMA, "n": pa.int64()})
+    (said,) = plan.windows
+    (store,) = plan.stores
+    assert (said.strategy, said.kept) == ("rows", "rows")
+    assert why_no_slices in said.not_by["slices"]
+    assert said.not_by["tiles"] == f"{definition!r} is no trailing frame with a hop"
+    leaf = decide(Facts.of([definition], integers.values()))
+    assert (said.must_keep, said.rule, said.why) == (leaf.kept.answer, leaf.kept.rule, leaf.kept.why)
+    assert (said.split.answer, said.split.rule, said.split.why) == (split, leaf.split.rule, leaf.split.why)
+    assert (said.removal.answer, said.removal.rule, said.removal.why) == (removal, leaf.removal.rule, leaf.removal.why)
+    assert ANSWERED[kind] in said.how
+    text = " ".join(str(plan).split())
+    assert " ".join(said.how.split()) in text
+    assert f"would {'be split' if split == 'split' else 'never be split'}" in text
+    compares = kind in ("rows every", "delta", "punctuated", "own", "empty")  # others have a number beside each row
+    assert store.note == ("more for emitted windows that may still change" if compares else "")
+
+
+def test_tiles() -> None:
+    plan = Query(window.trailing(10, hop=2), SUM, time="t").explain(SCHEMA)
+    (said,) = plan.windows
+    assert (said.strategy, said.kept, said.must_keep) == ("tiles", "nothing", "rows")
+    assert "a range of tiles and rows" in said.how
+    text = " ".join(str(plan).split())
+    assert "none is kept by the strategy tiles; slices would keep rows" in text
+    assert "each row is combined into its tile" in text
+    assert "bytes a tile, up to 7 at a time" in text
 
 
 def test_the_strategy_is_the_one_that_runs() -> None:
@@ -380,6 +445,10 @@ window 0
   strategy    slices
   rows        their values are kept, sorted (out of order, holistic and commutative): no state of a
               fixed size stands for a slice: its values are kept, without their order
+  splits      slices are never split (context free): the edges follow from the parameters, and no row
+              changes them
+  removals    no row leaves its slice (not by rows): a late row does not change which slices the others
+              are in
   edges       0.01667 a second; a window has up to 1,728 slices
   in run      longest by two_stacks where a slide brings fewer than eight rows (at most three combines a
               row); longest by boundary where it brings eight or more (a row is combined once, into a
@@ -391,6 +460,10 @@ window 1
   strategy    slices
   rows        their values are kept, sorted (out of order, holistic and commutative): no state of a
               fixed size stands for a slice: its values are kept, without their order
+  splits      slices are never split (out of order, sessions): a row only brings sessions together:
+              slices become one, and never two
+  removals    no row leaves its slice (not by rows): a late row does not change which slices the others
+              are in
   edges       at most 0.003333 a second
   in run      longest by recalculate (each row is combined once); middle by order_statistics (the window
               is kept sorted, O(log n) a row)
@@ -398,9 +471,16 @@ window 2
   definition  window.trailing(rows(100))
   class       context free, measured in rows
   strategy    rows; not slices: window.trailing(rows(100)) is not by time; not tiles:
-              window.trailing(rows(100)) does not begin at multiples of a hop
+              window.trailing(rows(100)) is no trailing frame with a hop
   rows        they are kept (out of order, by rows): a late row moves the last row of every later slice
               on into the next
+  splits      slices would never be split (context free): the edges follow from the parameters, and no
+              row changes them
+  removals    slices that lose a row would be folded again (by rows, not invertible): nothing takes a
+              row out of a state: the slice is folded again
+  answered    a window is a range of row numbers; m rows take O(m log n) where n are held, in order
+              O(m), and a late row moves later numbers without touching their rows, and revises the
+              windows that hold others
   edges       where the rows put them
   in run      longest by two_stacks (at most three combines a row); middle by order_statistics (the
               window is kept sorted, O(log n) a row)

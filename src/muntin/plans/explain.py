@@ -18,10 +18,10 @@ from muntin.durations import in_unit_of
 from muntin.errors import InvalidArgumentError
 from muntin.plans import expected
 from muntin.plans.assumed import types_of
-from muntin.plans.query_plan import QueryPlan, StorePlan, WindowPlan
+from muntin.plans.query_plan import Decision, QueryPlan, StorePlan, WindowPlan
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import ProcessingTime, Query
-from muntin.streams.decisions import NOTHING, ROWS, VALUES, Facts, decide
+from muntin.streams.decisions import NOTHING, ROWS, VALUES, Facts, Leaf, decide
 from muntin.streams.plan import CHOSEN_FROM, Forced, name_of, strategies_for, why_not
 from muntin.streams.rows.tiles import Tiles
 from muntin.streams.slices.slices import Slices
@@ -89,7 +89,8 @@ class Subject:
         alone = replace(self.plan, windows={i: resolved})
         mine = next(each for each in self.strategies if i in each.plan.windows)
         name = name_of(mine)
-        leaf = decide(Facts.of_plan(alone)).kept
+        decisions = decide(Facts.of_plan(alone))
+        leaf = decisions.kept
         edges = expected.edges_per_tick([resolved])
         shared = expected.edges_per_tick(mine.plan.windows.values()) if isinstance(mine, Slices) else None
         return WindowPlan(
@@ -105,6 +106,9 @@ class Subject:
             rule=leaf.rule,
             must_keep=leaf.answer,
             why=leaf.why,
+            split=_decision(decisions.split),
+            removal=_decision(decisions.removal),
+            how=mine.how(i),
             edges=self._rate(edges),
             slices=expected.slices_of_window(resolved, shared),
             run=tuple(_run_by(alone, resolved)),
@@ -155,7 +159,7 @@ class Subject:
         waits = (plan.lateness + self._delay + max(each.delay for each in tilings)) / self._ticks
         unit = "seconds" if plan.time_type.family == "temporal" else "units of time"
         note = f"and {size} bytes for each row of the last {waits:g} {unit}, and of the last pushes"
-        return replace(store, slices=tiles, slice_bytes=size, bytes=tiles * size, note=note)
+        return replace(store, slices=tiles, slice_bytes=size, bytes=tiles * size, note=note, piece="tile")
 
     def _of_rows(self, strategy: Strategy, store: StorePlan, rows_per_second: float | None) -> StorePlan:
         plan = strategy.plan
@@ -171,6 +175,7 @@ class Subject:
             row_time=row_time,
             row_count=row_count,
             bytes=None if size is None or rows is None else math.ceil((rows + row_count) * size),
+            note=strategy.besides,
         )
 
     @property
@@ -211,6 +216,10 @@ def explain_running(subject: Subject, complete_from: Mapping[int, Any], metrics:
 def _require_positive(value: Any, name: str, kind: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
         raise InvalidArgumentError(f"{name} is {value!r}; it must be a positive number")
+
+
+def _decision(leaf: Leaf) -> Decision:
+    return Decision(leaf.answer, leaf.rule, leaf.why)
 
 
 def _times(duration: float, rate: float | None) -> float | None:

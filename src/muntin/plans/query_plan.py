@@ -15,9 +15,32 @@ _INDENT = 14
 _IN_SHORT = {
     "rows": "rows are kept for as long as a window needs them",
     "values": "slices keep the values of rows, sorted",
-    "nothing": "each row is combined into its slice, and let go",
+    "nothing": "each row is combined into its {piece}, and let go",
 }
 """What becomes of rows, from what keeps most to what keeps least."""
+_SPLITS = {
+    "split": ("slices are split where an edge comes", "slices would be split where an edge comes"),
+    "whole": ("slices are never split", "slices would never be split"),
+}
+_REMOVALS = {
+    "never": ("no row leaves its slice", "no row would leave its slice"),
+    "invert": ("rows leave slices by invert", "rows would leave slices by invert"),
+    "skip": (
+        "slices that lose the row they stand for are folded again",
+        "slices that lose the row they stand for would be folded again",
+    ),
+    "recompute": ("slices that lose a row are folded again", "slices that lose a row would be folded again"),
+}
+"""What becomes of slices, and what would if there were any."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The leaf that a window comes to in one of the decision trees of slicing: its answer, the rule, and why."""
+
+    answer: str
+    rule: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -38,6 +61,12 @@ class WindowPlan:
     """The rule of the decision tree that this window comes to, and what it says must be kept."""
     must_keep: str
     why: str
+    split: Decision
+    """Whether its slices must be split: "split" or "whole"."""
+    removal: Decision
+    """How a row leaves its slice: "never", by "invert", "skip" or "recompute"."""
+    how: str
+    """How a strategy without slices finds its windows, and what a push costs it; empty if it does not tell."""
     edges: float | None
     """How many edges it has a second (a unit of time, where times are integers); None where only rows tell.
 
@@ -58,7 +87,12 @@ class WindowPlan:
         if self.kept == self.must_keep:
             yield "rows", f"{kept} ({self.rule}): {self.why}"
         else:
-            yield "rows", f"{kept}, as {self.strategy} does; slices would keep {self.must_keep} ({self.rule})"
+            yield "rows", f"{kept} by the strategy {self.strategy}; slices would keep {self.must_keep} ({self.rule})"
+        would = int(self.strategy != "slices")
+        yield "splits", f"{_SPLITS[self.split.answer][would]} ({self.split.rule}): {self.split.why}"
+        yield "removals", f"{_REMOVALS[self.removal.answer][would]} ({self.removal.rule}): {self.removal.why}"
+        if self.how:
+            yield "answered", self.how
         if self.edges is None:
             yield "edges", "where the rows put them"
         else:
@@ -95,6 +129,8 @@ class StorePlan:
     """The bytes of state of a key, about and between pushes; None where they depend on how many rows come."""
     note: str = ""
     """What the estimate leaves out."""
+    piece: str = "slice"
+    """What states are of: "slice" or "tile"."""
     now: Mapping[str, int] | None = None
     """In a running stream: what is there."""
 
@@ -108,18 +144,22 @@ class StorePlan:
         if self.now is not None:
             yield "now", ", ".join(f"{name} {count}" for name, count in self.now.items())
 
+    @property
+    def most(self) -> str:
+        """The word before `bytes`: of rows they are an estimate, as the rate of rows is."""
+        return "up to" if self.row_bytes is None else "about"
+
     def _state(self, unit: str, keys: int) -> str:
         parts = []
         if self.slice_bytes is not None:
             held = "" if self.slices is None else f", up to {self.slices:,} at a time"
-            parts.append(f"{_count(self.slice_bytes, 'byte')} a slice{held}")
+            parts.append(f"{_count(self.slice_bytes, 'byte')} a {self.piece}{held}")
         if self.value_bytes is not None:
             parts.append(f"{_count(self.value_bytes, 'byte')} for each distinct value of a slice")
         if self.row_bytes is not None:
             parts.append(f"{_count(self.row_bytes, 'byte')} a row, {self._kept_for(unit)}")
         if self.bytes is not None:
-            most = "up to" if self.row_bytes is None else "about"
-            parts.append(f"{most} {_size(self.bytes)} a key, {_size(self.bytes * keys)} for {_count(keys, 'key')}")
+            parts.append(f"{self.most} {_size(self.bytes)} a key, {_size(self.bytes * keys)} for {_count(keys, 'key')}")
         if parts and self.note:
             parts.append(self.note)
         return "; ".join(parts) or "not estimated"
@@ -127,8 +167,11 @@ class StorePlan:
     def _kept_for(self, unit: str) -> str:
         if self.row_time is None:
             return "kept for as long as the rows themselves say"
-        last = f"the last {_count(self.row_count, 'row')}, and those of " if self.row_count else "those of "
-        return f"{last}the last {_count(self.row_time, unit)}"
+        times = f"those of the last {_count(self.row_time, unit)}"
+        if not self.row_count:
+            return times
+        last = f"the last {_count(self.row_count, 'row')}"
+        return f"{last}, and {times}" if self.row_time else last
 
 
 @dataclass(frozen=True)
@@ -179,9 +222,10 @@ class QueryPlan:
         kept = {each.window_id: each.kept for each in self.windows}
         for store in self.stores:
             most = next(each for each in _IN_SHORT if each in [kept[i] for i in store.window_ids])
-            size = "" if store.bytes is None else f", up to {_size(store.bytes)} a key"
+            size = "" if store.bytes is None else f", {store.most} {_size(store.bytes)} a key"
             ids = ", ".join(map(str, store.window_ids))
-            yield f"{'window' if len(store.window_ids) == 1 else 'windows'} {ids}: {_IN_SHORT[most]}{size}"
+            what = _IN_SHORT[most].format(piece=store.piece)
+            yield f"{'window' if len(store.window_ids) == 1 else 'windows'} {ids}: {what}{size}"
 
     def _of_the_query(self) -> Iterator[tuple[str, str]]:
         yield "in short", "; ".join(self._in_short()) or "there is no window"

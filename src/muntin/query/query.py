@@ -296,6 +296,10 @@ class Query:
           strategy    slices
           rows        none is kept (out of order, commutative): a late row is combined with the state of its
                       slice, whose edges do not depend on it
+          splits      slices are never split (context free): the edges follow from the parameters, and no row
+                      changes them
+          removals    no row leaves its slice (not by rows): a late row does not change which slices the others
+                      are in
           edges       0.01667 a second; a window has up to 60 slices
           in run      high by two_stacks where a slide brings fewer than eight rows (at most three combines a
                       row); high by boundary where it brings eight or more (a row is combined once, into a
@@ -363,10 +367,10 @@ class Query:
         With `history`, a table of rows in any order, it starts as if these had been pushed before: windows already due
         by then are not emitted, and the others hold them. O(n log n) for n rows.
 
-        `strategy` forces how rows are kept, for all windows it can answer (see `explain`); `merge` forces what merges
-        slices into windows. `clock` returns the time in nanoseconds, or, if the times of rows are integers, in their
-        unit; the default is `time.time_ns`. Of the rows that no window took the last `most_late` are kept, all with
-        None; the dropped ones are counted.
+        `strategy` forces what is kept, for all windows it can answer: "slices", "tiles", "rows", or a registered one
+        (see `explain`); `merge` forces what merges slices into windows. `clock` returns the time in nanoseconds, or, if
+        the times of rows are integers, in their unit; the default is `time.time_ns`. Of the rows that no window took
+        the last `most_late` are kept, all with None; the dropped ones are counted.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.session(5), {"n": agg.count()}, time="t").stream()

@@ -146,6 +146,15 @@ class Strategy(ABC):
         return None
 
     @property
+    def besides(self) -> str:
+        """What is kept besides rows and states, in words; empty if nothing is."""
+        return ""
+
+    def how(self, window_id: int) -> str:
+        """Return how it finds the windows of a definition, and what a push costs; empty if it does not tell."""
+        return ""
+
+    @property
     def places(self) -> tuple[Places, ...]:
         """Where the saved arrays have what belongs to which aggregate: another order of aggregates finds it there.
 
@@ -190,7 +199,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def metrics(self) -> dict[str, int]:
-        """Return counts such as slices, splits, merges, kept (tuples), bytes (of state)."""
+        """Return counts such as slices, splits, merges, kept (rows), bytes (of state)."""
 
     @abstractmethod
     def check(self) -> None:

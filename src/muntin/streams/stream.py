@@ -91,8 +91,10 @@ class Stream:
     def push(self, table: Any) -> pa.Table:
         """Take rows, in any order; return the windows that are due or have changed.
 
-        A row that no window takes is in `late`. Amortised O(1) combines per row and window definition in order,
-        whatever the strategy; further costs depend on the strategy.
+        A row that no window takes is in `late`. Amortised O(1) combines per row and window definition in order. A late
+        row takes O(1) into a slice, else O(log n) for n rows of its key, and answers the windows that hold it again.
+        More only for `window.delta` while the values of a key do not ascend with time (all its rows), and for windows
+        of your own code, which runs for each row.
         """
         self._require_open()
         return self._observed(self._push, as_table(table))
@@ -376,8 +378,9 @@ class Stream:
         """Return counts: rows, those behind the watermark (late), those that no window took (dropped), and of state.
 
         `late_let_go` counts rows dropped from `late` because nobody took them, `forgotten` keys silent for longer than
-        the query's `forget_after`. `slices`, `splits` and `merges` count what has happened to slices, `kept` the rows
-        held as they are; `keys` and `bytes` are current. `watermark` is in the unit of the time column;
+        the query's `forget_after`. `slices` are those held, `merges` how often two became one, `splits` how often one
+        became two: never, since windows that need it are answered from rows in order. `kept` counts the rows held as
+        they are; `keys` and `bytes` are current. `watermark` is in the unit of the time column;
         `watermark_time` is the same as a time. O(1) except for object columns.
         """
         return self._state.metrics()

@@ -52,7 +52,7 @@ def boxes_of(plan: dict[str, Any]) -> tuple[list[Box], list[tuple[str, str]]]:
     arrows = []
     for number, store in enumerate(plan["stores"]):
         merge = ", ".join(dict.fromkeys(each["aggregator"] for each in store["merge"]))
-        held = None if store["slices"] is None else f"up to {store['slices']:,} slices a key"
+        held = None if store["slices"] is None else f"up to {store['slices']:,} {store['piece']}s a key"
         lines = [f"merged by {merge}" if merge else "", held or "", _now(store["now"])]
         boxes.append(Box(f"store {number}", 1, store["strategy"], _wrapped(*lines)))
         arrows.append(("rows", f"store {number}"))

@@ -58,8 +58,8 @@ class Window(ABC):
     Built-in ones are immutable, and equal if created with the same arguments. Durations stay as written until
     `resolve`; all geometry below is for resolved windows, whose times are integers in the unit of the time column.
 
-    A kind defines at least `find` and `buffered`. The rest has defaults that are correct for any window, but slow: a
-    kind that defines more needs less state.
+    A kind defines at least `find`, and for streams one of `time_shape`, `frame_shape`, `row_shape` and `edges`: these
+    say how slices or rows in order answer it. The rest has defaults that are correct for any window, but slow.
     """
 
     context: ClassVar[Context]

@@ -97,6 +97,10 @@ class ByCode(CutWindows):
     """One definition of windows whose edges a user's code tells; their order is that of their ends."""
 
     window: Any
+    how: ClassVar[str] = (
+        "its on_tuple runs once for each row, in Python, and a window is the range of rows between two edges, found in "
+        "O(log n); edges are kept for ever"
+    )
     waits_at_end: ClassVar[int] = 1
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:

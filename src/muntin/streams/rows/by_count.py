@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,10 @@ class ByCount(CutWindows):
 
     window: Any
     counts = (*CutWindows.counts, "arrived")
+    how: ClassVar[str] = (
+        "a window is a range of row numbers, found by the multiple before which it ends in O(log n); a late row "
+        "revises the windows that hold others"
+    )
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         super().__init__(window_id, window, plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,10 @@ class ByEnd(CutWindows):
     """One definition of windows whose ends a rule tells; their order is that of the ends."""
 
     window: Any
+    how: ClassVar[str] = (
+        "a window is a range of times, found by its end in O(log n), whether it holds rows or not; a late row revises "
+        "the windows that hold it"
+    )
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         super().__init__(window_id, window, plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,10 @@ class ByMark(CutWindows):
 
     window: Any
     counts = (*CutWindows.counts, "round")
+    how: ClassVar[str] = (
+        "marks are in a tree of their own, and a window is the range of rows between two, found in O(log n); a late "
+        "mark divides one"
+    )
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         super().__init__(window_id, window, plan)

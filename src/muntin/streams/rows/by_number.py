@@ -29,6 +29,10 @@ class ByNumber(Part):
     """One definition of windows by rows, which are numbered by key: a window for each row, or for every k-th."""
 
     for_ever: ClassVar[bool] = True
+    how: ClassVar[str] = (
+        "a window is a range of row numbers; m rows take O(m log n) where n are held, in order O(m), and a late row "
+        "moves later numbers without touching their rows, and revises the windows that hold others"
+    )
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         super().__init__(window_id, window, plan)

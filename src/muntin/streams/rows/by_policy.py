@@ -49,6 +49,10 @@ _NO_WORDS, _NO_NUMBERS = np.zeros(0, np.int32), np.zeros(0, np.int64)
 class ByPolicy(Part):
     """One definition of windows by a policy: one for each row for which the policy leaves one."""
 
+    how: ClassVar[str] = (
+        "the policy is asked about new rows, amortised O(1) times each (O(log n) if it is not monotone), and after a "
+        "late row about those behind it, until one has the window that it had"
+    )
     for_ever: ClassVar[bool] = True
     is_apart: ClassVar[bool] = True
 

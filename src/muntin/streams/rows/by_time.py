@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,6 +23,11 @@ _ROOM = 1 << 10
 
 class ByTime(Part):
     """One definition of frames by time."""
+
+    how: ClassVar[str] = (
+        "a frame is a range of times; m rows take O(m log n) where n are held, in order O(m), and a late row revises "
+        "the frames that hold it"
+    )
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         super().__init__(window_id, window, plan)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,10 @@ class ByValue(CutWindows):
 
     window: Any
     counts = (*CutWindows.counts, "settled_at")
+    how: ClassVar[str] = (
+        "a window is a range of values, found in O(log^2 n) while the values of its key ascend with time; else a push "
+        "reads all rows of the key, until those that break the order are gone"
+    )
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         (column,) = window.columns

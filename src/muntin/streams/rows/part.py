@@ -79,6 +79,10 @@ class Part(ABC):
     """Whether it keeps the last rows of a key however long it stays silent."""
     is_apart: ClassVar[bool] = False
     """Whether it holds its rows in a store of its own."""
+    how: ClassVar[str]
+    """How windows are found, and what a push of m rows costs where n are held, for `explain`."""
+    remembers: bool = False
+    """Whether it keeps a record of emitted windows besides the numbers of rows."""
 
     splits = 0
     """How often an edge came between rows that were there, and split what they were part of."""

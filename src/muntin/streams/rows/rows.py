@@ -267,6 +267,15 @@ class Rows(Replayed):
         return 8 + columns + masks + beside + values + -(-leaf // LEAF)
 
     @property
+    def besides(self) -> str:
+        """Emitted windows, if any may still change."""
+        return "more for emitted windows that may still change" if any(each.remembers for each in self._parts) else ""
+
+    def how(self, window_id: int) -> str:
+        """Return how it finds the windows of a definition, and what a push costs."""
+        return next(part.how for part in self._parts if part.window_id == window_id)
+
+    @property
     def _parts(self) -> Iterator[Part]:
         return (part for group in self.groups for part in group.parts)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,6 +44,11 @@ _SHARE = 8
 
 class TiledFrames(ByTime):
     """One definition of frames that begin at multiples of a hop."""
+
+    how: ClassVar[str] = (
+        "a frame is a range of tiles and rows; m rows take O(m log n) where n of these are held, and a late row "
+        "revises the frames that hold it"
+    )
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:
         super().__init__(window_id, window, plan)
@@ -172,7 +178,7 @@ class Tiles(Rows):
         """Return why tiles cannot answer a plan, or None if they can."""
         for each in plan.windows.values():
             if each.tiling is None:
-                return f"{each!r} does not begin at multiples of a hop"
+                return f"{each!r} is no trailing frame with a hop"
         for name, aggregation in plan.aggregates.items():
             if not (aggregation.commutative or plan.ordered) or aggregation.kind == "holistic":
                 return f"{name!r} is {aggregation!r}, of which a tile has no state that takes rows in any order"

@@ -120,7 +120,6 @@ class RowSegments:
         first = int(self._segments_of(least))
         self.starts, self.changed = self.starts[first:].copy(), self.changed[first:].copy()
         self.segments = self.segments[first:]
-        self.starts[0] = BEFORE_TIME  # where a late row belongs
 
     def _mark_mostly_evicted(self, store: RowStore) -> None:
         counts = np.array([each.rows for each in self.segments], np.int64)
@@ -141,7 +140,7 @@ class RowSegments:
             for start, rows in self._cut(store, edges[first], edges[last]):
                 starts.append(start)
                 segments.append(rows)
-        starts[0] = BEFORE_TIME
+        starts[0] = BEFORE_TIME  # where a late row belongs
         self.starts, self.segments = np.array(starts, np.int64), segments
         self.changed = np.zeros(len(segments), np.bool_)
 

@@ -23,14 +23,28 @@ SCHEMA = pa.schema(
     {"k": pa.int64(), "t": pa.int64(), "v": pa.float64(), "s": pa.string(), "d": pa.int64(), "p": pa.bool_()}
 )
 AGGREGATES = {"sum": agg.sum("v"), "all": agg.collect("s"), "median": agg.median("v")}
+
+
+class Trips(window.ContextAware):
+    """A trip begins with each row that says so."""
+
+    columns = ("p",)
+
+    def on_tuple(self, t: int, values: Any, edges: Any) -> None:
+        if values["p"]:
+            edges.add(t)
+
+
 WINDOWS: dict[str, Any] = {
     "by time": window.trailing(40),
     "around": [window.frame(20, 9), window.trailing(rows(7))],
     "by rows": [window.trailing(rows(9)), window.tumbling(rows(6))],
     "of rows, by time": window.sliding(rows(12), every=5),
+    "of rows, by time, empty ones too": window.sliding(rows(12), every=5),
     "by values": window.delta("d", 30, every=10),
     "by marks": window.punctuated("p"),
     "by policy": window.policy(policies.at_most_rows(8)),
+    "by code": Trips(),
 }
 
 
@@ -50,7 +64,9 @@ def micro_batches(count: int, late: float) -> list[pa.Table]:
 
 
 def query_of(name: str, **options: Any) -> Query:
-    return Query(WINDOWS[name], AGGREGATES, key="k", time="t", watermark=4, **options)
+    return Query(
+        WINDOWS[name], AGGREGATES, key="k", time="t", watermark=4, emit_empty=name.endswith("empty ones too"), **options
+    )
 
 
 class Kept:

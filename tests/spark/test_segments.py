@@ -109,7 +109,8 @@ class Kept:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few rows make a table."""
-    monkeypatch.setattr(segmenting, "_BYTES", 1000)
+    monkeypatch.setattr(segmenting, "_LEAST", 1000)
+    monkeypatch.setattr(segmenting, "_MOST", 1000)
 
 
 @pytest.mark.parametrize("name", WINDOWS)

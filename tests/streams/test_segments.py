@@ -49,7 +49,8 @@ def store_of(leaf: int) -> RowStore:
 @pytest.mark.parametrize("seed", range(6))
 def test_tables_hold_the_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if a row comes before evicted ones whose tables are still there, here and after a restart."""
-    monkeypatch.setattr(segmenting, "_BYTES", 600)
+    monkeypatch.setattr(segmenting, "_LEAST", 600)
+    monkeypatch.setattr(segmenting, "_MOST", 600)
     chance = np.random.default_rng(seed)
     store, tables, arrived, found = store_of(4), Tables(), 0, 0
     with uncompiled():
@@ -89,7 +90,8 @@ def test_tables_hold_the_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_row_writes_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it comes, unless evicted rows come after it; evicting rows writes none."""
-    monkeypatch.setattr(segmenting, "_BYTES", 600)
+    monkeypatch.setattr(segmenting, "_LEAST", 600)
+    monkeypatch.setattr(segmenting, "_MOST", 600)
     store, tables = store_of(64), Tables()
     length = segmenting.rows_of_table(store)
 

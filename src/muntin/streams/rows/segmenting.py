@@ -15,8 +15,10 @@ from muntin.types import OBJECT, Array
 if TYPE_CHECKING:
     from muntin.streams.rows.store import RowStore
 
-_BYTES = 1 << 17
-"""The bytes of a table, before integers are shortened: half of the last one is written again by each save."""
+_LEAST, _MOST = 1 << 14, 1 << 17
+"""The least and the most bytes of a table, before integers are shortened."""
+_TABLES = 128
+"""How many tables there are between these: each save writes about one again beside what is new, and names all."""
 _OBJECT = 64
 """The bytes that a value without a fixed size is taken to have."""
 
@@ -32,7 +34,8 @@ class RowSegments:
     """
 
     def __init__(self, store: RowStore) -> None:
-        self.length = rows_of_table(store)
+        self.length = 0
+        """How many rows make a table."""
         self.starts = np.array([BEFORE_TIME])
         self.segments = [Segment(0, None)]
         self.changed = np.ones(1, np.bool_)
@@ -94,6 +97,7 @@ class RowSegments:
 
     def save(self, store: RowStore) -> tuple[dict[str, Array], list[Segment]]:
         """Return the facts of the segments, and the segments: those that have changed have arrays."""
+        self.length = rows_of_table(store)
         self._mark_changed_numbers(store)
         self._drop_evicted(store)
         self._mark_mostly_evicted(store)
@@ -171,7 +175,17 @@ class RowSegments:
         return [each for each in cuts.tolist() if each > times.min()]
 
 
+def has_tables(store: RowStore) -> bool:
+    """Return whether the rows of a store are so many that not all are written by each save."""
+    return len(store) * _row_bytes(store) >= 4 * _LEAST
+
+
 def rows_of_table(store: RowStore) -> int:
     """Return how many rows of a store make a table."""
+    size = min(max(_LEAST, len(store) * _row_bytes(store) // _TABLES), _MOST)
+    return max(1, size // _row_bytes(store))
+
+
+def _row_bytes(store: RowStore) -> int:
     kinds = [each.dtype for each in (*store.values.values(), *store.beside.values())]
-    return _BYTES // (16 + sum(_OBJECT if kind == OBJECT else kind.itemsize for kind in kinds))
+    return 16 + sum(_OBJECT if kind == OBJECT else kind.itemsize for kind in kinds)

@@ -18,7 +18,7 @@ from muntin.kernels.generate import standalone
 from muntin.kernels.vocabulary import Ints, index, kernel
 from muntin.streams.rows import counting, cutting, finding, folding, judging, tree, valuing
 from muntin.streams.rows.holistic import MovingWindows
-from muntin.streams.rows.segmenting import RowSegments, rows_of_table
+from muntin.streams.rows.segmenting import RowSegments, has_tables
 from muntin.streams.rows.tree import DONE, FANOUT, HELD, LEAF, MOVES, NO_ROOM, STALES, Log, Tree, insert_rows
 from muntin.streams.segments import Segment, Segmented
 from muntin.types import OBJECT, Array, ColumnType
@@ -339,7 +339,7 @@ class RowStore:
 
         Few rows are returned as by `save`, and so are states, most of which change as they age.
         """
-        if not self.lifts or len(self) < 2 * rows_of_table(self):
+        if not self.lifts or not has_tables(self):
             self._segments = None
             return self.save(), []
         if self._segments is None:

@@ -18,16 +18,19 @@ POINTS = 10_000 if THOROUGH > 1 else 8
 def interrupted(at: int) -> Iterator[list[int]]:
     """Raise `KeyboardInterrupt` before the line of ours with this number, as Ctrl-C may; count the lines."""
     seen = [0]
+    lines: dict[Any, int] = {}
 
     def trace(frame: Any, event: str, _: Any) -> Any:
         name = frame.f_code.co_filename
         if "muntin" not in name or "turns.py" in name or "test_" in name:
             return None
-        # Python comes back to the line of `with` to leave the block, where a trace may raise but Ctrl-C does not: the
-        # block would never be left, and its lock be held for ever.
-        if event == "line" and not linecache.getline(name, frame.f_lineno).lstrip().startswith("with "):
-            seen[0] += 1
-            if seen[0] == at:
+        if event == "line":
+            before, lines[frame] = lines.get(frame, 0), frame.f_lineno
+            # Python comes back to the line of `with` to leave the block, where a trace may raise but Ctrl-C does not:
+            # the block would never be left, and its lock be held for ever.
+            leaves = before > frame.f_lineno and linecache.getline(name, frame.f_lineno).lstrip().startswith("with ")
+            seen[0] += not leaves
+            if seen[0] == at and not leaves:
                 sys.settrace(None)
                 raise KeyboardInterrupt
         return trace

@@ -43,7 +43,7 @@ _FINEST = numpy_type("M8[ns]")
 
 
 @dataclass(frozen=True)
-class Condition:
+class Clause:
     """What a policy asks: a function of what its aggregations say of the whole window and of its oldest part."""
 
     name: str
@@ -73,12 +73,12 @@ class Policy:
     """A slide policy. Created by `define`, or by one of the functions below."""
 
     name: str
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Clause, ...]
     joined: str = "{0}"
     """How the answers of the conditions are joined, as an expression of their numbers: `({0} or {1})`."""
     thorough: bool = False
 
-    def _by_condition(self) -> list[tuple[str, Condition]]:
+    def _by_condition(self) -> list[tuple[str, Clause]]:
         """Return the conditions, each with what begins the names of its aggregations; nothing if there is but one."""
         several = len(self.conditions) > 1
         return [(f"{i}." if several else "", each) for i, each in enumerate(self.conditions)]
@@ -155,7 +155,7 @@ def define(
         for key, each in aggregations.items():
             if not isinstance(each, Aggregation):
                 raise DefinitionError(f"the policy {name} needs aggregations, such as agg.sum('v'); {key} is {each!r}")
-        return Policy(name, (Condition(name, captured, dict(aggregations), dict(spans or {})),), thorough=thorough)
+        return Policy(name, (Clause(name, captured, dict(aggregations), dict(spans or {})),), thorough=thorough)
 
     return decorate
 
@@ -195,7 +195,7 @@ def _joined(name: str, word: str, policies: tuple[Policy, ...]) -> Policy:
     if len(policies) == 1:
         return policies[0]
     terms: list[str] = []
-    conditions: list[Condition] = []
+    conditions: list[Clause] = []
     for each in policies:
         numbers = range(len(conditions), len(conditions) + len(each.conditions))
         terms.append(each.joined.format(*(f"{{{i}}}" for i in numbers)))

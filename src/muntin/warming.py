@@ -27,6 +27,7 @@ from muntin.query.plan import Types, resolve
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot
 from muntin.streams.driven import DrivenStream
+from muntin.streams.rows.tree import LEAF
 from muntin.streams.slices.pane_set import by_time_at_once
 from muntin.types import NULL, ColumnType
 
@@ -217,7 +218,8 @@ def _stream(query: Query, sample: pa.Table) -> None:
     stream = query.stream()
     even, odd = (sample.take(pa.array(range(begin, sample.num_rows, 2))) for begin in (0, 1))
     half = len(odd) // 2
-    for part in (even[:4], odd[:4], even[4:half], odd[4:half], even[half:], odd[half:]):
+    crowd = sample.take(pa.array([sample.num_rows - 1] * (2 * LEAF + 1)))  # rows of a key that fill more than a leaf
+    for part in (even[:4], odd[:4], even[4:half], odd[4:half], even[half:], odd[half:], crowd):
         with contextlib.suppress(MuntinError):  # rows in order were promised
             stream.push(part)
     if any(each.is_frame for each in query.windows):

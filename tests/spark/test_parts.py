@@ -209,7 +209,7 @@ def test_only_what_has_changed_is_written() -> None:
     assert 0 < written < values.nbytes / 4
     found = state.header()
     assert found == again
-    assert np.array_equal(state.read(again).arrays["values"], changed)
+    assert np.array_equal(state.read(again)[0].arrays["values"], changed)
     chunk_names = {name for (name,) in store.values[0, "muntin_chunks"]}
     assert chunk_names == set(again.names)
     store.values[0, "muntin_chunks"][(again.names[0],)] = (b"other",)
@@ -229,7 +229,7 @@ def test_chunks_on_this_machine_need_not_be_read_from_spark(tmp_path: Path) -> N
     header, _ = state.write(snapshot(some), 5, None)
     held, store.values[0, "muntin_chunks"] = store.values[0, "muntin_chunks"], {}
     near = BucketState(value, kept, LocalChunks(tmp_path))
-    assert np.array_equal(near.read(header).arrays["values"], some)
+    assert np.array_equal(near.read(header)[0].arrays["values"], some)
     with pytest.raises(RuntimeError, match="missing or damaged"):
         BucketState(value, kept, LocalChunks(None)).read(header)
     store.values[0, "muntin_chunks"] = held
@@ -237,7 +237,7 @@ def test_chunks_on_this_machine_need_not_be_read_from_spark(tmp_path: Path) -> N
     assert {each.name for each in tmp_path.iterdir()} == {name.hex() for name in again.names}, "the old ones are gone"
     for each in tmp_path.iterdir():
         each.unlink()
-    assert np.array_equal(near.read(again).arrays["values"], other), "what is not here is in Spark's state"
+    assert np.array_equal(near.read(again)[0].arrays["values"], other), "what is not here is in Spark's state"
     last, _ = state.write(snapshot(some), 7, again)
     state.clear(last)
     assert state.header() is None
@@ -259,7 +259,7 @@ def test_a_damaged_chunk_on_this_machine_is_read_from_spark(tmp_path: Path) -> N
     ):
         for path, data in before.items():
             path.write_bytes(damage(data))
-        assert np.array_equal(state.read(header).arrays["values"], values)
+        assert np.array_equal(state.read(header)[0].arrays["values"], values)
         assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
     for path in before:
         path.unlink()
@@ -267,7 +267,7 @@ def test_a_damaged_chunk_on_this_machine_is_read_from_spark(tmp_path: Path) -> N
     assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before, "what was read is near from now on"
     (tmp_path / header.names[0].hex()).unlink()
     (tmp_path / header.names[0].hex()).mkdir()
-    assert np.array_equal(state.read(header).arrays["values"], values), "whatever is there"
+    assert np.array_equal(state.read(header)[0].arrays["values"], values), "whatever is there"
 
 
 def test_chunks_on_this_machine_are_bounded(tmp_path: Path) -> None:

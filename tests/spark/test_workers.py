@@ -155,14 +155,14 @@ def test_pickle_is_in_a_state_only_when_allowed() -> None:
         header, _ = state(allow_pickle=True).write(stream.save(), 5, None)
         with pytest.raises(SnapshotError, match="objects that only pickle can read; pass allow_pickle=True if you tr"):
             state(allow_pickle=False).read(header)
-        again = DrivenStream.load(asked, SCHEMA, state(allow_pickle=True).read(header))
+        again = DrivenStream.load(asked, SCHEMA, state(allow_pickle=True).read(header)[0])
         again.set_watermark(1000)
         assert again.emit()["sum"].to_pylist() == [sum(TABLE["v"].to_pylist())]
         asked = Query(window.tumbling(10), {"all": agg.collect("v"), "first": agg.first("v")}, time="t")
         stream = DrivenStream(asked, STRUCTS.schema)
         stream.take(STRUCTS)
         header, _ = state(allow_pickle=False).write(stream.save(), 5, None)
-        again = DrivenStream.load(asked, STRUCTS.schema, state(allow_pickle=False).read(header))
+        again = DrivenStream.load(asked, STRUCTS.schema, state(allow_pickle=False).read(header)[0])
         again.set_watermark(10)
         (row,) = again.emit().to_pylist()
     assert (row["all"], row["first"]) == ([STRUCTS["v"][0].as_py()], STRUCTS["v"][0].as_py())

@@ -173,7 +173,8 @@ class Bucket:
         known = len(windows) - added
         if stream is None or list(stream.query.aggregates) != list(job.query.aggregates):
             older = replace(job.query, windows=windows[:known]) if added else job.query
-            stream = DrivenStream.load(older, job.schema, self.state.read(header), now)
+            saved_state, segments = self.state.read(header)
+            stream = DrivenStream.load(older, job.schema, saved_state, now, segments)
         stream.now = now
         for window in windows[known:]:
             stream.add(window)
@@ -195,7 +196,8 @@ class Bucket:
             return 0
         timer = reached + 1 if at is None else at
         self.handle.registerTimer(timer)
-        header, written = self.state.write(with_further(stream.save(), self.job.further), timer, old)
+        snapshot, segments = stream.save_changes()
+        header, written = self.state.write(with_further(snapshot, self.job.further), timer, old, segments)
         MEMORY.keep(self.place, header.stamp, stream)
         return written
 

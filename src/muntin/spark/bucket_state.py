@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from muntin.snapshots import Snapshot
 from muntin.spark import chunks
 from muntin.spark.local_chunks import LocalChunks
+from muntin.streams.segments import COUNTS, HELD, STARTS, Segment, Segmented, decode, encode, merged
 
 _NAME = 16
+_TABLES = "tables"
+"""The fact of a state whose rows are in tables."""
+_NONE: Mapping[str, Sequence[Segment]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Header:
     """When the bucket is called without rows, in milliseconds; -1 if never."""
     text: bytes
     names: list[bytes]
-    """The chunks, in order."""
+    """The chunks, in order, then the tables of rows in segments."""
     small: bytes
 
     @classmethod
@@ -54,10 +59,9 @@ class BucketState:
         row = self._header.get()
         return None if row is None else Header.of(row)
 
-    def read(self, header: Header) -> Snapshot:
-        """Return the state that a header describes. O(state)."""
-        data = header.small or b"".join(self._chunk(name) for name in header.names)
-        return chunks.parted(header.text, data, allow_pickle=self._allow_pickle)
+    def read(self, header: Header) -> tuple[Snapshot, dict[str, Segmented]]:
+        """Return the state that a header describes, and the segments that rows of it are in. O(state)."""
+        return read(header, self._chunk, allow_pickle=self._allow_pickle)
 
     def _chunk(self, name: bytes) -> bytes:
         near = self._local.read(name)
@@ -70,21 +74,39 @@ class BucketState:
         self._local.write(name, data)
         return data
 
-    def write(self, snapshot: Snapshot, timer: int, old: Header | None) -> tuple[Header, int]:
-        """Write the new parts of a state; return its header and the bytes written."""
-        text, data = chunks.joined(snapshot, allow_pickle=self._allow_pickle)
+    def write(
+        self, snapshot: Snapshot, timer: int, old: Header | None, segments: Mapping[str, Sequence[Segment]] = _NONE
+    ) -> tuple[Header, int]:
+        """Write the new parts of a state; return its header and the bytes written.
+
+        Of rows in segments, those tables are written that have arrays. O(state besides, tables written).
+        """
+        known = set() if old is None else set(old.names)
+        tables: list[bytes] = []
+        pieces: dict[bytes, bytes | memoryview] = {}
+        for each in (each for prefix in sorted(segments) for each in segments[prefix]):
+            if each.arrays is not None:
+                data = encode(each.arrays, allow_pickle=self._allow_pickle)
+                name = chunks.name_of(data)
+                pieces[name] = data
+                each.note_written(name, len(data))
+            elif each.name not in known:
+                raise RuntimeError("invariant violated: a table of rows was written to another state")
+            assert each.name is not None
+            tables.append(each.name)
+        text, data = chunks.joined(_with_tables(snapshot, segments), allow_pickle=self._allow_pickle)
         is_small = len(data) <= chunks.LEAST
         small, parts = (data, []) if is_small else (b"", chunks.cut(data))
         names = [chunks.name_of(piece) for piece in parts]
-        pieces = dict(zip(names, parts, strict=True))
-        known = set() if old is None else set(old.names)
-        written = len(text) + len(small)
+        pieces |= zip(names, parts, strict=True)
+        names += tables
+        written = len(text) + len(small) + len(b"".join(names))
         for name, piece in pieces.items():
             if name not in known:
                 self._chunks.updateValue((name,), (bytes(piece),))
                 self._local.write(name, piece)
                 written += len(piece)
-        gone = known.difference(pieces)
+        gone = known.difference(names)
         for name in gone:
             self._chunks.removeKey((name,))
         self._local.remove(gone)
@@ -97,6 +119,55 @@ class BucketState:
         self._header.clear()
         self._chunks.clear()
         self._local.remove(old.names)
+
+
+def read(
+    header: Header, chunk: Callable[[bytes], bytes], *, allow_pickle: bool
+) -> tuple[Snapshot, dict[str, Segmented]]:
+    """Return the state that a header describes, whose chunks are found by name, and the segments that it is in.
+
+    All rows are in the state: whoever divides or counts it need not know of segments. O(state).
+    """
+    facts = json.loads(header.text)["facts"]
+    tables = {prefix: each["tables"] for prefix, each in facts.get(_TABLES, {}).items()}
+    end = len(header.names) - sum(tables.values())
+    data = header.small or b"".join(map(chunk, header.names[:end]))
+    snapshot = chunks.parted(header.text, data, allow_pickle=allow_pickle)
+    arrays, known = dict(snapshot.arrays), {}
+    for prefix in sorted(tables):
+        names = header.names[end : end + tables[prefix]]
+        end += tables[prefix]
+        found = [chunk(name) for name in names]
+        starts, counts, held = (arrays.pop(prefix + name) for name in (STARTS, COUNTS, HELD))
+        rows, gone = merged(counts, held, [decode(each, allow_pickle=allow_pickle) for each in found])
+        arrays |= {prefix + name: array for name, array in rows.items()}
+        described = zip(counts.tolist(), names, found, strict=True)
+        segments = [Segment(count, None, name, len(each)) for count, name, each in described]
+        known[prefix] = Segmented(starts, segments, gone)
+    return replace(
+        snapshot, header={name: fact for name, fact in facts.items() if name != _TABLES}, arrays=arrays
+    ), known
+
+
+def in_tables(facts: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many rows a state holds in tables, by the facts of its header, and the bytes of these."""
+    tables = facts.get(_TABLES, {}).values()
+    return sum(each["rows"] for each in tables), sum(each["bytes"] for each in tables)
+
+
+def _with_tables(snapshot: Snapshot, segments: Mapping[str, Sequence[Segment]]) -> Snapshot:
+    """Return a state that records which of its rows are in tables."""
+    if not segments:
+        return snapshot
+    tables = {
+        prefix: {
+            "tables": len(held),
+            "rows": int(snapshot.arrays[prefix + HELD].sum()),
+            "bytes": sum(each.size for each in held),
+        }
+        for prefix, held in segments.items()
+    }
+    return replace(snapshot, header={**snapshot.header, _TABLES: tables})
 
 
 def with_further(snapshot: Snapshot, further: Mapping[str, str]) -> Snapshot:

@@ -127,7 +127,8 @@ def _not_shared(resolved: Resolved, at: DataFrame) -> list[str]:
     """Return the columns of points that are not the rows' key and time, or differ in type."""
     schema = arrow_schema(at)
     shared = {name: resolved.rows.field(name).type for name in (*resolved.query.key, str(resolved.query.time))}
-    as_rows_have_it(schema.empty_table(), shared)
+    one_row = pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)  # no row would have no types
+    as_rows_have_it(one_row, shared)
     return [field.name for field in schema if shared.get(field.name) != field.type]
 
 

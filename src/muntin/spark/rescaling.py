@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from muntin.errors import InvalidArgumentError, SnapshotError, UnsupportedOperationError
 from muntin.snapshots import Snapshot
-from muntin.spark.bucket_state import BucketState, Header, with_further
+from muntin.spark.bucket_state import BucketState, Header, read, with_further
 from muntin.spark.buckets import CLERK, Keyed, labels
 from muntin.spark.checkpoint import read_state, saved_facts
 from muntin.spark.chunks import joined, parted
@@ -173,8 +173,7 @@ class Divider:
         (row,) = [row for row in rows if row["stamp"] is not None]
         header = Header.of([row[name] for name in ("stamp", "timer", "header", "names", "small")])
         chunks = {row["name"]: row["data"] for row in rows if row["name"] is not None}
-        data = header.small or b"".join(chunks[name] for name in header.names)
-        snapshot = parted(header.text, data, allow_pickle=self.allow_pickle)
+        snapshot, _ = read(header, chunks.__getitem__, allow_pickle=self.allow_pickle)
         if "further" in snapshot.header:
             snapshot = with_further(snapshot, {**snapshot.header["further"], "buckets": str(self.buckets)})
         keys = known_keys(snapshot)

@@ -13,10 +13,9 @@ import pyarrow as pa
 from muntin.durations import BEFORE_TIME
 from muntin.errors import SnapshotError
 from muntin.snapshots import Snapshot
-from muntin.spark.bucket_state import Header
+from muntin.spark.bucket_state import Header, in_tables, read
 from muntin.spark.buckets import Keyed, labels
 from muntin.spark.checkpoint import read_state, saved_facts
-from muntin.spark.chunks import parted
 from muntin.streams.contents import as_key, key_types, of_key, totals
 
 if TYPE_CHECKING:
@@ -96,7 +95,8 @@ def state(path: str, key: Any = _UNSET, *, allow_pickle: bool = False, session: 
 def _totals(header: dict[str, Any]) -> dict[str, int]:
     arrays = header["arrays"]
     counts = totals({each["name"]: each["rows"] for each in arrays})
-    return counts | {"bytes": sum(each["bytes"] for each in arrays)}
+    rows, size = in_tables(header["facts"])
+    return counts | {"rows": counts["rows"] + rows, "bytes": sum(each["bytes"] for each in arrays) + size}
 
 
 def _watermark(facts: list[dict[str, Any]]) -> int | None:
@@ -106,17 +106,17 @@ def _watermark(facts: list[dict[str, Any]]) -> int | None:
     return None if reached == BEFORE_TIME else reached
 
 
-def _of_key(whole: State, read: Callable[[int, Header], Snapshot], headers: dict[int, Header], key: Any) -> State:
+def _of_key(whole: State, found: Callable[[int, Header], Snapshot], headers: dict[int, Header], key: Any) -> State:
     """Return the same for one key."""
     if not headers:
         return whole
     some = next(iter(headers))
-    columns = as_key(key, key_types(read(some, headers[some])))
+    columns = as_key(key, key_types(found(some, headers[some])))
     keyed = Keyed.of(columns, 1, whole.buckets)
     bucket = labels(whole.buckets)[int(keyed.buckets[keyed.numbers[0]])]
     counts, slices = {"slices": 0, "rows": 0, "emitted": 0}, None
     if bucket in headers:
-        counts, slices = of_key(read(bucket, headers[bucket]), columns)
+        counts, slices = of_key(found(bucket, headers[bucket]), columns)
     names = ["bucket", *counts]
     held = pa.Table.from_pylist([{"bucket": bucket, **counts}], pa.schema({name: _HELD[name] for name in names}))
     return State(whole.query, whole.version, whole.buckets, whole.watermark, held, slices)
@@ -126,12 +126,11 @@ def _snapshot(session: SparkSession, path: str, allow_pickle: bool, bucket: int,
     """Return the whole state of a bucket."""
     from pyspark.sql import functions as F
 
-    data = header.small
+    known: dict[bytes, bytes] = {}
     if header.names:
         chunks = read_state(session, path, "muntin_chunks").where(F.col("key.bucket") == bucket)
         rows = chunks.select("user_map_key.name", "user_map_value.data").collect()
         known = {bytes(row[0]): bytes(row[1]) for row in rows}
         if not known.keys() >= set(header.names):
             raise SnapshotError(f"the query of {path!r} has gone on in between: ask again")
-        data = b"".join(known[name] for name in header.names)
-    return parted(header.text, data, allow_pickle=allow_pickle)
+    return read(header, known.__getitem__, allow_pickle=allow_pickle)[0]

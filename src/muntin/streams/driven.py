@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from muntin.snapshots import Snapshot
 from muntin.streams import snapshots
 from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import Forced
+from muntin.streams.segments import Segment, Segmented
 from muntin.streams.slices.generations import by_key, by_time
 from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.slices import Slices
@@ -146,11 +147,30 @@ class DrivenStream:
         snapshot = snapshots.save(self._state)
         return replace(snapshot, arrays=by_time(snapshot.arrays))
 
+    def save_changes(self) -> tuple[Snapshot, dict[str, list[Segment]]]:
+        """Return the state, and many rows in segments, by the prefix of their arrays.
+
+        Segments that changed since the last such save have arrays, to be written; the others were written.
+        """
+        segments: dict[str, list[Segment]] = {}
+        snapshot = snapshots.save(self._state, segments)
+        return replace(snapshot, arrays=by_time(snapshot.arrays)), segments
+
     @classmethod
-    def load(cls, query: Query, schema: pa.Schema, snapshot: Snapshot, now: int = 0) -> DrivenStream:
-        """Return a stream that resumes from a state of `save`, or from one with its slices by key."""
+    def load(
+        cls,
+        query: Query,
+        schema: pa.Schema,
+        snapshot: Snapshot,
+        now: int = 0,
+        known: Mapping[str, Segmented] | None = None,
+    ) -> DrivenStream:
+        """Return a stream that resumes from a state of `save`, or from one with its slices by key.
+
+        `known` are the segments that its rows were in, which need not be written again.
+        """
         stream = cls(query, schema, now)
-        snapshots.load(stream._state, replace(snapshot, arrays=by_key(snapshot.arrays)))
+        snapshots.load(stream._state, replace(snapshot, arrays=by_key(snapshot.arrays)), known)
         stream._core = stream._state.resolved
         return stream
 

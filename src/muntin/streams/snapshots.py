@@ -17,6 +17,7 @@ from muntin.streams.facts import differences, facts, fingerprint
 from muntin.streams.late_rows import LateRows
 from muntin.streams.places import Places, moved
 from muntin.streams.plan import STRATEGIES
+from muntin.streams.segments import Segment, Segmented
 from muntin.streams.state import FIRST_COUNTS, StreamState
 from muntin.tables.answers import as_bytes, from_bytes
 
@@ -27,8 +28,8 @@ which aggregate a part of the state belongs to, so that a query with the same ag
 others."""
 
 
-def save(state: StreamState) -> Snapshot:
-    """Return the whole state of a stream."""
+def save(state: StreamState, segments: dict[str, list[Segment]] | None = None) -> Snapshot:
+    """Return the whole state of a stream; given `segments`, all but the rows that are in these."""
     asked = facts(state.query)
     header: dict[str, Any] = {
         "kind": KIND,
@@ -59,14 +60,19 @@ def save(state: StreamState) -> Snapshot:
         if core.silence is not None:
             arrays |= {f"silence.{name}": array for name, array in core.silence.save().items()}
         for i, each in enumerate(core.strategies):
-            arrays |= {f"{i}.{name}": array for name, array in each.save().items()}
+            kept, mine = (each.save(), {}) if segments is None else each.save_changes()
+            arrays |= {f"{i}.{name}": array for name, array in kept.items()}
+            if segments is not None:
+                segments |= {f"{i}.{name}": held for name, held in mine.items()}
     return Snapshot(header, schema, fingerprint(asked), arrays)
 
 
-def load(state: StreamState, snapshot: Snapshot) -> None:
-    """Restore a snapshot into a new stream."""
+def load(state: StreamState, snapshot: Snapshot, known: Mapping[str, Segmented] | None = None) -> None:
+    """Restore a snapshot into a new stream; `known` are the segments that its rows were in."""
     with refusing_forged():
         _load(state, snapshot)
+    for i, each in enumerate(state.core.strategies if known and state.core is not None else ()):
+        each.go_on_from(_under(f"{i}.", known))
 
 
 def _load(state: StreamState, snapshot: Snapshot) -> None:

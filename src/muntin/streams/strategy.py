@@ -21,6 +21,7 @@ from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
 from muntin.streams.places import Places
 from muntin.streams.points import AskedPoints, FramesAtPoints
+from muntin.streams.segments import Segment, Segmented
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
@@ -125,6 +126,16 @@ class Strategy(ABC):
     @abstractmethod
     def save(self) -> dict[str, Array]:
         """Return the whole state as arrays by name, which never change afterwards."""
+
+    def save_changes(self) -> tuple[dict[str, Array], Mapping[str, list[Segment]]]:
+        """Return the state and, by the prefix of their arrays, rows in segments: those that changed have arrays.
+
+        By default all is in the state.
+        """
+        return self.save(), {}
+
+    def go_on_from(self, known: Mapping[str, Segmented]) -> None:
+        """Note the segments that the state was loaded from, by the prefix of their arrays."""
 
     def require_loadable(self, state: Mapping[str, Array]) -> None:
         """Reject a state with other arrays or fields: another version may have fused aggregations otherwise."""

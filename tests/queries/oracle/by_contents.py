@@ -13,7 +13,7 @@ from queries.oracle.results import NEVER, Found, Row, aggregate
 from muntin import window as w
 from muntin.durations import in_unit_of
 from muntin.kernels.source import Function
-from muntin.policies import Condition, Policy
+from muntin.policies import Clause, Policy
 from muntin.types import ColumnType
 from muntin.windows.kinds.delta import Delta
 from muntin.windows.kinds.policy import Programmed
@@ -83,7 +83,7 @@ def plain_policy(policy: Policy, time: ColumnType) -> Callable[[list[Row], list[
     return goes
 
 
-def plain_condition(condition: Condition, time: ColumnType) -> Callable[[list[Row], list[Row]], bool]:
+def plain_condition(condition: Clause, time: ColumnType) -> Callable[[list[Row], list[Row]], bool]:
     """Return a condition as a function of two lists of rows."""
     function = runnable(condition.function)
     spans = {name: in_unit_of(span, time, name) for name, span in condition.spans.items()}

@@ -344,14 +344,16 @@ def frames_need(tree: Tree, keys: Ints, moment: Ints, needed: Ints, wake: Ints) 
 
 
 @kernel
-def evict_all(tree: Tree, keys: Ints, counts: Ints) -> int:
-    """Evict the first rows of keys, at most all of them; return the greatest time gone."""
+def evict_all(tree: Tree, keys: Ints, counts: Ints, gone: Ints) -> int:
+    """Evict the first rows of keys, at most all of them; write the last time gone of each, return the greatest."""
     latest = BEFORE_TIME
     for i in range(len(keys)):
         key = keys[i]
+        gone[i] = BEFORE_TIME
         if key * KEY < len(tree.keys) and tree.keys[key * KEY + ROOT] != NONE:
             counts[i] = min(counts[i], tree.keys[key * KEY + ROWS])
-            latest = max(latest, evict_first(tree, key, counts[i]))
+            gone[i] = evict_first(tree, key, counts[i])
+            latest = max(latest, gone[i])
         else:
             counts[i] = 0
     return latest

@@ -41,6 +41,7 @@ from muntin.streams.rows.numbering import numbering_for
 from muntin.streams.rows.part import OWN, REFUSED, Emission, Held, Moment, Part
 from muntin.streams.rows.store import RowStore
 from muntin.streams.rows.tree import LEAF, NODE
+from muntin.streams.segments import Segment, Segmented
 from muntin.streams.strategy import Batch, HeldBatch
 from muntin.tables.answers import Answers
 from muntin.types import Array
@@ -182,8 +183,8 @@ class Group:
 
     # ------------------------------------------------------------ state
 
-    def save(self) -> dict[str, Array]:
-        """Return the whole state, as arrays by name."""
+    def save(self, segments: dict[str, list[Segment]] | None = None) -> dict[str, Array]:
+        """Return the whole state, as arrays by name; given `segments`, all but the rows that are in these."""
         keys, times = joined(self.fresh)
         state = {
             "windows": np.array([part.window_id for part in self.parts], np.int64),
@@ -192,7 +193,10 @@ class Group:
             "fresh.keys": keys,
             "fresh.times": times,
         }
-        state |= {f"rows.{name}": array for name, array in self.store.save().items()}
+        rows, held = (self.store.save(), []) if segments is None else self.store.save_changes()
+        if segments is not None and held:
+            segments["rows."] = held
+        state |= {f"rows.{name}": array for name, array in rows.items()}
         for part in self.parts:
             state |= {f"of.{part.window_id}.{name}": array for name, array in part.save().items()}
         return state
@@ -463,9 +467,7 @@ class Rows(Replayed):
         for group in self.groups:
             for part in group.parts:
                 if part.window_id == window_id:
-                    group.store.beside = {
-                        name: held for name, held in group.store.beside.items() if name not in part.beside
-                    }
+                    group.store.drop_beside(part.beside)
                     group.store.moving.drop(window_id)
             group.parts = [part for part in group.parts if part.window_id != window_id]
         self.groups = [group for group in self.groups if group.parts]
@@ -491,10 +493,27 @@ class Rows(Replayed):
 
     def save(self) -> dict[str, Array]:
         """Return the whole state, as arrays by name."""
+        return self._save(None)
+
+    def save_changes(self) -> tuple[dict[str, Array], dict[str, list[Segment]]]:
+        """Return the state with its rows in segments, of which those that changed have arrays."""
+        segments: dict[str, list[Segment]] = {}
+        return self._save(segments), segments
+
+    def _save(self, segments: dict[str, list[Segment]] | None) -> dict[str, Array]:
         state = {"watermark": np.array([self._watermark], np.int64), "groups": np.array([len(self.groups)], np.int64)}
         for i, group in enumerate(self.groups):
-            state |= {f"{i}.{name}": array for name, array in group.save().items()}
+            mine: dict[str, list[Segment]] | None = None if segments is None else {}
+            state |= {f"{i}.{name}": array for name, array in group.save(mine).items()}
+            if segments is not None and mine:
+                segments |= {f"{i}.{name}": each for name, each in mine.items()}
         return state
+
+    def go_on_from(self, known: Mapping[str, Segmented]) -> None:
+        """Note the segments that the state was loaded from."""
+        for i, group in enumerate(self.groups):
+            if f"{i}.rows." in known:
+                group.store.go_on_from(known[f"{i}.rows."])
 
     @property
     def places(self) -> tuple[Places, ...]:

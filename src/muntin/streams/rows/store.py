@@ -18,7 +18,9 @@ from muntin.kernels.generate import standalone
 from muntin.kernels.vocabulary import Ints, index, kernel
 from muntin.streams.rows import counting, cutting, finding, folding, judging, tree, valuing
 from muntin.streams.rows.holistic import MovingWindows
+from muntin.streams.rows.segmenting import RowSegments, has_tables
 from muntin.streams.rows.tree import DONE, FANOUT, HELD, LEAF, MOVES, NO_ROOM, STALES, Log, Tree, insert_rows
+from muntin.streams.segments import Segment, Segmented
 from muntin.types import OBJECT, Array, ColumnType
 
 _OF_TREES = (*tree.ARENA, *tree.POSITIONS, *tree.INSERTION, tree.drop_leaf)
@@ -69,6 +71,7 @@ class RowStore:
         self.states = [each.slots(0) for each in self.bindings]
         self.suffixes = [each.slots(leaf) for each in self.bindings]
         self.beside: dict[Any, Array] = {}
+        self._segments: RowSegments | None = None
         self._numbers = np.zeros(0, np.int64)
         self._cursor = np.zeros(1, np.int64)
 
@@ -101,6 +104,8 @@ class RowStore:
             return
         self.know_keys(int(keys[-1]) + 1)
         self._make_room(len(keys))
+        if self._segments is not None:
+            self._segments.note_inserted(keys, times)
         for name, column in columns.items():
             if column.valid is not None and self.valid[name] is None:
                 self.valid[name] = np.ones(len(self.tree.times), np.bool_)
@@ -141,6 +146,8 @@ class RowStore:
                 self._write(mask, log.moves, moves, places, given[rows])
         for name, numbers in beside.items():
             self._write(self.beside[name], log.moves, moves, places, numbers[rows])
+            if self._segments is not None:
+                self._write(self._segments.beside[name], log.moves, moves, places, numbers[rows])
         for group, numbers in zip(self.moving.coded, codes, strict=True):
             self._write(group.codes, log.moves, moves, places, numbers[rows])
         stale = int(self.tree.marks[STALES])
@@ -158,7 +165,11 @@ class RowStore:
     def evict(self, keys: Array, counts: Array) -> int:
         """Evict the first rows of keys, at most all; return the greatest time gone. Writes how many of each it were."""
         self.moving.leave(self, keys, counts)
-        return int(self.kernels.evict_all(self.tree, keys, counts))  # a plain kernel returns NumPy's
+        gone = np.empty(len(keys), np.int64)
+        latest = int(self.kernels.evict_all(self.tree, keys, counts, gone))  # a plain kernel returns NumPy's
+        if self._segments is not None:
+            self._segments.note_evicted(keys, gone)
+        return latest
 
     def inputs(self, which: int) -> tuple[Any, ...]:
         """Return what a binding reads: columns and masks, by place."""
@@ -192,12 +203,20 @@ class RowStore:
         self.states = [_more_states(each, held, nodes) for each, held in zip(self.bindings, self.states, strict=True)]
         for group in self.moving.coded:
             group.codes = tree.longer(group.codes, places)
+        if self._segments is not None:
+            self._segments.grow(self)
 
     def add_beside(self, name: Any, numbers: Array) -> None:
         """Give each row a further number, in the order of `rows`. O(n)."""
         held = np.zeros(len(self.tree.times), numbers.dtype)
         held[self.rows()[1]] = numbers
         self.beside[name] = held
+        self._segments = None
+
+    def drop_beside(self, names: Collection[str]) -> None:
+        """Let go of numbers beside rows."""
+        self.beside = {name: held for name, held in self.beside.items() if name not in names}
+        self._segments = None
 
     # ------------------------------------------------------------ rows out
 
@@ -214,6 +233,12 @@ class RowStore:
         owners, places = np.empty(count, np.int64), np.empty(count, np.int64)
         self.kernels.list_all(self.tree, keys, owners, places)
         return owners, places
+
+    def rows_between(self, low: int, high: int) -> tuple[Array, Array]:
+        """Return the keys and the places of the rows in [low, high), in order. O(rows), and O(log n) a key."""
+        keys = self.present
+        first, last, counts = self.within(keys, np.full(len(keys), low), np.full(len(keys), high))
+        return np.repeat(keys, counts), self.listed(first, last)[0]
 
     def take(self, places: Array) -> dict[str, Column]:
         """Return the columns of some rows. O(rows)."""
@@ -294,16 +319,36 @@ class RowStore:
         arrays = [*self.tree, *self.values.values(), *self.beside.values(), *self.states]
         arrays += [each for each in self.valid.values() if each is not None]
         arrays += [mask for held in self.masks for mask in held]
-        return int(sum(array.nbytes for array in arrays)) + self.moving.nbytes
+        segments = 0 if self._segments is None else self._segments.nbytes
+        return int(sum(array.nbytes for array in arrays)) + self.moving.nbytes + segments
 
     def save(self) -> dict[str, Array]:
         """Return the rows as arrays by name, by key and time."""
-        keys, places = self.rows()
+        return self.as_arrays(*self.rows())
+
+    def as_arrays(self, keys: Array, places: Array) -> dict[str, Array]:
+        """Return some rows as arrays by name. O(rows)."""
         state = {"keys": keys, "times": self.tree.times[places]}
         for name, column in self.take(places).items():
             state[f"value.{name}"] = column.values
             state[f"valid.{name}"] = np.zeros(0, np.bool_) if column.valid is None else column.valid
         return state | {f"beside.{name}": held[places] for name, held in self.beside.items()}
+
+    def save_changes(self) -> tuple[dict[str, Array], list[Segment]]:
+        """Return the rows in segments, of which those that changed since the last such save have arrays.
+
+        Few rows are returned as by `save`, and so are states, most of which change as they age.
+        """
+        if not self.lifts or not has_tables(self):
+            self._segments = None
+            return self.save(), []
+        if self._segments is None:
+            self._segments = RowSegments(self)
+        return self._segments.save(self)
+
+    def go_on_from(self, known: Segmented) -> None:
+        """Note the segments that the rows were loaded from, which need not be written again."""
+        self._segments = RowSegments.of(self, known)
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the rows by those that `save` returned. O(n)."""

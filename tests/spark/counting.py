@@ -8,9 +8,14 @@ from pathlib import Path
 
 from muntin.spark.targets import held
 
-lock, counted, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-for _ in range(times):
-    with held(lock):
-        counted.write_text(str(int(counted.read_text()) + 1))
-    with contextlib.suppress(OSError):
-        lock.parent.rmdir()
+
+def count(lock: Path, counted: Path, times: int) -> None:
+    for _ in range(times):
+        with held(lock):
+            counted.write_text(str(int(counted.read_text()) + 1))
+        with contextlib.suppress(OSError):
+            lock.parent.rmdir()
+
+
+if __name__ == "__main__":
+    count(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

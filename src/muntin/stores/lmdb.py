@@ -14,18 +14,20 @@ import hashlib
 import mmap
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from muntin.errors import InvalidArgumentError, LeaseError, StoreError
-from muntin.forks import Renewed, in_child
+from muntin.forks import Renewed, hold_while_forking, in_child
 from muntin.stores.base import Lease, Store, numbered
 
 _environments: dict[Path, tuple[Any, int, tuple[bool, int]]] = {}
 """LMDB allows one environment for each file in a process; stores of the same folder share it. With it: how many use it,
 and the options that it was opened with."""
 _lock = Renewed(threading.Lock)
+_stores: weakref.WeakSet[Lmdb] = weakref.WeakSet()
 MOST_MAPPED = 1 << 24
 """Bytes read or written after which mapped pages of the file are released: else all of it would seem in use."""
 
@@ -59,6 +61,7 @@ class Lmdb(Store):
         self._environment: Any = _open(self._path, *self._options)
         """None in a fork until it is used there: LMDB's cannot go from one process to another."""
         in_child(self, Lmdb._forked)
+        _stores.add(self)
 
     def _forked(self) -> None:
         self._attempts = 0
@@ -156,6 +159,31 @@ class Lmdb(Store):
     def __repr__(self) -> str:
         """Show the folder."""
         return f"Lmdb({str(self._path)!r})"
+
+
+class _Quiet:
+    """Holds all stores while nobody is inside LMDB.
+
+    To close an environment is to wait for whoever is inside, and in a fork nobody ever comes out.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[threading.Condition] = []
+
+    def acquire(self) -> None:
+        """Wait until nobody is inside, and let nobody in."""
+        for store in list(_stores):
+            store._attempted.acquire()
+            self._held.append(store._attempted)
+            store._attempted.wait_for(lambda store=store: not store._attempts)  # type: ignore[misc]
+
+    def release(self) -> None:
+        """Let others in again."""
+        while self._held:
+            self._held.pop().release()
+
+
+hold_while_forking(_Quiet())
 
 
 def _open(path: Path, durable: bool, most_bytes: int) -> Any:

@@ -246,7 +246,8 @@ def alike() -> list[list[Case]]:
     groups: dict[Any, list[Case]] = {}
     for case in sorted(CASES, key=lambda case: (case.columns is SMALL) - (case.columns is POSITIVE)):
         columns = case.columns if isinstance(case.columns, tuple) else (case.columns,)
-        if case.aggregation.kind != "holistic" and STRINGS not in columns and not case.costly:
+        has_fields = all(each.state != "object" for each in case.aggregation.factory.definitions.values())
+        if case.aggregation.kind != "holistic" and has_fields and STRINGS not in columns and not case.costly:
             types = tuple(DTYPES[each] for each in columns)
             groups.setdefault((types, tuple(case.aggregation.reads) or ("v",)), []).append(case)
     return [group[i : i + 9] for group in groups.values() for i in range(0, len(group), 9)]

@@ -203,6 +203,7 @@ def test_rows_that_are_refused_leave_an_old_output_as_it_was(tmp_path, muntin, q
 def test_ctrl_c_during_the_imports_is_one_line(module):
     text = f"""
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have begun the tests with it ignored
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:

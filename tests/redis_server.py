@@ -53,6 +53,12 @@ class Server:
             return True
         return False
 
+    def clear(self) -> None:
+        """Delete all keys."""
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(b"FLUSHALL\r\n")
+            assert connection.recv(5) == b"+OK\r\n"
+
     def stop(self) -> None:
         if self.process is not None:
             self.process.terminate()

@@ -1,9 +1,10 @@
-"""What a push costs a stream of frames, by how many rows are held: the buffer of rows, DuckDB, and the same by `run`.
+"""What a push costs a stream of frames, by how many rows are held: beside `run` over the rows held, and DuckDB.
 
-Sum and maximum of a float column, Arrow tables in and out, kernels warm. The tuple buffer is what answered frames
-before (`strategy="tuples"`): it copies what it holds at each push. DuckDB answers the new rows by SQL over the rows
-held, which are in a table of its own; it gets no late rows. All give the same answers. Turns alternate: a push of each,
-then the next one. Times are of a push divided by its rows, so for pushes of one row they are of the push.
+Sum and maximum of a float column, Arrow tables in and out, kernels warm. `run` answers all rows held again at each
+push. DuckDB answers the new rows by SQL over the rows held, which are in a table of its own. Neither gets late rows.
+All give the same answers. Other windows that depend on rows are pushed beside `run` over the same rows, once. Turns
+alternate: a push of each, then the next one. Times are of a push divided by its rows, so for pushes of one row they are
+of the push.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-from harness import OURS, Figure, Timing, check_equal, now, rounds_for
+import pyarrow.compute as pc
+from harness import OURS, Figure, Timing, check_equal, now, rounds_for, rows_for
 
 from muntin import Query, agg, policies, rows, window
 from muntin.kernels.tiers import waiting
 
-BUFFER = "tuple buffer"
+AGAIN = "run again"
 AGGREGATES = {"sum": agg.sum("v"), "high": agg.max("v")}
 LATE = 1_000
 """By how much a late row may be late; times are one apart."""
@@ -52,13 +54,26 @@ class Job:
         return pa.table(columns if self.keys == 1 else columns | {"k": random.integers(0, self.keys, count)})
 
 
-def stream(job: Job, strategy: str) -> Callable[[pa.Table], Any]:
+def stream(job: Job) -> Callable[[pa.Table], Any]:
     """Return the `push` of a stream that holds its rows."""
-    ours = job.query().stream(strategy=strategy, most_late=10)
+    ours = job.query().stream(most_late=10)
     with waiting():
         for first in range(0, job.held, 100_000):
             ours.push(job.table(first, min(100_000, job.held - first)))
     return ours.push
+
+
+def by_run(job: Job) -> Callable[[pa.Table], Any]:
+    """Return what answers new rows by `run` over those held."""
+    query, held = job.query(), job.table(0, job.held)
+
+    def push(table: pa.Table) -> pa.Table:
+        nonlocal held
+        held = pa.concat_tables([held.slice(max(0, len(held) - job.held)), table]).combine_chunks()
+        answers = query.run(held)
+        return answers.filter(pc.greater_equal(pc.struct_field(answers["window"], "end"), table["t"][0]))
+
+    return push
 
 
 def by_duckdb(job: Job) -> Callable[[pa.Table], Any]:
@@ -94,15 +109,17 @@ def timed(job: Job, pushes: dict[str, Callable[[pa.Table], Any]], rounds: int) -
                 taken[name].append((now() - begun) / job.rows)
             sums.append(np.sort(np.asarray(answers["sum"])))
         for other in sums[1:]:
+            if len(other) != len(sums[0]):
+                raise SystemExit(f"incremental: {job}: {len(other)} answers where there are {len(sums[0])}")
             check_equal(sums[0], other, f"incremental: {job}", rtol=1e-7)
     return {name: Timing(statistics.median(each[3:]), min(each[3:])) for name, each in taken.items()}
 
 
-def figure(what: str, job: Job, rounds: int, target: float, *, sql: bool = False, buffer: bool = True) -> Figure:
+def figure(what: str, job: Job, rounds: int, target: float, *, sql: bool = False, again: bool = True) -> Figure:
     """Measure a job: nanoseconds a row, microseconds for pushes of one row."""
-    pushes = {OURS: stream(job, "auto")}
-    if buffer:
-        pushes[BUFFER] = stream(job, "tuples")
+    pushes = {OURS: stream(job)}
+    if again and not job.share:
+        pushes[AGAIN] = by_run(job)
     if sql:
         pushes["DuckDB"] = by_duckdb(job)
     times = timed(job, pushes, rounds)
@@ -137,7 +154,7 @@ def run(quick: bool) -> Iterator[Figure]:
         job = Job(window.trailing(100_000), 100_000, count, share=0.2)
         yield figure(f"20 % late by up to 1,000, 100,000 rows held, pushes of {count:,}", job, rounds, target)
     yield from of_policies(rounds)
-    yield beside_run(rounds)
+    yield from beside_run(quick, rounds)
 
 
 def at_most(count: int) -> policies.Policy:
@@ -146,40 +163,69 @@ def at_most(count: int) -> policies.Policy:
 
 
 def of_policies(rounds: int) -> Iterator[Figure]:
-    """Compare windows of a policy with the buffer of rows, which asks it about all rows held at each push."""
+    """Compare windows of a policy, which `run` asks about all rows held at each push: seconds, if these are many."""
     for held in (1_000, 50_000):
         for count, target in ((1_000, 160.0), (10_000, 80.0)):
             job = Job(window.policy(at_most(held)), 2 * held, count)
             few = 3 if held == 1_000 else rounds
-            yield figure(f"policy, {held:,} rows, pushes of {count:,}", job, few, target, buffer=held == 1_000)
-    yield figure(
-        "policy, 50,000 rows, pushes of one row",
-        Job(window.policy(at_most(50_000)), 100_000, 1),
-        40,
-        100.0,
-        buffer=False,
-    )
+            yield figure(f"policy, {held:,} rows, pushes of {count:,}", job, few, target, again=held == 1_000)
+    one = Job(window.policy(at_most(50_000)), 100_000, 1)
+    yield figure("policy, 50,000 rows, pushes of one row", one, 40, 100.0, again=False)
     job = Job(window.policy(at_most(1_000)), 100_000, 10_000, share=0.2)
-    yield figure("policy, 1,000 rows, 20 % late by up to 1,000", job, rounds, 110.0, buffer=False)
+    yield figure("policy, 1,000 rows, 20 % late by up to 1,000", job, rounds, 110.0)
 
 
-def beside_run(rounds: int) -> Figure:
+class Trips(window.ContextAware):
+    """A trip begins with each row that says so."""
+
+    columns = ("mark",)
+
+    def on_tuple(self, t: int, values: Any, edges: Any) -> None:
+        """Begin a trip."""
+        if values["mark"]:
+            edges.add(t)
+
+
+KINDS = {
+    "trailing": window.trailing(100_000),
+    "sliding rows": window.sliding(rows(100_000), every=rows(100)),
+    "delta": window.delta("way", 10_000.0, every=100.0),
+    "punctuated": window.punctuated("mark"),
+    "own ContextAware": Trips(),
+}
+
+
+def beside_run(quick: bool, rounds: int) -> Iterator[Figure]:
     """Compare pushes of 10,000 rows with `Query.run` over the same rows."""
-    job = Job(window.trailing(100_000), 300_000, 10_000)
-    query, table = job.query(), job.table(0, job.held)
+    for kind, made in KINDS.items():
+        job = Job(made, 300_000, 10_000)
+        table = job.table(0, rows_for(quick, job.held))
+        marks, way = np.arange(len(table)) % 100 == 0, np.cumsum(table["v"].to_numpy())
+        yield at_once(kind, job, table.append_column("mark", [marks]).append_column("way", [way]), rounds)
 
-    def pushed() -> None:
+
+def at_once(kind: str, job: Job, table: pa.Table, rounds: int) -> Figure:
+    """Push a table in parts, and run it."""
+    query = job.query()
+
+    def pushed() -> pa.Table:
         ours = query.stream()
-        for first in range(0, job.held, job.rows):
-            ours.push(table.slice(first, job.rows))
+        parts = [ours.push(table.slice(first, job.rows)) for first in range(0, len(table), job.rows)]
+        return pa.concat_tables([*parts, ours.close()])
 
     taken: dict[str, list[float]] = {OURS: [], "run": []}
+    answers: dict[str, Any] = {}
     with waiting():
         for _ in range(max(3, rounds // 3) + 1):
             for name, call in ((OURS, pushed), ("run", lambda: query.run(table))):
                 begun = now()
-                call()
-                taken[name].append((now() - begun) / job.held)
+                answers[name] = call()
+                taken[name].append((now() - begun) / len(table))
+    mine, other = (np.sort(np.asarray(each["sum"])) for each in answers.values())
+    if len(mine) != len(other):
+        raise SystemExit(f"incremental: {kind}: {len(mine)} answers where run has {len(other)}")
+    check_equal(mine, other, f"incremental: {kind}", rtol=1e-7)
     times = {name: Timing(statistics.median(each[1:]), min(each[1:])) for name, each in taken.items()}
     ratio = times[OURS].median / times["run"].median
-    return Figure("incremental", "pushes of 10,000 rows, beside run on the same rows", ratio, 2.0, False, "", times)
+    what = f"{kind}, pushes of 10,000 rows, beside run on the same rows"
+    return Figure("incremental", what, ratio, 2.0, False, "x", times)

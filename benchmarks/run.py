@@ -67,6 +67,7 @@ EXPERIMENTS = (
     "spark_batch",
     "spark_over",
     "spark_streaming",
+    "spark_state",
 )
 
 

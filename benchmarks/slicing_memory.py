@@ -20,7 +20,7 @@ from sensor import SECOND
 from muntin import window
 
 SLICES, TUPLES = 500, 50_000
-STRATEGIES = {"slicing": "slices", "buckets": "buckets", "tuple buffer": "tuples", "aggregate tree": "tuple_tree"}
+STRATEGIES = {"slicing": "slices", "buckets": "buckets", "aggregate tree": "tuple_tree"}
 MANY_SLICES = (10, 50, 100, 500, 1000, 5000)
 MANY_TUPLES = (500, 5_000, 50_000, 500_000)
 

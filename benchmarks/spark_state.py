@@ -1,7 +1,5 @@
 """What a micro-batch of a bucket on Spark costs beside Spark: its time, and the state it writes, by rows held.
 
-    python benchmarks/spark_state.py
-
 A trailing hour of 100 keys, 10,000 rows a micro-batch, which hold 10,000 rows and 1,000,000. State is written in
 segments, as Spark's streams write it, and as one table, whose chunks are written if they have changed.
 """
@@ -9,11 +7,12 @@ segments, as Spark's streams write it, and as one table, whose chunks are writte
 from __future__ import annotations
 
 import statistics
-import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from harness import OURS, Figure, Timing, now, rounds_for
 
 from muntin import Query, agg, warm, window
 from muntin.spark.bucket_state import BucketState, Header
@@ -26,7 +25,7 @@ QUERY = Query(
     window.trailing("1 hour"), AGGREGATES, key="k", time="t", watermark="1 minute", allowed_lateness="1 minute"
 )
 HOUR = 3_600_000_000
-ROWS, KEYS, ROUNDS = 10_000, 100, 15
+ROWS, KEYS = 10_000, 100
 
 
 class Memory:
@@ -58,24 +57,26 @@ def micro_batches(held: int, late: float) -> Any:
         yield pa.table([pa.array(each, kind) for each, kind in columns], SCHEMA), int(times[0]) - HOUR // 60
 
 
-def measure(held: int, late: float, *, segmented: bool) -> tuple[float, float, float]:
-    """Return the medians of a micro-batch's seconds, those of its writing, and the bytes written."""
+def measure(held: int, late: float, rounds: int, *, segmented: bool) -> tuple[Timing, str]:
+    """Return the time of a micro-batch by row, and a line of what it writes."""
     stream, header = DrivenStream(QUERY, SCHEMA), None
     state = BucketState(Memory(), Memory(), LocalChunks(None))
-    found = []
+    found: list[tuple[int, int, int]] = []
     for number, (rows, watermark) in enumerate(micro_batches(held, late)):
-        begin = time.perf_counter()
+        begin = now()
         stream.set_watermark(watermark)
         stream.emit()
         stream.take(rows)
         stream.emit()
-        middle = time.perf_counter()
+        middle = now()
         if number >= 1.2 * held / ROWS:
             header, written = write(state, stream, header, segmented=segmented)
-            found.append((time.perf_counter() - begin, time.perf_counter() - middle, written))
-        if len(found) == ROUNDS + 3:
-            seconds, writing, written = (statistics.median(each) for each in zip(*found[3:], strict=True))
-            return seconds, writing, written
+            found.append((now() - begin, now() - middle, written))
+        if len(found) == rounds + 3:
+            taken, writing, size = (statistics.median(each) for each in zip(*found[3:], strict=True))
+            best = min(each for each, _, _ in found[3:])
+            line = f"{taken / 1e6:.1f} ms, {writing / 1e6:.1f} of them to write {size / 1e3:,.0f} kB"
+            return Timing(taken / ROWS, best / ROWS), line
     raise AssertionError("micro-batches never end")
 
 
@@ -87,20 +88,17 @@ def write(state: BucketState, stream: DrivenStream, header: Header | None, *, se
     return state.write(snapshot, 0, header, segments)
 
 
-def main() -> None:
-    """Print the measurements."""
+def run(quick: bool) -> Iterator[Figure]:
+    """Yield one figure for rows in order, and one for late ones."""
     warm(QUERY, SCHEMA)
+    few, many, rounds = 10_000, 100_000 if quick else 1_000_000, rounds_for(quick, 15)
     for late in (0.0, 0.2):
-        for segmented in (False, True):
-            few, many = (measure(held, late, segmented=segmented) for held in (10_000, 1_000_000))
-            how = f"{late:.0%} late, {'segments' if segmented else 'one table'}"
-            for name, (seconds, writing, written) in (("10,000", few), ("1,000,000", many)):
-                print(
-                    f"{how}, {name} rows held: {seconds * 1e3:.1f} ms, {writing * 1e3:.1f} of them to write "
-                    f"{written / 1e3:,.0f} kB"
-                )
-            print(f"{how}: {many[0] / few[0]:.2f} times as long")
-
-
-if __name__ == "__main__":
-    main()
+        times, lines = {}, []
+        for segmented, name in ((True, OURS), (False, "one table")):
+            for held in (many, few):
+                shown = name if held == many else f"{name}, {held:,} rows held"
+                times[shown], line = measure(held, late, rounds, segmented=segmented)
+                lines.append(f"{'segments' if segmented else name}, {held:,} rows held: {line}")
+        ratio = times[OURS].median / times[f"{OURS}, {few:,} rows held"].median
+        what = f"a micro-batch with {many:,} rows held over one with {few:,}, {late:.0%} late"
+        yield Figure("spark_state", what, ratio, 2.0, False, "x", times, "\n  ".join(lines))

@@ -98,11 +98,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A Redis server."""
+def redis_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("redis"))
     yield server
     server.stop()
+
+
+@pytest.fixture
+def redis(redis_of_session: Server) -> Server:
+    """A Redis server without keys: the windows of other tests have the same names."""
+    redis_of_session.clear()
+    return redis_of_session
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,9 +14,7 @@ from muntin.testing.faults import Faulty
 @pytest.fixture(params=["memory", "faulty", "lmdb", pytest.param("redis", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[stores.Store]:
     if request.param == "redis":
-        server = request.getfixturevalue("redis")
-        server.clear()  # other tests have windows of the same names
-        made: stores.Store = stores.Redis(server.url)
+        made: stores.Store = stores.Redis(request.getfixturevalue("redis").url)
     elif request.param == "lmdb":
         made = stores.Lmdb(tmp_path / "store")
     else:

@@ -160,4 +160,16 @@ def test_what_is_final_leaves_the_ledger() -> None:
         part = stream._state.core.strategies[0].groups[0].parts[0]
     assert isinstance(part.ledger, Ledger)
     assert 5 <= len(part.ledger) <= 7
+    assert len(part._marks) <= 9
     assert stream.metrics()["kept"] <= 9
+
+
+def test_a_final_window_stays_so_where_others_hold_no_rows() -> None:
+    """The row of 29 is too late for the windows that end at 30 and 33; those from 37 to 60 are looked at, and empty."""
+    query = Query(window.cumulative(12, every=3), {"n": agg.count()}, time="t")
+    with uncompiled():
+        stream = query.stream(strategy="rows")
+        stream.push({"t": [25]})
+        stream.advance(33)
+        said = stream.push({"t": [29, 69]}).to_pylist()
+    assert [(row["window"]["end"], row["n"]) for row in said] == [(36, 2)]

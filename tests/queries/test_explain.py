@@ -116,7 +116,7 @@ def test_every_kind_of_window(kind: str, schema: Any) -> None:
         assert said.kept == "rows"
         assert repr(definition) in said.not_by["slices"]
         if schema is not None:
-            values = sum(column_type(SCHEMA[name]).physical.itemsize for name in query.columns)
+            values = sum(column_type(SCHEMA[name]).physical.itemsize for name in query.reads)
             assert 8 + values < store.row_bytes <= 8 + values + 3 * 8  # the time, numbers of windows, a share of a leaf
     else:
         assert said.kept == kept

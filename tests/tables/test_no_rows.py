@@ -85,7 +85,7 @@ def test_rows_without_a_time_are_refused_whatever_the_type_of_the_column() -> No
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_aggregation_of_columns_without_types(case: Any) -> None:
     query = Query(window.tumbling("1 hour"), {"x": case.aggregation})
-    table: dict[str, list[Any]] = {name: [] for name in ("ts", *query.columns)}
+    table: dict[str, list[Any]] = {name: [] for name in ("ts", *query.reads)}
     assert query.run(table).num_rows == 0
     assert muntin.latest(query.run(pd.DataFrame(table))).empty
 

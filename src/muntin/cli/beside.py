@@ -20,8 +20,7 @@ class _Points:
     """The columns that points must have."""
 
     time: str | None
-    key: tuple[str, ...]
-    columns: tuple[str, ...] = ()
+    inputs: tuple[str, ...]
 
 
 def beside(query: Query, rows: Path, points: Path | None) -> pa.Table:
@@ -29,7 +28,8 @@ def beside(query: Query, rows: Path, points: Path | None) -> pa.Table:
     table = _whole(Source(rows, query, all_columns=True))
     if points is None:
         return query.over(table)
-    return query.over(table, at=_whole(Source(points, _Points(query.time, tuple(query.key)), all_columns=True)))
+    time = () if query.time is None else (query.time,)
+    return query.over(table, at=_whole(Source(points, _Points(query.time, (*query.key, *time)), all_columns=True)))
 
 
 def _whole(source: Source) -> pa.Table:

@@ -87,12 +87,8 @@ class Columns(Protocol):
         """The time column, or None."""
 
     @property
-    def key(self) -> Any:
-        """The key columns."""
-
-    @property
-    def columns(self) -> Any:
-        """The others."""
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that rows must have."""
 
 
 class Source:
@@ -102,8 +98,7 @@ class Source:
         if not path.exists():
             raise InputError(f"{path} does not exist")
         self.path = path
-        time = () if query.time is None else (query.time,)
-        self.columns = list(dict.fromkeys((*query.key, *time, *query.columns)))
+        self.columns = list(query.inputs)
         self.time = query.time
         self._all_columns = all_columns
         self._folders: FolderColumns | None = None

@@ -21,8 +21,7 @@ class RowColumns(NamedTuple):
     """The columns of raw rows that a `Source` reads."""
 
     time: str
-    key: tuple[str, ...]
-    columns: tuple[str, ...]
+    inputs: tuple[str, ...]
 
 
 def open_page(
@@ -45,7 +44,7 @@ def open_page(
         return watch_files(answers, query=query, port=port)
     if query is not None:
         time, key, watermark = time or query.time, key or query.key, watermark or query.watermark
-        column = column or next(iter(query.columns), None)
+        column = column or next(iter(query.reads), None)
     if time is None or column is None:
         missing = "--time" if time is None else "--column"
         raise InvalidArgumentError(f"raw rows need {missing}, the name of a column; a --query may name it as well")
@@ -55,6 +54,6 @@ def open_page(
 
 def _reader(path: Path, rows: Rows) -> Callable[[], Iterable[pa.Table]]:
     """Return a function that yields the rows added to a file or folder since its last call."""
-    source = Source(path, RowColumns(rows.time, rows.keys.names, (rows.column,)))
+    source = Source(path, RowColumns(rows.time, tuple(dict.fromkeys((*rows.keys.names, rows.time, rows.column)))))
     position = Position()
     return lambda: source.batches(position)

@@ -60,4 +60,4 @@ def _likely(query: Query) -> tuple[Types, dict[str, str]]:
     assumed = {} if query.time is None else {query.time: str(time)}
     # No strategy depends on the types of keys.
     types = Types(columns, dict.fromkeys(query.key, pa.string()), time)
-    return types, assumed | {name: str(columns[name]) for name in query.columns}
+    return types, assumed | {name: str(columns[name]) for name in query.reads}

@@ -51,7 +51,7 @@ class Types:
         """
         require_time_column(query, schema.names)
         kinds = dict(zip(schema.names, schema.types, strict=True))
-        columns = {name: type_of_values(pick(kinds, name, schema.names)) for name in query.columns}
+        columns = {name: type_of_values(pick(kinds, name, schema.names)) for name in query.reads}
         keys = {name: wide(plain_type(pick(kinds, name, schema.names))) for name in query.key}
         for kind in keys.values():
             require_key_type(kind)

@@ -184,10 +184,16 @@ class Query:
         return _html.table(type(self).__name__, rows)
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def reads(self) -> tuple[str, ...]:
         """The columns that the aggregates and the windows read."""
         used = [column for each in self.aggregates.values() for column in each.reads]
         return tuple(dict.fromkeys([*used, *(column for each in self.windows for column in each.columns)]))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that rows must have: the key, the time, and what aggregates and windows read."""
+        time = () if self.time is None else (self.time,)
+        return tuple(dict.fromkeys((*self.key, *time, *self.reads)))
 
     @overload
     def run(self, table: Frame, *, threads: int = 1) -> Frame: ...

@@ -56,7 +56,7 @@ class Resolved:
         schema = arrow_schema(frame)
         require_columns(query, schema)
         require_bytewise(query, frame.schema)
-        used = dict.fromkeys((*query.key, query.time, *query.columns))
+        used = query.inputs
         schema = pa.schema([schema.field(name) for name in used])
         require_sortable_keys(query, schema)
         plan = resolve(query, schema, finite=True)

@@ -54,7 +54,7 @@ class Cutter:
     def cut(self, table: pa.Table, keyed: Keyed) -> tuple[pa.Table, Array]:
         """Return the slices of rows as a table, and the bucket of each."""
         times = time_column(table, str(self.query.time)).values.astype(np.int64)  # as in streams, to share machine code
-        batch = Batch(keyed.numbers, times, select(table, self.query.columns))
+        batch = Batch(keyed.numbers, times, select(table, self.query.reads))
         with working_on(table.num_rows):
             self.slices.take(batch, BEFORE_TIME)
         partials = self.slices.give_partials()

@@ -155,7 +155,7 @@ def over_native(resolved: Resolved, rows: DataFrame, names: list[str]) -> DataFr
     times = required(resolved, rows[time], rows.schema[time].dataType)
     placed = rows.withColumn(time, times).withColumn(ARRIVAL, F.monotonically_increasing_id())
     ordered = Over.partitionBy(*map(inner, query.key)).orderBy(time, ARRIVAL)
-    read = {name: inner(name) for name in query.columns}
+    read = {name: inner(name) for name in query.reads}
     frames = [ordered.rowsBetween(since, until - 1) for since, until in map(_bounds, resolved.windows)]
     columns = [aggregate(one, source(one, read)).over(frame) for frame in frames for one in query.aggregates.values()]
     return placed.select(*rows.columns, *(each.alias(inner(name)) for name, each in zip(names, columns, strict=True)))

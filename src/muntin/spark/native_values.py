@@ -60,7 +60,7 @@ def _same_numbers(how: str, kind: pa.DataType) -> bool:
 def aliases(resolved: Resolved) -> tuple[list[str], dict[str, str]]:
     """Return the names that the keys have on the way, and those of the columns that aggregates read."""
     query = resolved.query
-    return [f"key {i}" for i in range(len(query.key))], {name: f"value {i}" for i, name in enumerate(query.columns)}
+    return [f"key {i}" for i in range(len(query.key))], {name: f"value {i}" for i, name in enumerate(query.reads)}
 
 
 def keyed_rows(resolved: Resolved, *more: Column) -> DataFrame:

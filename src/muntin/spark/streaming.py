@@ -71,7 +71,7 @@ def streaming(
     schema = arrow_schema(frame)
     require_columns(query, schema)
     require_bytewise(query, frame.schema)
-    used = pa.schema([schema.field(name) for name in dict.fromkeys((*query.key, query.time, *query.columns))])
+    used = pa.schema([schema.field(name) for name in query.inputs])
     schema = schema if late else used
     plan = resolve(query, schema)
     time = plan.time_type
@@ -164,7 +164,7 @@ def require_clock(query: Query, time: ColumnType) -> None:
 
 def require_columns(query: Query, schema: pa.Schema, of: str = "") -> None:
     """Reject missing and duplicate columns."""
-    for name in dict.fromkeys((*query.key, str(query.time), *query.columns)):
+    for name in query.inputs:
         if schema.names.count(name) != 1:
             problem = "no column" if name not in schema.names else "more than one column"
             known = ", ".join(map(repr, schema.names))

@@ -41,18 +41,6 @@ class Row:
         return as_table({name: [cell] for name, cell in self.cells.items()})
 
 
-def names_of_cells(query: Query) -> tuple[str, ...]:
-    """Return the columns of a row of bare values: the key, the time, and what aggregates and windows read.
-
-    >>> from muntin import Query, agg, window
-    >>> longest = {"who": agg.arg_max("len", "caller")}
-    >>> names_of_cells(Query(window.tumbling(10), longest, key=["zone", "caller"], time="t"))
-    ('zone', 'caller', 't', 'len')
-    """
-    time = () if query.time is None else (query.time,)
-    return tuple(dict.fromkeys((*query.key, *time, *query.columns)))
-
-
 def row_of(given: tuple[Any, ...], names: tuple[str, ...]) -> Row:
     """Return a mapping, or a value for each of these columns, as a row."""
     if len(given) == 1 and isinstance(given[0], Mapping):
@@ -70,7 +58,7 @@ class RowReader:
 
     def __init__(self, types: Types, query: Query) -> None:
         time = query.time
-        self.names = names_of_cells(query)
+        self.names = query.inputs
         self._columns = [(name, _cell_reader(name, kind, kind.logical)) for name, kind in types.columns.items()]
         self._keys = [(name, kind, python_types(kind)) for name, kind in types.keys.items()]
         self._time = time

@@ -26,7 +26,7 @@ from muntin.streams.core import StreamCore
 from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import Forced
 from muntin.streams.reading import read_watermark
-from muntin.streams.row_reading import Row, names_of_cells, row_of
+from muntin.streams.row_reading import Row, row_of
 from muntin.streams.state import StreamState
 from muntin.streams.steps import Step
 from muntin.tables.answers import Answers
@@ -120,7 +120,7 @@ class Stream:
         """
         self._require_open()
         core = self._state.core
-        names = names_of_cells(self.query) if core is None else core.row_reader.names
+        names = self.query.inputs if core is None else core.row_reader.names
         return self._observed(self._push, row_of(row, names))
 
     def _push(self, data: pa.Table | Row) -> pa.Table:

@@ -89,7 +89,7 @@ def read_needed(query: Query, table: Any) -> pa.Table:
     """Return the columns of a table that a query reads; reject a table that lacks some. O(rows)."""
     kind = kind_of(table)
     require_time_column(query, kind.names(table))
-    data = kind.read(table, list(dict.fromkeys((*query.key, str(query.time), *query.columns))))
+    data = kind.read(table, query.inputs)
     untyped = not data.num_rows and pa.types.is_floating(data.schema.field(str(query.time)).type)
     return _without_types(data) if untyped else data
 
@@ -117,7 +117,7 @@ def sorted_rows(
     if query.ordered:
         require_order(time.values.astype(np.int64), name, after=-(2**63))
     require_room(time, name, reach_of(plan.windows.values()))
-    columns = select(data, query.columns)
+    columns = select(data, query.reads)
     for each in plan.windows.values():
         each.require_values(columns)
     places, ends = by_key_and_time(codes, keys, time.values, threads)

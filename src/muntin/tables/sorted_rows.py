@@ -118,7 +118,7 @@ class SortedStream:
             times=time.values.astype(np.int64),
             ends=key_ends([table[name] for name in query.key], table.num_rows),
             arrival=arrival,
-            columns=select(table, query.columns),
+            columns=select(table, query.reads),
             time_type=time.type,
             partial=query.partial,
             emit_empty=query.emit_empty,

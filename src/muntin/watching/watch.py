@@ -134,10 +134,10 @@ def watch(
 def _watch_stream(stream: Stream, column: str | None, port: int) -> Watching:
     query = stream.query
     rows = None
-    if column is not None and column not in query.columns:
-        raise ColumnError(f"the query reads no column {column!r}; it reads {', '.join(map(repr, query.columns))}")
-    if query.time is not None and query.columns:
-        rows = Rows(query.time, column or query.columns[0], query.key, query.watermark)
+    if column is not None and column not in query.reads:
+        raise ColumnError(f"the query reads no column {column!r}; it reads {', '.join(map(repr, query.reads))}")
+    if query.time is not None and query.reads:
+        rows = Rows(query.time, column or query.reads[0], query.key, query.watermark)
     watched = Watched("a stream in this process", windows=True, rows=rows, plan=stream.explain().to_dict())
     return Watching(watched, [Live(stream)], port)
 

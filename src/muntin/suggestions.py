@@ -57,8 +57,9 @@ WINDOWS = {
     name: ours
     for ours, names in {
         "calendar": "day month quarter week year",
-        "cumulative": "accumulate cumulate expanding",
+        "cumulative": "accumulate cumulate",
         "delta": "threshold",
+        "lifetime": "all_time cum_count cum_max cum_min cum_sum cummax cummin cumsum expanding running unbounded",
         "policy": "programmable",
         "punctuated": "punctuation",
         "session": "session_window sessions",

@@ -139,16 +139,20 @@ class _File:
                 raise self._wrong((*path, kind), f'it needs another word, {word}, such as {word} = "{example}"')
         values = {word: self._argument(known, words[word], word, (*path, word), kind) for word in words}
         first = values.pop(kind)
-        return self._made(known.make, first, values, path, kind)
+        if known.takes_first:
+            return self._made(lambda **named: known.make(first, **named), values, path, kind)
+        if first is not True:
+            raise self._wrong((*path, kind), f"it is {first!r}, and a {kind} window has no length; write {kind} = true")
+        return self._made(known.make, values, path, kind)
 
     def _argument(self, known: Word, value: Any, word: str, path: toml_lines.Path, kind: str) -> Any:
         """Return the value of a word as an argument of the window's function."""
         is_length = ("" if word == kind else word) in known.lengths
         return self._length(value, path) if is_length else value
 
-    def _made(self, make: Callable[..., Window], first: Any, named: dict[str, Any], path: Any, kind: str) -> Window:
+    def _made(self, make: Callable[..., Window], named: dict[str, Any], path: Any, kind: str) -> Window:
         try:
-            return make(first, **named)
+            return make(**named)
         except (MuntinError, TypeError) as error:
             guilty = next((word for word in named if repr(named[word]) in str(error)), kind)
             raise self._wrong((*path, guilty), str(error)) from error

@@ -97,7 +97,7 @@ def tiles_of(tilings: Iterable[Tiling]) -> int:
     >>> tiles_of([Tiling(hop=5, back=65, delay=0), Tiling(hop=10, back=110, delay=0)])
     19
     """
-    known = list(tilings)
+    known = [each for each in tilings if each.hop]  # the others begin with the first tile, whatever it holds
     count, younger = 0.0, 0
     for back in sorted({each.back for each in known}):
         hops = {each.hop for each in known if each.back >= back}

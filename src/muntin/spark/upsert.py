@@ -90,7 +90,7 @@ def _bounds(answers: DataFrame, query: Query | None) -> list[Column]:
     """Return the bounds that identify windows; null for those of another sort of window, or that may move."""
     from pyspark.sql import functions as F
 
-    moving = {"to_row": _filling(query), "start": _of_policies(query)}
+    moving = {"to_row": _filling(query), "start": _moved(query)}
     found: list[Column] = []
     free = F.lit(True)
     for sort, bounds in bound_columns(answers.select("window.*").columns).items():
@@ -109,9 +109,9 @@ def _filling(query: Query | None) -> list[int]:
     return [i for i, each in enumerate(query.windows) if not each.each_row]
 
 
-def _of_policies(query: Query | None) -> list[int]:
-    """Return the windows of policies: late rows may change how much a policy keeps."""
-    return [i for i, each in enumerate(query.windows) if each.each_row and not each.is_frame] if query else []
+def _moved(query: Query | None) -> list[int]:
+    """Return the windows whose starts late rows may move."""
+    return [i for i, each in enumerate(query.windows) if each.start_moves] if query else []
 
 
 def _require_answers(answers: DataFrame) -> None:

@@ -5,6 +5,7 @@
     window.tumbling("1 minute")        window.sliding("24 hours", every="1 minute")     window.session("5 minutes")
     window.trailing(rows(1000))        window.cumulative("1 day", every="1 hour")       window.punctuated("is_marker")
     window.leading("1 hour")           window.frame("30 minutes", "30 minutes")         window.calendar("1 month")
+    window.lifetime()
 
 Each is a small immutable description. It says how much of the rows must be known to tell its edges (`context`), what
 the edges are measured in (`measure`), and whether they are known ahead (`edges_known`). Your own are subclasses of
@@ -26,6 +27,7 @@ from muntin.windows.kinds.cumulative import cumulative
 from muntin.windows.kinds.delta import delta
 from muntin.windows.kinds.frame import frame
 from muntin.windows.kinds.leading import leading
+from muntin.windows.kinds.lifetime import lifetime
 from muntin.windows.kinds.policy import policy
 from muntin.windows.kinds.punctuated import punctuated
 from muntin.windows.kinds.rows_every import RowsEvery
@@ -48,6 +50,7 @@ __all__ = [
     "delta",
     "frame",
     "leading",
+    "lifetime",
     "policy",
     "punctuated",
     "rows",

@@ -80,6 +80,8 @@ class Window(ABC):
     """Whether rows must be seen in the order in which they came."""
     emits_empty: ClassVar[bool] = False
     """Whether windows without rows are emitted where a query asks for them."""
+    start_moves: ClassVar[bool] = False
+    """Whether late rows may move the start of a window that was emitted, while its end tells which one it is."""
     edges: ClassVar[EdgesFrom | None] = None
     """What tells its edges, for a stream that keeps rows in order."""
     columns: tuple[str, ...] = ()

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from muntin.durations import BEFORE_TIME
+
 SLIDING, CUMULATIVE, KNOWN = 0, 1, 2
 """The branches of the kernels that find windows by time."""
 
@@ -87,6 +89,7 @@ class Tiling:
     """Frames that begin at a multiple of `hop`, less than `back` before their row, and end `delay` before it."""
 
     hop: int
+    """0 if all of them begin with the first row."""
     back: int
     delay: int
 
@@ -107,6 +110,11 @@ class FrameShape:
     """How long before its row's time a frame may begin."""
     waits_at_end: bool
     """Whether a row at the very time at which a frame is due may still be in it, or have a frame due then."""
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether every frame begins with the first row: then `since` is BEFORE_TIME, and `low` and `back` say nothing."""
+        return self.since == BEFORE_TIME
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ class Word:
     options: tuple[str, ...]
     required: Mapping[str, str]
     """The required options, each with an example."""
+    takes_first: bool = True
+    """Whether the function takes a first argument; if not, it is written `NAME = true`."""
 
 
 WORDS: dict[str, Word] = {}
@@ -28,6 +30,7 @@ WORDS: dict[str, Word] = {}
 def word(
     *,
     first_is_length: bool = True,
+    takes_first: bool = True,
     lengths: tuple[str, ...] = (),
     plain: tuple[str, ...] = (),
     required: Mapping[str, str] | None = None,
@@ -35,15 +38,16 @@ def word(
     """Let query files name windows by the function that creates them.
 
     `lengths` and `plain` are its options, `required` the mandatory ones, each with an example. The first argument is a
-    length unless `first_is_length` is false.
+    length unless `first_is_length` is false, and none if `takes_first` is: then `NAME = true` stands for it.
 
     >>> sorted(WORDS)[:2]
     ['calendar', 'cumulative']
     """
 
     def decorate(make: _Make) -> _Make:
-        own = ("",) if first_is_length else ()
-        WORDS[make.__name__] = Word(make, frozenset((*own, *lengths)), (*lengths, *plain), required or {})
+        own = ("",) if first_is_length and takes_first else ()
+        options = (*lengths, *plain)
+        WORDS[make.__name__] = Word(make, frozenset((*own, *lengths)), options, required or {}, takes_first)
         return make
 
     return decorate

@@ -28,7 +28,7 @@ _COLUMNS = {"gone": GONE, "done": DONE, "seen": SEEN, "sent": EMITTED}
 class ByNumber(Part):
     """One definition of windows by rows, which are numbered by key: a window for each row, or for every k-th."""
 
-    for_ever: ClassVar[bool] = True
+    for_ever: bool = True
     how: ClassVar[str] = (
         "a window is a range of row numbers; m rows take O(m log n) where n are held, in order O(m), and a late row "
         "moves later numbers without touching their rows, and revises the windows that hold others"

@@ -53,7 +53,7 @@ class ByPolicy(Part):
         "the policy is asked about new rows, amortised O(1) times each (O(log n) if it is not monotone), and after a "
         "late row about those behind it, until one has the window that it had"
     )
-    for_ever: ClassVar[bool] = True
+    for_ever: bool = True
     is_apart: ClassVar[bool] = True
 
     def __init__(self, window_id: int, window: Window, plan: Plan) -> None:

@@ -39,8 +39,9 @@ class ByTime(Part):
         self._frame = np.array([shape.since, shape.until, shape.ahead, shape.tile], np.int64)
         self.slack = max(self.lateness, int(shape.waits_at_end))
         """How long after it is due a frame may change."""
-        self.memory = shape.ahead + shape.back + self.slack
-        """How long a row is needed."""
+        self.memory = END_OF_TIME if shape.is_endless else shape.ahead + shape.back + self.slack
+        """How long a row is needed; END_OF_TIME if for ever."""
+        self.for_ever = shape.is_endless
         self._looked_at = BEFORE_TIME
         """The watermark at which all frames that were due have been looked at."""
         self._room = Found.empty(_ROOM)
@@ -74,12 +75,19 @@ class ByTime(Part):
         late = np.flatnonzero((rows.times <= newest_final) & (rows.times < watermark))
         times, shape = rows.times[late], self.shape
         oldest = np.maximum(times - shape.until + 1, less(watermark, self.lateness + shape.ahead) + 1)
-        tile = shape.tile
-        youngest = (times - times % tile + tile - 1 if tile else times) - shape.since
+        youngest = self._last_with(times)
         held = np.empty(len(late), np.int64)
         store.kernels.rows_between(store.tree, rows.keys[late], oldest, youngest, held)
         verdicts[late] = np.where(held > 0, HELD, REFUSED)
         return verdicts
+
+    def _last_with(self, times: Array) -> Array:
+        """Return the last time whose frame begins at or before each time, whatever it holds."""
+        tile = self.shape.tile
+        if self.shape.is_endless:
+            return np.full(len(times), END_OF_TIME - 1)
+        last: Array = (times - times % tile + tile - 1 if tile else times) - self.shape.since
+        return last
 
     def numbers(self, rows: Batch, verdicts: Array) -> Mapping[str, Array]:
         """Return the words of admitted rows."""
@@ -94,7 +102,7 @@ class ByTime(Part):
             self._looked_at = moment.watermark
         if len(found.keys):
             at = store.tree.times[found.places]
-            start, end = self._start(at), at + self.shape.high
+            start, end = self._start(store, found.first, at), at + self.shape.high
             told = at if self.window.tells_at else None
             yield Emission(found.keys, found.first, found.last, start, end, found.revisions, at=told)
 
@@ -108,13 +116,21 @@ class ByTime(Part):
             self._room = self._room.longer()
         return self._room.first_rows(int(cursor[2]))
 
-    def _start(self, at: Array) -> Array:
+    def _start(self, store: RowStore, first: Array, at: Array) -> Array:
+        """Return where the frames of rows at these times start, as answers tell it. O(1) each."""
+        if self.shape.is_endless:  # with the first row; a frame without rows is that of the first row
+            start = at.copy()
+            held = first != NONE
+            start[held] = store.times_at(first[held])
+            return start
         start = at + self.shape.low
         return start - start % self.shape.tile if self.shape.tile else start
 
     def let_go(self, store: RowStore, keys: Array, watermark: int, needed: Array, wake: Array) -> None:
         """Need the rows of frames that may change, and look at a key when its next frame is due, or a row too old."""
-        until = less(watermark, self.memory) if watermark < END_OF_TIME else END_OF_TIME
+        until = END_OF_TIME
+        if watermark < END_OF_TIME:
+            until = BEFORE_TIME if self.for_ever else less(watermark, self.memory)
         moment = np.array([until, self.memory, self._due(watermark), self.shape.ahead], np.int64)
         store.kernels.frames_need(store.tree, keys, moment, needed, wake)
 
@@ -138,8 +154,11 @@ class ByTime(Part):
         return first, last, points.times + self.shape.high
 
     def _first_answered(self, kept_from: int) -> int:
-        """Return the earliest time whose frame begins at `kept_from` or later."""
-        if kept_from == BEFORE_TIME:
+        """Return the earliest time whose frame begins at `kept_from` or later.
+
+        A frame of all rows lets none go: it begins with the first row since the window or the key is there.
+        """
+        if kept_from == BEFORE_TIME or self.for_ever:
             return BEFORE_TIME
         shape = self.shape
         return kept_from + -kept_from % shape.tile - shape.low if shape.tile else kept_from - shape.since

@@ -88,7 +88,7 @@ class CutWindows(Part):
     """The numbers that it keeps of all keys, by the names of its attributes."""
     number: type = np.int64
     """The type of their bounds besides start and end."""
-    for_ever: ClassVar[bool] = True
+    for_ever: bool = True
     waits_at_end: ClassVar[int] = 0
     """How long after it is due a window may change at least."""
 

@@ -42,7 +42,7 @@ rows that was not emitted early, when others were; a frame that was emitted befo
 CHANGED - word, and has changed since."""
 SINCE, UNTIL, AHEAD, TILE = range(4)
 """A definition: a frame holds the rows from time + SINCE, or the multiple of TILE before that, to before time + UNTIL;
-it is due AHEAD after its row."""
+it is due AHEAD after its row. If SINCE is BEFORE_TIME it holds all rows before its end."""
 FINAL, FROM, TO, DUE, EARLY = range(5)
 """The moment, as times of rows: frames up to FINAL never change again; those in (FROM, TO] are looked at, whatever
 came; those up to DUE are due. EARLY: others that hold rows are emitted, too."""
@@ -89,6 +89,8 @@ class Found(NamedTuple):
 @inlined
 def start_of(frame: Ints, time: int) -> int:
     """Return the first time that belongs to the frame of a time."""
+    if frame[SINCE] == BEFORE_TIME:
+        return BEFORE_TIME + 1
     start: int = time + frame[SINCE]
     return start - start % frame[TILE] if frame[TILE] > 0 else start
 
@@ -96,6 +98,8 @@ def start_of(frame: Ints, time: int) -> int:
 @inlined
 def last_with(frame: Ints, time: int) -> int:
     """Return the last time whose frame begins at or before a time."""
+    if frame[SINCE] == BEFORE_TIME:
+        return END_OF_TIME - 1
     last: int = (time - time % frame[TILE] + frame[TILE] - 1 if frame[TILE] > 0 else time) - frame[SINCE]
     return last
 
@@ -325,8 +329,8 @@ def list_all(tree: Tree, keys: Ints, owners: Ints, places: Ints) -> None:
 def frames_need(tree: Tree, keys: Ints, moment: Ints, needed: Ints, wake: Ints) -> None:
     """Lower how many first rows of each key nobody needs, and the watermark at which it is to be looked at again.
 
-    `moment` holds the time up to which rows are old, after how long they are, the last time whose frames are due, and
-    how long after their rows they are. O(log n) each.
+    `moment` holds the time up to which rows are old, after how long they are (END_OF_TIME: never), the last time whose
+    frames are due, and how long after their rows they are. O(log n) each.
     """
     for i in range(len(keys)):
         key = keys[i]
@@ -337,7 +341,8 @@ def frames_need(tree: Tree, keys: Ints, moment: Ints, needed: Ints, wake: Ints) 
         oldest = as_start(tree, old)
         if is_end(tree, oldest):
             continue
-        wake[i] = min(wake[i], tree.times[place_of(tree, oldest)] + moment[1])
+        if moment[1] < END_OF_TIME:
+            wake[i] = min(wake[i], tree.times[place_of(tree, oldest)] + moment[1])
         where = first_from(tree, key, moment[2] + 1)
         if not is_end(tree, where):
             wake[i] = min(wake[i], tree.times[place_of(tree, where)] + moment[3])

@@ -75,7 +75,7 @@ class Held:
 class Part(ABC):
     """One definition over rows in order."""
 
-    for_ever: ClassVar[bool] = False
+    for_ever: bool = False
     """Whether it keeps the last rows of a key however long it stays silent."""
     is_apart: ClassVar[bool] = False
     """Whether it holds its rows in a store of its own."""

@@ -1,8 +1,8 @@
-"""Tiles: trailing frames that begin at multiples of a hop, answered from states instead of rows.
+"""Tiles: frames that begin at multiples of a hop, or with the first row, answered from states instead of rows.
 
 A row is lifted when it arrives. Entries among which no future frame can begin or end melt into one, a tile: the finer
 the hops of the frames that may still begin there, the shorter the tile. So all windows share tiles, and old ones are as
-coarse as the longest window allows.
+coarse as the longest window allows. Frames that begin with the first row need no more than one.
 
     time     ......|............|............|......|......|......|..|..|.....  now
     tiles    those of the longest window alone      those of two    each  rows
@@ -43,7 +43,7 @@ _SHARE = 8
 
 
 class TiledFrames(ByTime):
-    """One definition of frames that begin at multiples of a hop."""
+    """One definition of frames that begin at multiples of a hop, or with the first row."""
 
     how: ClassVar[str] = (
         "a frame is a range of tiles and rows; m rows take O(m log n) where n of these are held, and a late row "
@@ -124,8 +124,10 @@ class TileGroup(Group):
         keys, old = keys[due], old[due]
         if not len(keys):
             return
-        hops, floors = zip(*((part.hop, part.begins_from(watermark)) for part in self._frames), strict=True)
-        left = self.store.melt(keys, old, np.array(hops), np.array(floors))
+        hopping = [part for part in self._frames if part.hop]
+        hops = np.array([part.hop for part in hopping], np.int64)
+        floors = np.array([part.begins_from(watermark) for part in hopping], np.int64)
+        left = self.store.melt(keys, old, hops, floors)
         self.tiles[keys] = left
         if (left < old).any():
             for part in self._frames:
@@ -152,7 +154,7 @@ class TileGroup(Group):
 
 
 class Tiles(Rows):
-    """Rows as states, which melt as they age. For trailing frames with a hop.
+    """Rows as states, which melt as they age. For trailing frames with a hop, and frames of all rows up to one.
 
     A key takes as many states as its windows have hops, those of the shorter ones counted once, plus one for each row
     within the lateness and the greatest delay, plus an eighth. A push of m rows takes O(m log n) for n states,
@@ -178,7 +180,7 @@ class Tiles(Rows):
         """Return why tiles cannot answer a plan, or None if they can."""
         for each in plan.windows.values():
             if each.tiling is None:
-                return f"{each!r} is no trailing frame with a hop"
+                return f"{each!r} is neither a trailing frame with a hop nor a lifetime"
         for name, aggregation in plan.aggregates.items():
             if not (aggregation.commutative or plan.ordered) or aggregation.kind == "holistic":
                 return f"{name!r} is {aggregation!r}, of which a tile has no state that takes rows in any order"

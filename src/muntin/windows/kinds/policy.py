@@ -23,6 +23,7 @@ class Programmed(Window):
     context: ClassVar[Context] = Context.FORWARD_AWARE
     measure: ClassVar[Measure] = Measure.POLICY
     each_row: ClassVar[bool] = True
+    start_moves: ClassVar[bool] = True
 
     policy: Policy
 

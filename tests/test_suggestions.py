@@ -32,6 +32,7 @@ def test_every_suggested_name_is_there_and_every_wrong_one_is_not() -> None:
         (agg, "quantil", "did you mean agg.quantile?"),
         (agg, "collect_set", "did you mean agg.collect_distinct?"),
         (window, "rolling", "there is no window.rolling; did you mean window.trailing?"),
+        (window, "expanding", "there is no window.expanding; did you mean window.lifetime?"),
         (window, "hop", "did you mean window.sliding?"),
         (window, "tumble", "did you mean window.tumbling?"),
         (window, "sesion", "did you mean window.session?"),

@@ -95,6 +95,7 @@ KINDS: dict[str, Any] = {
     "sliding rows": sliding_rows(),
     "trailing rows": st.integers(1, 5).map(rows).map(window.trailing),
     "trailing, closed and delayed": trailing(),
+    "lifetime": st.sampled_from(["right", "left"]).map(lambda closed: window.lifetime(closed=closed)),
     "leading": leading(),
     "frame": frames(),
     "frame of rows": frames_of_rows(),

@@ -23,7 +23,7 @@ from muntin import Query, agg, rows, window
 from muntin.errors import ColumnError, ColumnTypeError, InvalidArgumentError, UnsupportedOperationError
 from muntin.streams.rows import tiles
 
-FRAMES = ("trailing", "trailing rows", "trailing, closed and delayed", "leading", "frame", "frame of rows")
+FRAMES = ("lifetime", "trailing", "trailing rows", "trailing, closed and delayed", "leading", "frame", "frame of rows")
 KINDS = st.sampled_from([*FRAMES, *FRAMES, "session", "tumbling", "policy"])
 
 
@@ -101,6 +101,8 @@ EDGES = [
     *(window.trailing(3, closed=closed) for closed in ("right", "left", "both", "neither")),
     window.trailing(2, closed="left", delay=2),
     window.trailing(4, hop=3),
+    window.lifetime(),
+    window.lifetime(closed="left"),
     window.trailing(4, hop=3, closed="left", delay=1),
     window.leading(3, closed="both"),
     window.leading(2, delay=1),

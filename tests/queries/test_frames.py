@@ -22,6 +22,7 @@ CASES = int(os.environ.get("MUNTIN_FRAMES", "") or (40 if THOROUGH == 1 else -(-
 """How many random frames are compared with DuckDB's: a thousand in a thorough run."""
 FRAMES = st.one_of(*(strategies.KINDS[name] for name in ("trailing", "trailing rows", "leading", "frame")))
 FRAMES |= strategies.KINDS["trailing, closed and delayed"] | strategies.KINDS["frame of rows"]
+FRAMES |= strategies.KINDS["lifetime"]
 
 AGGREGATES = {
     "n": agg.count(),
@@ -61,6 +62,9 @@ def sql_frame(frame: Any) -> str:
         return length.count if isinstance(length, Rows) else length or 0
 
     words = vars(frame)
+    if "lifetime" in repr(frame):
+        exclude = " EXCLUDE GROUP" if frame.closed == "left" else ""
+        return f"ORDER BY t RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW{exclude}"
     if "before" in words:
         low, high = -size(words["before"]), size(words["after"])
     elif "leading" in repr(frame):
@@ -122,7 +126,7 @@ NUMBERED = st.one_of(
     ),
 )
 """Frames by rows that show the number of their row, as the last or the first that they hold."""
-BY_TIME = strategies.KINDS["leading"] | strategies.KINDS["frame"] | strategies.KINDS["trailing, closed and delayed"]
+BY_TIME = strategies.KINDS["lifetime"] | strategies.KINDS["leading"] | strategies.KINDS["frame"] | strategies.KINDS["trailing, closed and delayed"]
 
 
 def named(frame: Any, answers: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:

@@ -80,6 +80,8 @@ def framed(draw: st.DrawFn) -> window.Window:
                 window.trailing(of_time(long), closed="left"),
                 window.leading(of_time(long), closed="right"),
                 window.frame(0, 0),
+                window.lifetime(),
+                window.lifetime(closed="left"),
             ]
         )
     )
@@ -163,6 +165,8 @@ def refused(each: window.Window, dialect: str) -> bool:
     """Say whether an engine has no words for a window of those above."""
     lengths = [length for length in each.resolve(NANOSECONDS).durations if length]
     unitless = any(isinstance(length, int) for length in each.durations if length)
+    if each in (window.lifetime(), window.lifetime(closed="left")):
+        return each.closed == "left"
     if each.is_frame and each.measure is window.Measure.TIME and each.closed != "both":
         return True
     if dialect == "spark":

@@ -55,8 +55,8 @@ def melting(sizes: tuple[int, int] = (LEAF, FANOUT)) -> Iterator[None]:
 
 @st.composite
 def queries(draw: Any) -> oracle.Query:
-    """Up to four frames with hops of their own, some of them long and coarse."""
-    ranges = draw(st.lists(st.integers(1, 60), min_size=1, max_size=4))
+    """Up to four frames with hops of their own, some of them long and coarse, and lifetimes."""
+    ranges = draw(st.lists(st.integers(1, 60), max_size=4))
     windows = [
         window.trailing(
             each,
@@ -66,6 +66,7 @@ def queries(draw: Any) -> oracle.Query:
         )
         for each in ranges
     ]
+    windows += draw(st.lists(strategies.KINDS["lifetime"], min_size=not windows, max_size=2))
     names = draw(st.lists(st.sampled_from(sorted(COMMUTATIVE)), min_size=1, unique=True))
     return oracle.Query(
         windows,

@@ -29,6 +29,8 @@ WRITTEN = [
     ("window.trailing('1 hour')", FORWARD_AWARE, Measure.TIME, False, True),
     ("window.trailing('1 hour', closed='left', delay='1 minute')", FORWARD_AWARE, Measure.TIME, False, True),
     ("window.trailing('30 days', hop='5 minutes')", FORWARD_AWARE, Measure.TIME, False, True),
+    ("window.lifetime()", FORWARD_AWARE, Measure.TIME, False, True),
+    ("window.lifetime(closed='left')", FORWARD_AWARE, Measure.TIME, False, True),
     ("window.leading('1 hour', closed='both', delay=5)", FORWARD_AWARE, Measure.TIME, False, True),
     ("window.frame('1 hour', 0, closed='neither')", FORWARD_AWARE, Measure.TIME, False, True),
     ("window.trailing(rows(100), closed='left', delay=rows(3))", FREE, Measure.ROWS, True, True),
@@ -67,7 +69,7 @@ def test_a_policy_is_a_window() -> None:
 def test_one_result_for_each_row() -> None:
     each = [window.trailing(5), window.trailing(rows(5)), window.policy(policies.at_most_rows(5))]
     assert all(w.each_row for w in each)
-    frames = ("trailing", "leading", "frame")
+    frames = ("trailing", "leading", "frame", "lifetime")
     for text, *_ in WRITTEN:
         made, is_frame = eval(text), any(f"window.{name}" in text for name in frames)
         assert made.each_row == made.is_frame == is_frame
@@ -102,6 +104,7 @@ def test_columns() -> None:
         (window.session("5 minutes"), window.session(300)),
         (window.trailing("90 seconds"), window.trailing(90)),
         (window.trailing("1 hour", delay="1 minute", hop=7), window.trailing(3600, delay=60, hop=7)),
+        (window.lifetime(closed="left"), window.lifetime(closed="left")),
         (window.leading("1 hour", delay="1 minute"), window.leading(3600, delay=60)),
         (window.frame("1 minute", 0, closed="left"), window.frame(60, 0, closed="left")),
         (window.sliding(rows(10), every="5 seconds", offset=-1), window.sliding(rows(10), every=5, offset=4)),
@@ -144,6 +147,7 @@ def test_resolved(written: Any, resolved: Any) -> None:
         (lambda: window.trailing(rows(3), hop=1), r"hop is 1 and the range is rows\(3\); only durations have a hop"),
         (lambda: window.trailing(rows(3), delay=1), "delay is 1 and the range is rows.*give it in rows, too"),
         (lambda: window.trailing(rows(3), closed=None), "closed is None"),
+        (lambda: window.lifetime(closed="both"), "window.lifetime: closed is 'both'; it is one of right, left"),
         (lambda: window.leading(0), "window.leading: range is 0; it must be positive"),
         (lambda: window.leading(rows(3), delay="1 hour"), "delay is '1 hour' and the range is rows"),
         (lambda: window.leading(3, closed=True), "window.leading: closed is True"),

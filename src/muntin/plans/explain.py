@@ -165,6 +165,7 @@ class Subject:
         plan = strategy.plan
         held = [each.time_held(self._delay, plan.lateness) for each in plan.windows.values()]
         times = [each for each in held if each is not None]
+        shapes = [each.frame_shape for each in plan.windows.values()]
         row_time = max(times) / self._ticks if len(times) == len(held) else None
         row_count = max(each.rows_held for each in plan.windows.values())
         size = strategy.row_bytes
@@ -176,6 +177,7 @@ class Subject:
             row_count=row_count,
             bytes=None if size is None or rows is None else math.ceil((rows + row_count) * size),
             note=strategy.besides,
+            for_ever=any(shape is not None and shape.is_endless for shape in shapes),
         )
 
     @property

@@ -129,6 +129,8 @@ class StorePlan:
     """The bytes of state of a key, about and between pushes; None where they depend on how many rows come."""
     note: str = ""
     """What the estimate leaves out."""
+    for_ever: bool = False
+    """Whether rows are kept for as long as their key lives."""
     piece: str = "slice"
     """What states are of: "slice" or "tile"."""
     now: Mapping[str, int] | None = None
@@ -165,6 +167,8 @@ class StorePlan:
         return "; ".join(parts) or "not estimated"
 
     def _kept_for(self, unit: str) -> str:
+        if self.for_ever:
+            return "kept for as long as its key lives"
         if self.row_time is None:
             return "kept for as long as the rows themselves say"
         times = f"those of the last {_count(self.row_time, unit)}"

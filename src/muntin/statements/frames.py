@@ -64,12 +64,9 @@ class Frames:
         by = order.expressions[0]
         if by.args.get("desc"):
             raise self.text.refused(by, "rows are in the order of their times; turn the frame around instead of DESC")
-        spec = node.args.get("spec")
-        if spec is None:
-            raise self.text.refused(
-                over, f"without bounds OVER holds all rows up to each row, which grow for ever; {_BOUNDED}"
-            )
-        return FrameWindow(self._bounded(spec, over), key, self.columns.time(by.this), name)
+        spec = node.args.get("spec")  # without bounds SQL means all rows up to each, and its peers
+        window = windows.lifetime() if spec is None else self._bounded(spec, over)
+        return FrameWindow(window, key, self.columns.time(by.this), name)
 
     def _key(self, parts: Iterable[Any]) -> tuple[str, ...]:
         names: list[str] = []
@@ -87,6 +84,8 @@ class Frames:
         exclude = str(spec.args["exclude"].name).upper() if spec.args.get("exclude") is not None else "NO OTHERS"
         if kind == "GROUPS":
             raise self.text.refused(over, "GROUPS: frames are by RANGE or by ROWS")
+        if _is_unbounded(spec.args["start"]) and str(spec.args.get("start_side")).upper() == "PRECEDING":
+            return self._of_all(kind, spec, exclude)
         start = self._bound(spec.args["start"], spec.args.get("start_side"), over)
         end = self._bound(spec.args.get("end") or _CURRENT, spec.args.get("end_side"), over)
         try:
@@ -98,10 +97,27 @@ class Frames:
         except MuntinError as error:
             raise self.text.refused(over, str(error)) from error
 
+    def _of_all(self, kind: str, spec: Any, exclude: str) -> windows.Window:
+        """Return frames of all rows up to each row."""
+        bound, end = spec.args["start"], spec.args.get("end") or _CURRENT
+        if kind == "ROWS":
+            raise self.text.refused(
+                bound,
+                "ROWS UNBOUNDED PRECEDING leaves out some rows of the row's own time, and which is for no one to say; "
+                "RANGE UNBOUNDED PRECEDING holds all rows up to that time",
+            )
+        if end != _CURRENT or spec.args.get("end_side") is not None:
+            raise self.text.refused(
+                bound, "UNBOUNDED PRECEDING goes with AND CURRENT ROW: a frame of all rows ends with its own"
+            )
+        if exclude not in ("NO OTHERS", "GROUP"):
+            raise self.text.refused(bound, f"UNBOUNDED PRECEDING goes with EXCLUDE GROUP, and not with {exclude}")
+        return windows.lifetime(closed="left" if exclude == "GROUP" else "right")
+
     def _bound(self, bound: Any, side: str | None, over: Any) -> tuple[Any, int]:
         """Return a bound and on which side of its row it lies: -1 before, 1 after."""
-        if isinstance(bound, exp.Var):
-            raise self.text.refused(bound, f"UNBOUNDED: what such a frame holds grows for ever; {_BOUNDED}")
+        if _is_unbounded(bound):
+            raise self.text.refused(bound, f"UNBOUNDED FOLLOWING: such a frame is never complete; {_BOUNDED}")
         if bound == _CURRENT and side is None:
             return bound, 0
         sides = {"PRECEDING": -1, "FOLLOWING": 1}
@@ -180,3 +196,7 @@ class Frames:
         if span < 0:
             raise self.text.refused(bound, "a bound is not negative; PRECEDING and FOLLOWING say on which side it lies")
         return duration, side * span
+
+
+def _is_unbounded(bound: Any) -> bool:
+    return isinstance(bound, exp.Var)

@@ -196,8 +196,12 @@ class _Writer:
         return f"({partition}ORDER BY {self.time} {self._between(window)})"
 
     def _between(self, window: Window) -> str:
-        frame = cast("FrameBounds", _resolved(window))
+        resolved = _resolved(window)
+        frame, shape = cast("FrameBounds", resolved), resolved.frame_shape
         by_rows = window.measure is Measure.ROWS
+        if shape is not None and shape.is_endless:
+            peers = "" if frame.closed == "right" else self._exclude(window, frame)
+            return f"RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW{peers}"
         low, high = (frame.held[0], frame.held[1] - 1) if by_rows else (frame.low, frame.high)
         if self.dialect == "flink" and high != 0:
             raise UnsupportedOperationError(f"an OVER of Flink ends with the current row, and {window!r} does not")

@@ -8,16 +8,18 @@ from queries.oracle.results import NEVER, Found, Row
 
 from muntin.windows.kinds.frame import Frame, FrameOfRows
 from muntin.windows.kinds.leading import Leading, LeadingRows
+from muntin.windows.kinds.lifetime import Lifetime
 from muntin.windows.kinds.trailing import Trailing, TrailingRows
 from muntin.windows.lengths import Rows
 
-TIME_FRAMES, ROW_FRAMES = Trailing | Leading | Frame, TrailingRows | LeadingRows | FrameOfRows
+TIME_FRAMES, ROW_FRAMES = Trailing | Leading | Frame | Lifetime, TrailingRows | LeadingRows | FrameOfRows
 
 
 def frames_by_time(definition: TIME_FRAMES, rows: list[Row]) -> list[Found]:
     found = []
     for row in rows:
         low, high = frame_around(definition, row.time)
+        low = rows[0].time if low is None else low
         members = tuple(other for other in rows if in_frame(definition, other.time, low, high))
         name, at = (row.time, peers_before(row, rows)), None if high == row.time else row.time
         found.append(Found(name, low, high, members, max(high, row.time), row=row, at=at))
@@ -40,11 +42,13 @@ def frames_by_rows(definition: ROW_FRAMES, rows: list[Row]) -> list[Found]:
 
 
 def frame_around(definition: Any, at: int) -> tuple[int, int]:
-    """Return where the frame of a row begins and ends, by its time or number."""
+    """Return where the frame of a row begins and ends, by its time or number; None for the first row."""
 
     def size(length: Any) -> int:
         return length.count if isinstance(length, Rows) else length or 0
 
+    if isinstance(definition, Lifetime):
+        return None, at
     if isinstance(definition, Frame | FrameOfRows):
         return at - size(definition.before), at + size(definition.after)
     if isinstance(definition, Leading | LeadingRows):
@@ -57,7 +61,7 @@ def frame_around(definition: Any, at: int) -> tuple[int, int]:
 
 def in_frame(definition: Any, place: int, low: int, high: int) -> bool:
     closed = definition.closed
-    tiled = getattr(definition, "hop", None) is not None
+    tiled = getattr(definition, "hop", None) is not None or isinstance(definition, Lifetime)
     after = place >= low if closed in ("left", "both") or tiled else place > low
     return after and (place <= high if closed in ("right", "both") else place < high)
 

@@ -39,6 +39,7 @@ KINDS = {
     "trailing_left": 'window.trailing(6, closed="left")',
     "trailing_delay": "window.trailing(6, delay=3)",
     "trailing_hop": "window.trailing(6, hop=4)",
+    "lifetime": "window.lifetime()",
     "leading": "window.leading(6)",
     "frame": "window.frame(3, 3)",
     "tumbling_rows": "window.tumbling(rows(3))",
@@ -64,7 +65,8 @@ def answers(expression: str) -> list[tuple[float, float, Any]]:
     spans = [
         (_number(each["start"]), _number(each["end"]), total) for each, total in found if each["start"] is not None
     ]
-    return spans if "trailing" in expression or "leading" in expression or "frame" in expression else sorted(spans)
+    frames = ("trailing", "lifetime", "leading", "frame")
+    return spans if any(each in expression for each in frames) else sorted(spans)
 
 
 def _number(time: Any) -> float:

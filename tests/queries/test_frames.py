@@ -126,7 +126,12 @@ NUMBERED = st.one_of(
     ),
 )
 """Frames by rows that show the number of their row, as the last or the first that they hold."""
-BY_TIME = strategies.KINDS["lifetime"] | strategies.KINDS["leading"] | strategies.KINDS["frame"] | strategies.KINDS["trailing, closed and delayed"]
+BY_TIME = (
+    strategies.KINDS["lifetime"]
+    | strategies.KINDS["leading"]
+    | strategies.KINDS["frame"]
+    | strategies.KINDS["trailing, closed and delayed"]
+)
 
 
 def named(frame: Any, answers: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:

@@ -24,6 +24,7 @@ FRAMES = {
     "around": window.frame("3 seconds", "3 seconds"),
 }
 BY_ROWS = {"five": window.trailing(rows(5), closed="left"), "three": window.leading(rows(3)), **FRAMES}
+BY_ROWS |= {"all": window.lifetime(), "before": window.lifetime(closed="left")}
 
 
 def events(count: int = 900, seed: int = 1, keys: int = 4) -> pa.Table:

@@ -173,7 +173,11 @@ REFUSED = {
     "the row before": ("SELECT LAG(a) OVER (PARTITION BY k ORDER BY t) AS before FROM x", 8, "no aggregation LAG"),
     "the row after": ("SELECT LEAD(a, 1, 0) OVER (ORDER BY t) AS after FROM x", 8, "no aggregation LEAD"),
     "the second row": ("SELECT NTH_VALUE(v, 2) OVER w FROM x WINDOW w AS (ORDER BY t)", 8, "no aggregation NTH_VALUE"),
-    "all rows so far": (over("ORDER BY t ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"), 45, "RANGE UNBOUNDED PRECEDING holds"),
+    "all rows so far": (
+        over("ORDER BY t ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
+        45,
+        "RANGE UNBOUNDED PRECEDING holds",
+    ),
     "all rows but the last": (
         over("ORDER BY t RANGE BETWEEN UNBOUNDED PRECEDING AND 5 PRECEDING"),
         46,

@@ -242,7 +242,7 @@ class Query:
         rows and for the points. `path` is for Spark too: without points, frames of at most 16 rows in all are Spark's
         `rowsBetween` if it has every aggregate; `muntin.spark.explain(query, frame, over=True)` shows what is chosen.
 
-        For frames only: `window.trailing`, `window.leading` and `window.frame`. O(n log n) to sort unsorted rows and
+        For frames only: `window.trailing`, `lifetime`, `leading` and `frame`. O(n log n) to sort unsorted rows and
         points, and O(1) combines per row and window, amortised.
 
         >>> from muntin import Query, agg, window

@@ -113,7 +113,7 @@ class FrameShape:
 
     @property
     def is_endless(self) -> bool:
-        """Whether every frame begins with the first row: then `since` is BEFORE_TIME, and `low` and `back` say nothing."""
+        """Whether frames begin with the first row: then `since` is BEFORE_TIME, and `low` and `back` say nothing."""
         return self.since == BEFORE_TIME
 
 

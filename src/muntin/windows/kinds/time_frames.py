@@ -114,7 +114,7 @@ class TimeFrame(EachRow):
         return np.asarray(due >= cut.time if self.waits_at_end else due > cut.time)
 
     @property
-    def lookback(self) -> Lookback:
+    def lookback(self) -> Lookback | None:
         """A window reaches back by its length, from a row that was not final itself."""
         return Lookback(time=self.ahead + self.back, ahead=self.ahead)
 
@@ -132,6 +132,6 @@ class TimeFrame(EachRow):
         """Its tiles, if it has a hop."""
         return Tiling(self.tile, self.back, -self.high) if self.tile else None
 
-    def time_held(self, delay: int, lateness: int) -> int:
+    def time_held(self, delay: int, lateness: int) -> int | None:
         """Return how long a row may be needed."""
         return self.ahead + self.back + delay + lateness

@@ -168,7 +168,7 @@ def test_windows_over_rows_in_order(kind: str) -> None:
     (store,) = plan.stores
     assert (said.strategy, said.kept) == ("rows", "rows")
     assert why_no_slices in said.not_by["slices"]
-    assert said.not_by["tiles"] == f"{definition!r} is no trailing frame with a hop"
+    assert said.not_by["tiles"] == f"{definition!r} is neither a trailing frame with a hop nor a lifetime"
     leaf = decide(Facts.of([definition], integers.values()))
     assert (said.must_keep, said.rule, said.why) == (leaf.kept.answer, leaf.kept.rule, leaf.kept.why)
     assert (said.split.answer, said.split.rule, said.split.why) == (split, leaf.split.rule, leaf.split.why)
@@ -471,7 +471,7 @@ window 2
   definition  window.trailing(rows(100))
   class       context free, measured in rows
   strategy    rows; not slices: window.trailing(rows(100)) is not by time; not tiles:
-              window.trailing(rows(100)) is no trailing frame with a hop
+              window.trailing(rows(100)) is neither a trailing frame with a hop nor a lifetime
   rows        they are kept (out of order, by rows): a late row moves the last row of every later slice
               on into the next
   splits      slices would never be split (context free): the edges follow from the parameters, and no

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from muntin.query.query import ProcessingTime, Query
     from muntin.showing import show
     from muntin.statements.sql import sql
+    from muntin.streams.adopting import can_adopt
     from muntin.tables.latest import latest
     from muntin.warming import warm
     from muntin.watching.watch import watch
@@ -32,6 +33,7 @@ __all__ = [
     "agg",
     "aggregators",
     "cache_info",
+    "can_adopt",
     "clear_cache",
     "errors",
     "explain",
@@ -58,6 +60,7 @@ _MEMBERS = {
     "ProcessingTime": "query.query",
     "Query": "query.query",
     "cache_info": "kernels.folder",
+    "can_adopt": "streams.adopting",
     "clear_cache": "kernels.folder",
     "explain": "arrays.slide",
     "latest": "tables.latest",

@@ -3,12 +3,14 @@
 One writes to Spark's parquet sink, the other by `foreachBatch`, which overwrites by batch id. The first argument says
 whether to wait `forever` for more files in the folders `in` of all folders that follow, or to go on `to the end` in one
 after the other: when all files are answered, what a reader finds is written to `files.parquet` and `batches.parquet`.
-Where a folder has a `history.parquet`, its queries begin on that.
+Where a folder has a `history.parquet`, its queries begin on that. Where it has a file `adopt`, they go on as another
+query; where it has a file `whole`, they have what both ask for.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,13 @@ QUERY = Query(
     watermark="4 seconds",
     allowed_lateness="15 seconds",
 )
+WHOLE = replace(QUERY, aggregates={**QUERY.aggregates, "high": agg.max("v")})
+OTHER = replace(
+    WHOLE,
+    windows=[QUERY.windows[i] for i in (2, 0, 1)],
+    aggregates={name: each for name, each in WHOLE.aggregates.items() if name != "all"},
+)
+"""Fewer windows in another order, and one aggregate more and one less."""
 
 
 def start(session: Any, where: Path, trigger: dict[str, Any]) -> list[Any]:
@@ -73,8 +82,13 @@ def start(session: Any, where: Path, trigger: dict[str, Any]) -> list[Any]:
 
     started = []
     for name in ("files", "batches"):
-        writer = QUERY.spark(frame, history=history, buckets=4).writeStream.trigger(**trigger)
-        writer = writer.option("checkpointLocation", str(where / f"checkpoint of {name}"))
+        checkpoint = str(where / f"checkpoint of {name}")
+        if (where / "adopt").exists():
+            answers = OTHER.spark(frame, checkpoint=checkpoint, adopt=True)
+        else:
+            asked = WHOLE if (where / "whole").exists() else QUERY
+            answers = asked.spark(frame, history=history, buckets=4)
+        writer = answers.writeStream.trigger(**trigger).option("checkpointLocation", checkpoint)
         writer = writer.foreachBatch(overwrite) if name == "batches" else writer.option("path", str(where / name))
         started.append(writer.start())
     return started
@@ -93,7 +107,8 @@ def main(folders: list[Path], *, forever: bool) -> None:
         for query in queries:
             query.awaitTermination()
         for name in ("files", "batches"):
-            pq.write_table(session.read.parquet(str(where / name)).toArrow(), where / f"{name}.parquet")
+            found = session.read.option("mergeSchema", "true").parquet(str(where / name))
+            pq.write_table(found.toArrow(), where / f"{name}.parquet")
     if forever:
         session.streams.awaitAnyTermination()
     session.stop()

@@ -147,12 +147,14 @@ class Machine(streams.Stream):
         buckets: int = 3,
         store: Store | None = None,
         sliced: bool = False,
+        adopt: bool = False,
+        has_adopted: bool = False,
     ) -> None:
         self.query, self.schema, self.buckets = query, schema, buckets
         asked = query if isinstance(query, Query) else streams.asked(query)
         time = column_type(schema.field(query.time).type)
         self.clock = Clock.of(time, query.time)
-        self.job = pickle.loads(pickle.dumps(Job(asked, schema, self.clock, buckets, late=not sliced)))
+        self.job = pickle.loads(pickle.dumps(self._job(asked, sliced, adopt, has_adopted)))
         cut = asked if sliced else None
         self.packer = Packer(
             schema, tuple(query.key), query.time, self.clock, labels(buckets), cut, rows=2, wakes=self.job.wakes
@@ -166,6 +168,17 @@ class Machine(streams.Stream):
         self.lost: list[dict[str, Any]] = []
         self.counts = dict.fromkeys(COUNTS, 0)
         self.never_revises = "revision" in constant_columns(resolve(asked, schema), finite=False)
+
+    def _job(self, asked: Query, sliced: bool, adopt: bool, has_adopted: bool) -> Job:
+        late = not sliced
+        return Job(asked, self.schema, self.clock, self.buckets, late=late, adopt=adopt, has_adopted=has_adopted)
+
+    def gone_on(self, query: Query, **options: bool) -> Machine:
+        """Return a machine of another query over the same state, at the same watermark."""
+        other = Machine(query, self.schema, self.buckets, self.store, **options)
+        other.seen, other.watermark, other.now = self.seen, self.watermark, self.now
+        other.never_revises = False
+        return other
 
     def ticks(self) -> int | None:
         return self.clock.ticks(self.watermark)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sampling import THOROUGH
@@ -12,6 +13,8 @@ from spark.place import PLANNED, Place, history, last_words, listed, live_to_the
 
 KILLS = int(os.environ.get("MUNTIN_KILLS", "2" if THOROUGH > 1 else "1"))
 """At so many of the moments, drawn anew in each run, the last one late; MUNTIN_KILLS=20 takes about six minutes."""
+ADOPTIONS = int(os.environ.get("MUNTIN_ADOPTIONS", "1"))
+"""So many queries change; MUNTIN_ADOPTIONS=12 takes about fifteen minutes."""
 CUTS = 20 if THOROUGH > 1 else 1
 """So many streams begin on a history, each on another one."""
 TOGETHER = 2
@@ -65,6 +68,48 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path, turn: int) -> None
     for begun, whole in zip(killed, calm, strict=True):
         require_same(begun, whole, begin, f"seed {seed}")
     require_worth(killed[0], calm[0], begin)
+
+
+OTHERWISE = {2: 0, 0: 1, 1: 2}
+"""The numbers of the windows that stay: in the first query, and in the other."""
+
+
+@pytest.mark.parametrize("turn", range(ADOPTIONS))
+def test_a_query_that_has_changed_is_killed_again_and_again(tmp_path: Path, turn: int) -> None:
+    """What stays is as if nothing had changed; what is new is null, or what a query says that had it from the start.
+
+    Killed while the first buckets are converted, and later on.
+    """
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    killed, calm = Place(tmp_path / "killed", SEED), Place(tmp_path / "calm", SEED)
+    (calm.where / "whole").touch()
+    live_until([killed], {PLANNED: 2 * chance.randint(3, 5)}, chance.uniform(0, 0.3), [killed])
+    adopted = killed.count("checkpoint of batches/commits/[0-9]*")
+    (killed.where / "adopt").touch()
+    for _ in range(KILLS):
+        moment = chance.choice([*MOMENTS])
+        wanted = {MOMENTS[moment]: killed.count(MOMENTS[moment]) + 1}
+        live_until([killed], wanted, chance.uniform(0, 3 if moment == "it has just begun" else 0.3), [killed])
+    wanted = {PLANNED: killed.count(PLANNED) + 2 * chance.randint(4, 6)}
+    live_until([killed], wanted, chance.uniform(0, 0.3), [killed])
+    calm.feed(killed.files)
+    live_to_the_end([killed, calm])
+    found, expected = killed.answers("batches"), calm.answers("batches")
+    # As the first query numbers windows: the other one has them in another order.
+    number = {new: old for old, new in OTHERWISE.items()}
+    found = [row | {"window_id": number[row["window_id"]]} if row["number"] >= adopted else row for row in found]
+    mine, theirs = (answers_by_name(rows) for rows in (found, expected))
+    assert mine.keys() == theirs.keys(), f"seed {seed}"
+    new = {name: value for name, value in mine.items() if value is not None}
+    assert new.items() <= theirs.items(), f"seed {seed}"
+    assert new, f"seed {seed}"
+
+
+def answers_by_name(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the new aggregate of windows that stay, by all else that answers say of them."""
+    names = ("number", "window_id", "window", "region", "line", "revision", "retracted", "n", "total", "order")
+    return {repr([row[name] for name in names]): row.get("high") for row in rows if row["window_id"] in OTHERWISE}
 
 
 def require_same(begun: Place, whole: Place, begin: int, seed: str) -> None:

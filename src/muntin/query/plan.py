@@ -16,7 +16,7 @@ from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding, bind
 from muntin.arrays.results import arrow_types, require_combinable
 from muntin.columns import missing, pick, type_of_values, wide
-from muntin.durations import fitting, in_unit_of
+from muntin.durations import BEFORE_TIME, fitting, in_unit_of, less
 from muntin.errors import ColumnTypeError
 from muntin.keys.encoding import require_key_type
 from muntin.layouts import plain_type
@@ -98,10 +98,25 @@ class Plan:
     emit_empty: bool = False
     early: bool = False
     """Whether windows are also emitted before they are due."""
+    adopted: tuple[int, int] = (BEFORE_TIME, 0)
+    """The watermark at which this query went on with the state of another one, and how late rows came to that."""
     ordered: bool = False
     """Whether rows are promised to arrive in time order."""
     merge: str = "auto"
     """What merges slices into windows (see mergers.py)."""
+
+    def settled(self, watermark: int, waits: int = 0) -> int:
+        """Return the time by which windows must have been due to be final: the one rule by which late rows are judged.
+
+        A window that was final before a query with a longer lateness went on with it stays final: its rows are gone.
+        Windows may also wait for longer than the lateness, by themselves.
+
+        >>> plan = Plan({}, {}, {}, INT64, lateness=10, adopted=(100, 2))
+        >>> plan.settled(103), plan.settled(120)
+        (98, 110)
+        """
+        until, before = self.adopted
+        return max(less(watermark, max(self.lateness, waits)), less(until, max(before, waits)))
 
     def bind(self, aggregates: Mapping[str, Aggregation], *, gaps: bool = False) -> Binding:
         """Return the aggregates fused over the columns: rows are unknown, so any value may be null or NaN.

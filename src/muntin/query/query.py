@@ -362,6 +362,7 @@ class Query:
         self,
         snapshot: bytes | None = None,
         *,
+        adopt: bool = False,
         history: Any = None,
         strategy: str = "auto",
         merge: str = "auto",
@@ -372,6 +373,10 @@ class Query:
 
         With `history`, a table of rows in any order, it starts as if these had been pushed before: windows already due
         by then are not emitted, and the others hold them. O(n log n) for n rows.
+
+        With `adopt=True` the snapshot may be of another query, which this one goes on with: windows and aggregates that
+        mean the same are kept, others are added or freed, and a new aggregate is null in windows that had begun. See
+        `muntin.can_adopt`. O(state).
 
         `strategy` forces what is kept, for all windows it can answer: "slices", "tiles", "rows", or a registered one
         (see `explain`); `merge` forces what merges slices into windows. `clock` returns the time in nanoseconds, or, if
@@ -388,7 +393,16 @@ class Query:
         """
         from muntin.streams.stream import Stream
 
-        return Stream(self, snapshot, history=history, strategy=strategy, merge=merge, clock=clock, most_late=most_late)
+        return Stream(
+            self,
+            snapshot,
+            adopt=adopt,
+            history=history,
+            strategy=strategy,
+            merge=merge,
+            clock=clock,
+            most_late=most_late,
+        )
 
     def spark(
         self,
@@ -399,6 +413,7 @@ class Query:
         buckets: int | None = None,
         late: bool = False,
         checkpoint: str | None = None,
+        adopt: bool = False,
         allow_pickle: bool = False,
         path: str = "auto",
         pieces: int | None = None,
@@ -413,8 +428,10 @@ class Query:
         what previous batches have seen, or the time at which a batch began; write them in update mode. With `history`,
         a batch DataFrame, it starts as if these rows had arrived before, as in `stream`: windows already due by then
         are not emitted, and its greatest time counts for lateness too. Only the first micro-batch reads it; a restart
-        from the checkpoint does not. `allow_pickle=True` keeps states of Python objects in the checkpoint that only
-        pickle can write; whoever can write there can then run code in the workers.
+        from the checkpoint does not. With `adopt=True` the checkpoint may be of another query, as in `stream`: each
+        bucket is converted when it is first called, and later restarts need no `adopt`. `allow_pickle=True` keeps
+        states of Python objects in the checkpoint that only pickle can write; whoever can write there can then run code
+        in the workers.
 
         For a batch DataFrame: the answer of `run`, whatever the partitions. Spark groups and sorts the rows of a key,
         and a task answers all its keys, chunk by chunk, so memory does not grow with the partition. A key with more
@@ -453,11 +470,12 @@ class Query:
                 buckets=buckets,
                 late=late,
                 checkpoint=checkpoint,
+                adopt=adopt,
                 allow_pickle=allow_pickle,
             )
         from muntin.spark.batch import batch, batch_of_given, require_batch_options
 
-        require_batch_options(buckets, late or allow_pickle, checkpoint, history)
+        require_batch_options(buckets, late or allow_pickle or adopt, checkpoint, history)
         return (batch if schema is None else batch_of_given)(self, frame, path=path, pieces=pieces)
 
 

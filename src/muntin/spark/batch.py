@@ -266,12 +266,12 @@ def _horizon(resolved: Resolved) -> int | None:
 
 
 def require_batch_options(buckets: int | None, flags: bool, checkpoint: str | None, history: Any) -> None:
-    """Reject options for streams; `flags` is whether `late` or `allow_pickle` is given."""
+    """Reject options for streams; `flags` is whether `late`, `adopt` or `allow_pickle` is given."""
     if history is not None:
         raise UnsupportedOperationError(
             "history is for streaming DataFrames, and this one is finite: union the two, and ask for all of it"
         )
     if buckets is not None or flags or checkpoint is not None:
         raise UnsupportedOperationError(
-            "buckets, late, checkpoint and allow_pickle are for streaming DataFrames; this one is finite"
+            "buckets, late, checkpoint, adopt and allow_pickle are for streaming DataFrames; this one is finite"
         )

@@ -13,16 +13,16 @@ import pyarrow.compute as pc
 from muntin.errors import SnapshotError
 from muntin.query.query import ProcessingTime, Query
 from muntin.spark.bucket_state import BucketState, Header, facts_of, with_further
+from muntin.spark.checkpoint import ADOPTED, BUCKETS, HISTORY, TYPE, is_of_query
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import from_table
 from muntin.spark.local_files import ANSWERS, folder, write_table
 from muntin.spark.memory import MEMORY, Place
 from muntin.spark.pack import as_binary, from_binary
+from muntin.streams.adopting import Adoption
 from muntin.streams.driven import DrivenStream
 from muntin.streams.facts import differences, facts, windows_of
 
-HISTORY = "history"
-"""What a checkpoint records besides the query: whether the stream started from a history."""
 COUNTS = ("rows", "late", "dropped", "windows", "revisions", "retractions", "keys", "slices", "bytes", "written")
 """The counts of a call: rows received, behind the watermark, and taken by no window; windows emitted, revised and
 retracted; then the bucket's current keys, slices and bytes of state, and the bytes written."""
@@ -48,6 +48,10 @@ class Job:
     """The columns of answers that Spark adds."""
     allow_pickle: bool = False
     """Whether the state may hold objects that only pickle can write and read."""
+    adopt: bool = False
+    """Whether the state may be another query's, with which this one goes on."""
+    has_adopted: bool = False
+    """Whether the checkpoint is of this query, and buckets that were not called since may be of an earlier one."""
 
     @property
     def follows_clock(self) -> bool:
@@ -72,8 +76,8 @@ class Job:
     @cached_property
     def further(self) -> dict[str, str]:
         """The facts besides the query's."""
-        types = {f"type of {field.name}": str(field.type) for field in self.schema}
-        return {**types, "buckets": str(self.buckets)}
+        types = {f"{TYPE}{field.name}": str(field.type) for field in self.schema}
+        return {**types, BUCKETS: str(self.buckets)}
 
     def require_checkpoint(self, saved: Mapping[str, str]) -> None:
         """Reject the recorded facts of a checkpoint that cannot be resumed from; name every difference."""
@@ -82,7 +86,20 @@ class Job:
                 "the checkpoint began without a history, which is for the first start alone: leave history= out, "
                 "or begin with a new checkpoint"
             )
-        require_compatible({name: text for name, text in saved.items() if name != HISTORY}, self.query, self.further)
+        saved = {name: text for name, text in saved.items() if name not in (HISTORY, ADOPTED)}
+        if self.adopt:
+            self.require_adoptable(saved)
+        else:
+            require_compatible(saved, self.query, self.further)
+
+    def require_adoptable(self, saved: Mapping[str, str]) -> None:
+        """Reject the facts of a state with which the query cannot go on."""
+        Adoption.of({name: text for name, text in saved.items() if is_of_query(name)}, self.query).require()
+        for name, now in self.further.items():
+            if saved.get(name, now) != now:
+                raise SnapshotError(
+                    f"the query cannot go on with this checkpoint: its {name} is {saved[name]}, this one's is {now}"
+                )
 
 
 class Bucket:
@@ -105,7 +122,7 @@ class Bucket:
         header = self.state.header()
         if header is None and not packed and not self.job.follows_clock:
             return  # only woken
-        stream = self._stream(header, clock * 1_000_000)
+        stream = self._stream(header, clock * 1_000_000, came=came)
         now = self.job.clock.ticks(watermark)
         tables = []
         if now is not None:
@@ -126,7 +143,10 @@ class Bucket:
         answers = pa.concat_tables(tables) if tables else stream.schema.empty_table()
         counts = self._counts(stream, before, answers)
         if "revision" in self.job.constant and (counts["revisions"] or counts["retractions"]):
-            raise RuntimeError("invariant violated: a window was revised, and the query allows no revision")
+            raise SnapshotError(
+                "a window was revised, which this query never does: the one whose state it went on with did. Pass "
+                "checkpoint= with the path, so that the columns of revisions are kept"
+            )
         yield {**self._packed(answers, late), **counts, "written": written}
 
     def begin(self, packed: Sequence[tuple[bytes, bool]], reached: int, watermark: int, clock: int) -> None:
@@ -160,7 +180,7 @@ class Bucket:
             stream.take(pa.concat_tables(rows))
             yield
 
-    def _stream(self, header: Header | None, now: int) -> DrivenStream:
+    def _stream(self, header: Header | None, now: int, *, came: bool) -> DrivenStream:
         job = self.job
         stream = MEMORY.take(self.place, None if header is None else header.stamp)
         if header is None:
@@ -168,6 +188,8 @@ class Bucket:
         # Also for a cached stream: its worker may have outlived the query it was created for.
         # All of its facts, since Spark may call this bucket before the clerk, whose error would come too late.
         saved = facts_of(header, job.further)
+        if saved != job.facts and self._goes_on(saved, came=came):
+            return DrivenStream.load(job.query, job.schema, self.state.read(header)[0], now, adopt=True)
         added = 0 if saved == job.facts else require_compatible(saved, job.query, job.further)
         windows = job.query.windows
         known = len(windows) - added
@@ -179,6 +201,23 @@ class Bucket:
         for window in windows[known:]:
             stream.add(window)
         return stream
+
+    def _goes_on(self, saved: Mapping[str, str], *, came: bool) -> bool:
+        """Return whether the state of a bucket is converted: it is that of a query before the checkpoint's.
+
+        A bucket is converted when it is first called, maybe long after the query has changed, and by a restart that
+        knows nothing of that. If rows came, the clerk of the same micro-batch compares the checkpoint's own query.
+        """
+        if self.job.adopt or self.job.has_adopted:
+            self.job.require_adoptable(saved)
+            return True
+        if not came or _only_appends(saved, self.job):
+            return False
+        try:
+            self.job.require_adoptable(saved)
+        except SnapshotError:
+            return False
+        return True
 
     def _keep(self, stream: DrivenStream, old: Header | None, watermark: int, at: int | None) -> int:
         """Write the state, and set a timer by the clock, or for the next move of the watermark.
@@ -231,6 +270,15 @@ def _next_call(stream: DrivenStream, clock: int, came: bool) -> int | None:
     return clock + 1 if came or idle <= clock else idle
 
 
+def _only_appends(saved: Mapping[str, str], job: Job) -> bool:
+    """Return whether the query of a state is the same with fewer windows."""
+    try:
+        require_compatible(saved, job.query, job.further)
+    except SnapshotError:
+        return False
+    return True
+
+
 def require_compatible(saved: Mapping[str, str], query: Query, further: Mapping[str, str] | None = None) -> int:
     """Return how many windows were appended; reject any other change, and name every one.
 
@@ -249,6 +297,6 @@ def require_compatible(saved: Mapping[str, str], query: Query, further: Mapping[
             hint = f"; pass buckets={saved['buckets']}, or checkpoint= with its path, so that they are read from there"
         raise SnapshotError(
             f"the checkpoint is of another query: {'; '.join(changed)}{hint}. Go on with the query it was made for, or "
-            "begin with a new checkpoint"
+            "with adopt=True, or begin with a new checkpoint"
         )
     return len(added)

@@ -10,9 +10,10 @@ from typing import Any
 from pyspark.sql import Row
 
 from muntin.errors import MuntinError
-from muntin.spark.bucket import COUNTS, HISTORY, PACKED_ANSWERS, Bucket, Job
+from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, Bucket, Job
 from muntin.spark.bucket_state import BucketState
 from muntin.spark.buckets import CLERK
+from muntin.spark.checkpoint import ADOPTED, HISTORY
 from muntin.spark.local_chunks import LocalChunks
 from muntin.spark.local_files import ANSWERS, CHUNKS, delete_unread, folder
 from muntin.spark.memory import Place
@@ -71,10 +72,12 @@ class Processor:
         saved = None if given is None else json.loads(given[0])
         begun = {HISTORY: "loaded"} if self.job.history else {}
         if saved is not None:
-            begun = {HISTORY: saved[HISTORY]} if HISTORY in saved else {}
+            begun = {name: saved[name] for name in (HISTORY, ADOPTED) if name in saved}
             self.job.require_checkpoint(saved)
             if saved == asked | begun:
                 return
+            if self.job.adopt:
+                begun[ADOPTED] = "yes"
         self.facts.update((json.dumps(asked | begun),))
 
 

@@ -15,7 +15,7 @@ from muntin.errors import SnapshotError
 from muntin.snapshots import Snapshot
 from muntin.spark.bucket_state import Header, in_tables, read
 from muntin.spark.buckets import Keyed, labels
-from muntin.spark.checkpoint import read_state, saved_facts
+from muntin.spark.checkpoint import ADOPTED, HISTORY, read_state, saved_facts
 from muntin.streams.contents import as_key, key_types, of_key, totals
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def state(path: str, key: Any = _UNSET, *, allow_pickle: bool = False, session: 
     facts = saved_facts(session, path)
     if facts is None:
         raise SnapshotError(f"{path!r} holds nothing: no batch has been committed there yet")
-    facts.pop("history", None)
+    for name in (HISTORY, ADOPTED):
+        facts.pop(name, None)
     buckets = int(facts.pop("buckets"))
     found = read_state(session, path, "muntin_header").select("key.bucket", "value.*").collect()
     headers = {bucket: Header.of(row) for bucket, *row in found}

@@ -17,7 +17,7 @@ from muntin.spark import buckets as spread
 from muntin.spark import history as past
 from muntin.spark import needs
 from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, RESULT, Job
-from muntin.spark.checkpoint import saved_facts
+from muntin.spark.checkpoint import ADOPTED, saved_facts
 from muntin.spark.clock import Clock
 from muntin.spark.collations import require_bytewise
 from muntin.spark.constants import constant_columns, with_constants, without_constants
@@ -47,6 +47,7 @@ def streaming(
     late: bool = False,
     checkpoint: str | None = None,
     allow_pickle: bool = False,
+    adopt: bool = False,
 ) -> DataFrame:
     """Return a streaming DataFrame of the answers to a query over another one."""
     from pyspark.sql import functions as F
@@ -56,6 +57,7 @@ def streaming(
 
     session = frame.sparkSession
     needs.apply_settings(session)
+    require_adoption(adopt, checkpoint, history)
     require_names(query, late)
     require_no_watermark(frame)
     if history is not None:
@@ -79,8 +81,10 @@ def streaming(
     require_clock(query, time)
     clock = Clock.of(time, str(query.time))
     # A late row is null in all other columns, so with these nothing is constant.
-    constant = () if late else constant_columns(plan, finite=False)
-    job = Job(query, schema, clock, count, late, history is not None, constant, allow_pickle)
+    has_adopted = saved is not None and ADOPTED in saved
+    # Windows that another query emitted early may be revised, though this one never revises any.
+    constant = () if late or adopt or has_adopted else constant_columns(plan, finite=False)
+    job = Job(query, schema, clock, count, late, history is not None, constant, allow_pickle, adopt, has_adopted)
     if saved is not None:
         job.require_checkpoint(saved)
     answers = known_to_spark(plan.answer_schema)
@@ -115,6 +119,19 @@ def streaming(
     sent = without_constants(answers, constant)
     unpacked = packed_answers.mapInArrow(Shipped(Unpacker(sent, late)), spark_schema(inner_schema(sent)))
     return refusing_triggers(with_constants(unpacked, answers, constant), follows_clock=job.follows_clock)
+
+
+def require_adoption(adopt: Any, checkpoint: str | None, history: Any) -> None:
+    """Reject an adoption of nothing, and one with a history."""
+    if not isinstance(adopt, bool):
+        raise InvalidArgumentError(f"adopt is {adopt!r}; it is True or False")
+    if adopt and checkpoint is None:
+        raise InvalidArgumentError("adopt=True goes on with the state of another query: give the path as checkpoint=")
+    if adopt and history is not None:
+        raise UnsupportedOperationError(
+            "a history is read by the first micro-batch of a checkpoint alone, and adopt=True goes on with one that is "
+            "there: leave one out; what is new is null in windows that have begun"
+        )
 
 
 def with_clock(frame: DataFrame) -> DataFrame:

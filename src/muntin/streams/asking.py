@@ -12,6 +12,7 @@ from muntin.columns import Column, inverse, require_columns, row_count
 from muntin.errors import InvalidArgumentError, MuntinError, UnsupportedOperationError
 from muntin.kernels.tiers import working_on
 from muntin.query.query import Query
+from muntin.streams.begun import nulled
 from muntin.streams.core import StreamCore
 from muntin.streams.points import AskedPoints
 from muntin.streams.state import StreamState
@@ -64,6 +65,9 @@ def _columns(state: StreamState, core: StreamCore, reader: _PointReader, frames:
         all_places = None if places is None else np.concatenate([places + i * count for i in every])
         for name, raw in each.aggregates.items():
             column = as_column(raw, each.ends, all_places, core.plan.answer_schema.field(name).type)
+            if core.begun:
+                lacks = core.begun.lacking(name, np.repeat(each.windows, count), each.begins)
+                column = nulled(column, lacks if all_places is None else lacks[all_places])
             found |= {(each.windows[i], name): column.slice(i * count, count) for i in every}
     return [found[i, name] for i in frames for name in core.plan.aggregates]
 

@@ -16,6 +16,7 @@ from muntin.query.plan import Plan, Types, resolve
 from muntin.query.query import Query
 from muntin.query.timing import Timing
 from muntin.restoring import RestorePoint
+from muntin.streams.begun import Begun
 from muntin.streams.plan import STRATEGIES, Forced, chosen_for, name_of, strategies_for
 from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.streams.progress import Progress
@@ -25,7 +26,7 @@ from muntin.streams.silence import Silence
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers, AnswerTables
 from muntin.tables.run import reach_of, require_order
-from muntin.types import Array
+from muntin.types import NULL, Array
 from muntin.windows.base import Window
 
 _FEW_KEYS = 64
@@ -51,9 +52,13 @@ class StreamCore:
         self.progress = Progress(timing, clock)
         self.silence = None if timing.forget_after is None else self._silence(timing.forget_after, timing.delay)
         self.forgotten = 0  # number of keys forgotten
+        self.begun = Begun()  # aggregates that came later than windows
+        self.latest = BEFORE_TIME  # the greatest time of a row, also where another engine moves the watermark
         self.tables = self._tables_of(query)
         self.keys = KeyTable(list(types.keys.values()))
         self.strategies: list[Strategy] = strategies_for(self.plan, forced)
+        self.lacks_types = any(each == NULL for each in types.columns.values())
+        """Whether only nulls are known of a column: rows with values tell its type."""
         self._reader, self.row_reader = TableReader(types, query.time), RowReader(types, query)
         self._crowd = _FEW_KEYS
         self._undo: list[RestorePoint] | None = None
@@ -95,6 +100,7 @@ class StreamCore:
         """Give rows to all strategies; return which of them some window took."""
         watermark = self.progress.watermark
         self.be_careful(batch.latest)
+        self.latest = max(self.latest, batch.latest)
         if self.silence is not None:
             self.silence.note(batch.keys, batch.times)
         self._has_begun = True
@@ -138,6 +144,8 @@ class StreamCore:
 
     def table(self, answers: Sequence[Answers]) -> pa.Table:
         """Return answers as a table."""
+        if self.begun:
+            answers = [self.begun.without_parts(each, self.plan.windows) for each in answers]
         table = self.tables.table(answers, self.keys.take)
         return table.combine_chunks() if len(answers) > 1 else table
 
@@ -255,6 +263,10 @@ class StreamCore:
     def groups(self) -> list[dict[str, Any]]:
         """Return which strategy answers which windows, in the form `regroup` takes."""
         return [{"name": name_of(each), "windows": list(each.plan.windows)} for each in self.strategies]
+
+    def go_on_after(self, adopted: tuple[int, int]) -> None:
+        """Note at which watermark the stream went on with the state of another query, and how late rows came to it."""
+        self.plan = replace(self.plan, adopted=adopted)
 
     def regroup(self, groups: Sequence[Mapping[str, Any]]) -> None:
         """Create the strategies of a snapshot, empty, whatever would be chosen now."""

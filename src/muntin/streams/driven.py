@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from muntin.durations import BEFORE_TIME
 from muntin.kernels.tiers import working_on
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot
 from muntin.streams import snapshots
+from muntin.streams.adopting import go_on
 from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import Forced
 from muntin.streams.segments import Segment, Segmented
@@ -102,6 +104,7 @@ class DrivenStream:
             # Windows added later are kept separately, with their own edges.
             low, high = each.shapes.interval(partials.low)
             taken |= each.take_partials(replace(partials, keys=numbers, low=low, high=high), watermark)
+        self._core.latest = max(self._core.latest, int(partials.high.max(initial=BEFORE_TIME)) - 1)
         rows = partials.count
         self._state.count(int(rows.sum()), int(rows[partials.high <= watermark].sum()), int(rows[~taken].sum()))
 
@@ -164,13 +167,20 @@ class DrivenStream:
         snapshot: Snapshot,
         now: int = 0,
         known: Mapping[str, Segmented] | None = None,
+        *,
+        adopt: bool = False,
     ) -> DrivenStream:
         """Return a stream that resumes from a state of `save`, or from one with its slices by key.
 
-        `known` are the segments that its rows were in, which need not be written again.
+        `known` are the segments that its rows were in, which need not be written again. With `adopt` the state may be
+        of another query.
         """
         stream = cls(query, schema, now)
-        snapshots.load(stream._state, replace(snapshot, arrays=by_key(snapshot.arrays)), known)
+        snapshot = replace(snapshot, arrays=by_key(snapshot.arrays))
+        if adopt:
+            go_on(stream._state, snapshot, schema)
+        else:
+            snapshots.load(stream._state, snapshot, known)
         stream._core = stream._state.resolved
         return stream
 

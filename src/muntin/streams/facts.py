@@ -66,7 +66,7 @@ def differences(saved: Mapping[str, str], query: Query, further: Mapping[str, st
     if saved == asked:
         return {}
     found = {
-        name: _in_words(name, saved.get(name), asked.get(name))
+        name: in_words(name, saved.get(name), asked.get(name))
         for name in dict.fromkeys((*asked, *sorted(saved)))
         if saved.get(name) != asked.get(name)
     }
@@ -80,7 +80,8 @@ def windows_of(words: Mapping[str, str]) -> list[str]:
     return [words[name] for name in (f"window {i}" for i in range(len(words))) if name in words]
 
 
-def _in_words(name: str, saved: str | None, asked: str | None) -> str:
+def in_words(name: str, saved: str | None, asked: str | None) -> str:
+    """Return in what one fact differs from another."""
     before, now = (_shown(name, text) for text in (saved, asked))
     if before == now:
         now = "one of the same name that is defined otherwise"

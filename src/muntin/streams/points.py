@@ -78,3 +78,5 @@ class FramesAtPoints:
     aggregates: Mapping[str, Raw]
     ends: Array | None
     """The ends of the frames; None if no aggregate asks for them."""
+    begins: Array
+    """Since when the frames hold rows."""

@@ -130,12 +130,30 @@ class Progress:
 
     def load(self, state: Mapping[str, int]) -> None:
         """Replace the state by one that `save` returned."""
-        timing = self._timing
         self.watermark, self.seen, self.horizon = (state[name] for name in ("watermark", "seen", "horizon"))
         self._last_row, self._early, self._early_is_set = (
             state["last_row"],
             state["early"],
             bool(state["early_is_set"]),
         )
+        self._follow_latest()
+
+    def adopt(self, state: Mapping[str, int], *, idle: bool, early: bool) -> None:
+        """Go on from the state of another query, which followed the clock if `idle`, and had the same `early` results.
+
+        What it did not time begins now.
+        """
+        self.watermark, self.seen, self.horizon = (state[name] for name in ("watermark", "seen", "horizon"))
+        self.look_at_clock()
+        self._last_row = state["last_row"] if idle else self._now
+        if early:
+            self._early, self._early_is_set = state["early"], bool(state["early_is_set"])
+        elif self._timing.early_by_time is not None and self.seen > BEFORE_TIME:
+            self._early, self._early_is_set = self.seen, True
+        self._follow_latest()
+
+    def _follow_latest(self) -> None:
+        """Let processing time go on from the latest one that is known."""
+        timing = self._timing
         by_clock = (timing.idle_after, self._last_row), (timing.early_by_clock, self._early)
         self._latest = max((at for span, at in by_clock if span is not None), default=BEFORE_TIME)

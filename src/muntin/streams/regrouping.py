@@ -24,6 +24,8 @@ from muntin.streams.snapshots import require_readable
 from muntin.types import Array
 
 _OF_SLICES = ("low", "high", "first", "last", "count", "skip", "states")
+_BOUNDS = ("ids", "sinces", "floors", "gap")
+"""Which windows slices are of, and since when; streams of earlier builds record no ids."""
 _NUMBERED = ("gone", "done", "seen", "sent", "front")
 """What strategies over rows in order count for each key number."""
 _ENTRIES = re.compile(r"(of\.\d+\.entries\.\w+\.)keys")
@@ -58,6 +60,7 @@ def regrouped(groups: Sequence[tuple[Snapshot, Array]]) -> Snapshot:
     for each, _ in groups:
         require_readable(each.header)
     first = groups[0][0]
+    _same([sorted(each.header["query"].items()) for each, _ in groups], "the query, which some have not adopted yet,")
     shares: list[_Share] = []
     for snapshot, mask in ((_in_places_of(first, each), mask) for each, mask in groups):
         shares.append(_Share.of(snapshot, mask, sum(len(each.keys) for each in shares)))
@@ -184,8 +187,24 @@ def _header(headers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             known = complete.get(window)
             complete[window] = since if known is None else known if since is None else max(known, since)
     windows = _same([each["windows"] for each in headers], "the windows")
-    core = {**cores[0], "progress": later}
+    core = {**cores[0], "progress": later, **_of_changes(cores)}
     return {**headers[0], "counts": counts, "complete_from": complete, "windows": windows, "core": core}
+
+
+def _of_changes(cores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what streams know of queries before theirs: together they lack what one of them lacks."""
+    found: dict[str, Any] = {}
+    if all("latest" in each for each in cores):
+        found["latest"] = max(each["latest"] for each in cores)
+    begun: dict[str, dict[str, int]] = {}
+    for name, since in ((n, s) for each in cores for n, s in each.get("begun", {}).items()):
+        mine = begun.setdefault(name, {})
+        mine |= {i: max(time, mine.get(i, time)) for i, time in since.items()}
+    if begun:
+        found["begun"] = begun
+    if any("adopted" in each for each in cores):
+        found["adopted"] = max((each["adopted"] for each in cores if "adopted" in each), key=lambda at: at[0] - at[1])
+    return found
 
 
 def _keys(shares: _Shares) -> dict[str, Array]:
@@ -218,7 +237,7 @@ def _slices(shares: _Shares, definitions: int) -> dict[str, Array]:  # noqa: ARG
     arrays = _emitted(shares) | _own_edges(shares)
     for name in _sets(shares):
         arrays |= _named(f"{name}.", _slice_set([each.under(f"{name}.") for each in shares]))
-    for name in ("sinces", "floors", "gap"):
+    for name in (each for each in _BOUNDS if each in shares[0].arrays):
         arrays[name] = np.array(_same([each[name].tolist() for each in shares], "since when windows are answered"))
         arrays[name] = arrays[name].astype(np.int64)
     return arrays | {"marks": _greatest(each["marks"] for each in shares)}

@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.columns import type_of_values, wide
+from muntin.durations import BEFORE_TIME
 from muntin.errors import SnapshotError
 from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot, refusing_forged
+from muntin.streams.begun import Begun
 from muntin.streams.core import StreamCore
 from muntin.streams.facts import differences, facts, fingerprint
 from muntin.streams.late_rows import LateRows
@@ -52,6 +54,7 @@ def save(state: StreamState, segments: dict[str, list[Segment]] | None = None) -
             "places": [[place.to_json() for place in each.places] for each in core.strategies],
             "progress": core.progress.save(),
             "columns": list(types.columns),
+            **_of_changes(core),
         }
         schema = [(f"time {state.query.time}", types.time.logical)]
         schema += [(f"column {name}", kind.logical) for name, kind in types.columns.items()]
@@ -67,38 +70,66 @@ def save(state: StreamState, segments: dict[str, list[Segment]] | None = None) -
     return Snapshot(header, schema, fingerprint(asked), arrays)
 
 
+def _of_changes(core: StreamCore) -> dict[str, Any]:
+    """Return what is only known of streams that went on with the state of another query, or can tell its latest row."""
+    found: dict[str, Any] = {} if core.latest == BEFORE_TIME else {"latest": core.latest}
+    if core.begun:
+        found["begun"] = core.begun.save()
+    if core.plan.adopted[0] > BEFORE_TIME:
+        found["adopted"] = list(core.plan.adopted)
+    return found
+
+
 def load(state: StreamState, snapshot: Snapshot, known: Mapping[str, Segmented] | None = None) -> None:
     """Restore a snapshot into a new stream; `known` are the segments that its rows were in."""
     with refusing_forged():
-        _load(state, snapshot)
+        require_readable(snapshot.header)
+        require_same(snapshot.header["query"], state.query)
+        state.windows = {i: state.query.windows[i] for i in snapshot.header["windows"]}
+        load_counts(state, snapshot)
+        if snapshot.header["core"] is not None:
+            state.core = _core(state, snapshot)
     for i, each in enumerate(state.core.strategies if known and state.core is not None else ()):
         each.go_on_from(_under(f"{i}.", known))
 
 
-def _load(state: StreamState, snapshot: Snapshot) -> None:
+def load_counts(state: StreamState, snapshot: Snapshot) -> None:
+    """Restore what a stream counts, and its late rows."""
     header = snapshot.header
-    require_readable(header)
-    require_same(header["query"], state.query)
     late = from_bytes(snapshot.arrays["late"])
     state.closed = header["closed"]
     state.counts |= header["counts"]
     state.first_watermark = header["first_watermark"]
-    state.windows = {i: state.query.windows[i] for i in header["windows"]}
     state.complete_from = {int(key): value for key, value in header["complete_from"].items()}
     state.late = LateRows((late,) if late.num_rows else (), late.schema if late.num_columns else None)
-    if header["core"] is not None:
-        state.core = _core(state, snapshot)
 
 
-def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
-    query, kinds, known = state.query, dict(snapshot.schema), snapshot.header["core"]
-    types = Types(
-        columns={name: type_of_values(kinds[f"column {name}"]) for name in known["columns"]},
+def types_of(snapshot: Snapshot, query: Query, further: pa.Schema | None = None) -> Types:
+    """Return the types of the columns of a state; given a schema, of those that it does not know those of that one.
+
+    Those that neither knows hold nulls.
+    """
+    kinds = dict(snapshot.schema)
+    if further is not None:
+        for name in query.columns:
+            saved = kinds.get(f"column {name}")
+            if saved is None or pa.types.is_null(saved):
+                kinds[f"column {name}"] = further.field(name).type if name in further.names else pa.null()
+    return Types(
+        columns={name: type_of_values(kinds[f"column {name}"]) for name in query.columns},
         keys={name: wide(kinds[f"key {name}"]) for name in query.key},
         time=type_of_values(kinds[f"time {query.time}"]),
     )
-    core = StreamCore(query, state.windows, types, state.forced, state.clock)
-    _require_strategies([each["name"] for each in known["strategies"]], state.forced.strategy)
+
+
+def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
+    known = snapshot.header["core"]
+    types = types_of(snapshot, state.query)
+    require_strategies([each["name"] for each in known["strategies"]], state.forced.strategy)
+    core = StreamCore(state.query, state.windows, types, state.forced, state.clock)
+    core.begun = Begun.load(known.get("begun", {}))
+    core.go_on_after(tuple(known.get("adopted", core.plan.adopted)))
+    core.latest = known.get("latest", BEFORE_TIME)
     core.regroup(known["strategies"])
     core.progress.load(known["progress"])
     core.keys.load(_under("keys.", snapshot.arrays))
@@ -124,7 +155,8 @@ def require_readable(header: Mapping[str, Any]) -> None:
         )
 
 
-def _require_strategies(names: list[str], forced: str) -> None:
+def require_strategies(names: list[str], forced: str) -> None:
+    """Reject strategies that are not there, or not the one that was asked for."""
     if forced not in ("auto", *names):
         raise SnapshotError(
             f"the snapshot was kept by {', '.join(names)}, not by {forced}; restore it with strategy='auto'"
@@ -141,7 +173,10 @@ def require_same(saved: Mapping[str, str], query: Query) -> None:
     """Reject a state of another query; name every difference."""
     found = differences(saved, query)
     if found:
-        raise SnapshotError(f"the snapshot is of another query: {'; '.join(found.values())}")
+        raise SnapshotError(
+            f"the snapshot is of another query: {'; '.join(found.values())}. If that is meant, go on with adopt=True; "
+            "muntin.can_adopt tells what becomes of each window and aggregate"
+        )
 
 
 def _under(prefix: str, arrays: Any) -> dict[str, Any]:

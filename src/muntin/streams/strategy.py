@@ -19,6 +19,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import SnapshotError, UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
+from muntin.streams.change import Change
 from muntin.streams.places import Places
 from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.streams.segments import Segment, Segmented
@@ -150,6 +151,10 @@ class Strategy(ABC):
     @abstractmethod
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
+
+    def adopt(self, saved: Mapping[str, Array], change: Change) -> None:
+        """Replace the state by one that a strategy of the same kind saved, of other windows or aggregates."""
+        raise SnapshotError(f"{type(self).__name__} cannot go on with the state of another query")
 
     @property
     def row_bytes(self) -> int | None:

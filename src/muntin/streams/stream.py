@@ -21,6 +21,7 @@ from muntin.query.query import Query
 from muntin.restoring import all_or_nothing
 from muntin.snapshots import Snapshot
 from muntin.streams import snapshots
+from muntin.streams.adopting import go_on, learn_types
 from muntin.streams.asking import ask
 from muntin.streams.core import StreamCore
 from muntin.streams.late_rows import LateRows
@@ -59,6 +60,7 @@ class Stream:
         query: Query,
         snapshot: bytes | None = None,
         *,
+        adopt: bool = False,
         history: Any = None,
         strategy: str = "auto",
         merge: str = "auto",
@@ -78,11 +80,21 @@ class Stream:
             windows=dict(enumerate(query.windows)),
             most_late=_checked_most(most_late),
         )
-        if snapshot is not None and history is not None:
-            raise InvalidArgumentError("a stream begins with a snapshot or a history, not with both: leave one out")
-        if snapshot is not None:
+        if not isinstance(adopt, bool):
+            raise InvalidArgumentError(f"adopt is {adopt!r}; it is True or False")
+        if adopt and snapshot is None:
+            raise InvalidArgumentError("adopt=True goes on with the state of another query: give its snapshot")
+        if adopt:
+            assert snapshot is not None
+            go_on(self._state, Snapshot.decode(snapshot), None if history is None else as_table(history).schema)
+        elif snapshot is not None and history is not None:
+            raise InvalidArgumentError(
+                "a stream begins with a snapshot or a history, not with both: leave one out; with adopt=True a history "
+                "completes the aggregates that are new"
+            )
+        elif snapshot is not None:
             snapshots.load(self._state, Snapshot.decode(snapshot))
-        if history is not None:
+        elif history is not None:
             self.push(history)  # what was due by then is not emitted
 
     # ------------------------------------------------------------ rows in, windows out
@@ -129,6 +141,8 @@ class Stream:
             return self._nothing()
         with working_on(data.num_rows), all_or_nothing(state, self):
             core = state.core or state.resolve(data.schema)
+            if core.lacks_types and data.num_rows:
+                core = learn_types(state, data.schema)
             answers = _follow_clock(core)
             batch = state.take(data)
             if data.num_rows:

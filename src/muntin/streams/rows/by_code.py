@@ -146,7 +146,7 @@ class ByCode(CutWindows):
 
     def _is_too_late(self, key: int, t: int, edges: Edges, changes: list[Change], watermark: int) -> bool:
         end = edges.after(t)
-        is_over = end is not None and end + self.lateness <= watermark
+        is_over = end is not None and end <= self.late_until(watermark)
         return is_over or self._sides.breaks_final(key, changes)
 
     def _note(self, key: int, t: int, edges: Edges, changes: list[Change]) -> None:

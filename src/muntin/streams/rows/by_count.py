@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME, less
+from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
 from muntin.streams.rows.cut import Cuts, CutWindows, Kept
 from muntin.streams.rows.finding import Fresh
@@ -59,7 +59,7 @@ class ByCount(CutWindows):
     def admit(self, store: RowStore, rows: Batch, watermark: int) -> Array:
         """Return OWN for rows in a window that may change, REFUSED for the rest."""
         verdicts = np.full(len(rows.times), OWN, np.int8)
-        settled = less(watermark, self.lateness)
+        settled = self.late_until(watermark)
         if rows.least >= watermark or rows.least > settled:
             return verdicts
         late = np.flatnonzero((rows.times < watermark) & (rows.times <= settled))

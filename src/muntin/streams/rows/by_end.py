@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME, less
+from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
 from muntin.streams.rows.cut import Cuts, CutWindows, Kept, owners
 from muntin.streams.rows.finding import Fresh
@@ -50,7 +50,7 @@ class ByEnd(CutWindows):
 
     def admit(self, store: RowStore, rows: Batch, watermark: int) -> Array:
         """Return OWN for rows in a window that may change, REFUSED for the rest."""
-        open_from = less(watermark, self.lateness)
+        open_from = self.late_until(watermark)
         own = (rows.times >= watermark) | (self.window.last_end(rows.times) > open_from)
         return np.where(own, OWN, REFUSED)
 

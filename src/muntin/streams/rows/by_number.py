@@ -9,6 +9,7 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME, less
 from muntin.query.plan import Plan
+from muntin.streams.change import Change
 from muntin.streams.points import AskedPoints
 from muntin.streams.rows.counting import AHEAD, DONE, EMITTED, EVERY, GONE, NUMBERS, SEEN, Numbered
 from muntin.streams.rows.finding import NEW, Fresh
@@ -62,7 +63,7 @@ class ByNumber(Part):
     def admit(self, store: RowStore, rows: Batch, watermark: int) -> Array:
         """Return the verdict on each row: late ones are judged by the frames that would hold them."""
         verdicts = np.full(len(rows.times), OWN, np.int8)
-        settled = less(watermark, self.lateness)
+        settled = self.late_until(watermark)
         if rows.least >= watermark or rows.least > settled:
             return verdicts
         late = np.flatnonzero((rows.times <= settled) & (rows.times < watermark))
@@ -87,7 +88,7 @@ class ByNumber(Part):
             self._numbers = np.concatenate((self._numbers, np.zeros(size - len(self._numbers), np.int64)))
 
     def _moment(self, watermark: int, *, early: bool) -> Array:
-        settled = less(watermark, self.lateness)
+        settled = self.late_until(watermark)
         return np.array([watermark, settled, less(watermark, 1), int(early)], np.int64)
 
     # ------------------------------------------------------------ windows
@@ -133,7 +134,7 @@ class ByNumber(Part):
     def begin(self, store: RowStore, watermark: int) -> None:
         """Begin with the rows held: frames that are final already are not emitted."""
         self._know_keys(store)
-        settled = less(watermark, self.lateness)
+        settled = self.late_until(watermark)
         every = int(self._shape[EVERY])
         for key in store.present:
             _, places = store.rows(np.array([key]))
@@ -143,6 +144,15 @@ class ByNumber(Part):
             for name in self.beside:
                 store.beside[name][places] = NEW
                 store.beside[name][places[:final]] = 0
+
+    def adopt(self, store: RowStore, change: Change) -> None:
+        """Note which windows were emitted, if nobody has remembered so far."""
+        if not self._remembers or change.lateness > 0 or change.early:
+            return
+        keys, places = store.rows()
+        firsts = np.searchsorted(keys, keys)
+        rank = np.arange(len(keys)) - firsts + self._numbers[keys * NUMBERS + GONE]
+        store.beside[self._word][places] = np.where(rank < self._numbers[keys * NUMBERS + SEEN], 0, NEW)
 
     # ------------------------------------------------------------ points
 

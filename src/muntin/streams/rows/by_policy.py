@@ -15,9 +15,10 @@ import numpy as np
 
 from muntin.aggregations.binding import Binding, bind
 from muntin.columns import Column, mask_of
-from muntin.durations import BEFORE_TIME, less
+from muntin.durations import BEFORE_TIME
 from muntin.errors import InvariantError, PolicyWarning
 from muntin.query.plan import Plan
+from muntin.streams.change import Change
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.judging import (
     DOUBT,
@@ -127,7 +128,7 @@ class ByPolicy(Part):
 
     def _late(self, rows: Batch) -> Array:
         """Return which rows are too late for a window of their own."""
-        settled = less(self._watermark, self.lateness)
+        settled = self.late_until(self._watermark)
         if rows.least >= self._watermark or rows.least > settled:
             return np.zeros(len(rows.times), np.bool_)
         late: Array = (rows.times <= settled) & (rows.times < self._watermark)
@@ -198,7 +199,7 @@ class ByPolicy(Part):
     def emit(self, store: RowStore, fresh: Fresh, moment: Moment) -> Iterator[Emission]:
         """Yield the windows that are due, or hold other rows than when they were emitted, or are there no more."""
         early = 2 if moment.early else int(self._early)
-        settled = less(moment.before, self.lateness)
+        settled = self.late_until(moment.before)
         found = self._find(store, fresh, np.array([moment.watermark, moment.before, settled, early], np.int64))
         self._warn_of_doubt()
         gone = found.first == NONE
@@ -228,7 +229,7 @@ class ByPolicy(Part):
 
     def let_go(self, store: RowStore, keys: Array, watermark: int, needed: Array, wake: Array) -> None:
         """Need the rows that the policy left at the last final row; look at a key when a row is due, or final."""
-        moment = np.array([watermark, watermark, less(watermark, self.lateness), 0], np.int64)
+        moment = np.array([watermark, watermark, self.late_until(watermark), 0], np.int64)
         state = (self._remembered(store).lengths, keys, self._numbers, moment, self.lateness)
         self._kernels.windows_need(store.tree, *state, needed, wake)
 
@@ -250,11 +251,16 @@ class ByPolicy(Part):
     def begin(self, store: RowStore, watermark: int) -> None:
         """Begin with the rows held: the policy is asked about those that are final already, whose windows are over."""
         keys = store.present
-        settled = less(watermark, self.lateness)
+        settled = self.late_until(watermark)
         fresh = Fresh(keys, np.zeros(0, np.int64), np.zeros(len(keys), np.int64))
         self._find(store, fresh, np.array([settled, BEFORE_TIME, BEFORE_TIME, 0], np.int64))
         unused = np.zeros((2, len(keys)), np.int64)
         self.let_go(store, keys, watermark, *unused)
+
+    def adopt(self, store: RowStore, change: Change) -> None:
+        """Ask the policy about the rows held, if nobody has remembered their windows so far: all are final."""
+        if self._remembers and not (change.lateness > 0 or change.early):
+            self.begin(store, change.watermark)
 
     # ------------------------------------------------------------ state
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
+from muntin.streams.begun import first_instant
 from muntin.streams.points import AskedPoints
 from muntin.streams.rows.finding import FRAMELESS, NEW, Found, Fresh
 from muntin.streams.rows.part import HELD, OWN, REFUSED, Emission, Held, Moment, Part
@@ -62,19 +63,19 @@ class ByTime(Part):
 
     def _final(self, watermark: int) -> int:
         """Return the last time whose frame never changes again."""
-        return self._due(less(watermark, self.slack))
+        return self._due(self._settled(watermark, self.slack))
 
     # ------------------------------------------------------------ rows
 
     def admit(self, store: RowStore, rows: Batch, watermark: int) -> Array:
         """Return OWN for rows with a frame of their own, HELD for those in frames of others, REFUSED for the rest."""
         verdicts = np.full(len(rows.times), OWN, np.int8)
-        newest_final = min(less(watermark, self.lateness), self._final(watermark))
+        newest_final = min(self.late_until(watermark), self._final(watermark))
         if rows.least >= watermark or rows.least > newest_final:
             return verdicts
         late = np.flatnonzero((rows.times <= newest_final) & (rows.times < watermark))
         times, shape = rows.times[late], self.shape
-        oldest = np.maximum(times - shape.until + 1, less(watermark, self.lateness + shape.ahead) + 1)
+        oldest = np.maximum(times - shape.until + 1, less(self.late_until(watermark), shape.ahead) + 1)
         youngest = self._last_with(times)
         held = np.empty(len(late), np.int64)
         store.kernels.rows_between(store.tree, rows.keys[late], oldest, youngest, held)
@@ -136,7 +137,7 @@ class ByTime(Part):
 
     def begin(self, store: RowStore, watermark: int) -> None:
         """Begin with the rows held: frames that are final already are not emitted."""
-        self._looked_at = less(watermark, self.slack)
+        self._looked_at = self._settled(watermark, self.slack)
         _, places = store.rows()
         final = store.tree.times[places] <= self._final(watermark)
         store.beside[self._word][places] = np.where(final, FRAMELESS, NEW)
@@ -152,6 +153,10 @@ class ByTime(Part):
         store = held.store
         store.kernels.find_at(store.tree, self._frame, points.keys, points.times, first, last)
         return first, last, points.times + self.shape.high
+
+    def begins_at(self, store: RowStore, points: AskedPoints, first: Array, last: Array) -> Array:
+        """Return since when the frames at points hold rows."""
+        return self._start(points.times) + first_instant(self.window)
 
     def _first_answered(self, kept_from: int) -> int:
         """Return the earliest time whose frame begins at `kept_from` or later.

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME, less
+from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
 from muntin.streams.emitted import EmittedWindows
 from muntin.streams.rows.cut import Cuts, CutWindows, Kept
@@ -80,7 +80,7 @@ class ByValue(CutWindows):
         verdicts = np.full(len(rows.times), REFUSED, np.int8)
         verdicts[valued] = OWN
         values = values.astype(self.number)
-        is_old = less(watermark, self.lateness)
+        is_old = self.late_until(watermark)
         risky = (rows.times <= is_old) | (as_order(values) < self._old[rows.keys])
         slow = np.flatnonzero(np.isin(rows.keys, rows.keys[valued[risky[valued]]]) & (verdicts == OWN))
         beyond: dict[int, Any] = {}

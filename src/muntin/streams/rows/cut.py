@@ -17,7 +17,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME, less
+from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
 from muntin.streams.emitted import Changes, EmittedWindows
 from muntin.streams.rows.finding import Fresh
@@ -128,7 +128,7 @@ class CutWindows(Part):
 
     def settled(self, watermark: int) -> int:
         """Return the time by which windows must have been due to be final at a watermark."""
-        return less(watermark, self.slack) if watermark < END_OF_TIME else END_OF_TIME
+        return self._settled(watermark, self.slack) if watermark < END_OF_TIME else END_OF_TIME
 
     # ------------------------------------------------------------ windows
 

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from muntin.durations import END_OF_TIME
 from muntin.streams.rows.finding import Fresh
+from muntin.streams.rows.tree import NONE
 from muntin.types import Array
 from muntin.windows.base import Window
 
 if TYPE_CHECKING:
     from muntin.aggregations.binding import Binding
     from muntin.query.plan import Plan
+    from muntin.streams.change import Change
     from muntin.streams.points import AskedPoints
     from muntin.streams.rows.store import RowStore
     from muntin.streams.strategy import Batch
@@ -91,6 +94,7 @@ class Part(ABC):
         self.window_id = window_id
         self.window = window
         self.lateness = plan.lateness
+        self._settled = plan.settled
 
     @classmethod
     @abstractmethod
@@ -111,6 +115,10 @@ class Part(ABC):
     def bindings(self) -> tuple[Binding, ...]:
         """Its own aggregations, whose states the nodes hold besides those that are reported."""
         return ()
+
+    def late_until(self, watermark: int) -> int:
+        """Return the time up to which rows are too late for windows that are due with them."""
+        return self._settled(watermark)
 
     # ------------------------------------------------------------ rows
 
@@ -167,6 +175,13 @@ class Part(ABC):
         """
         raise AssertionError(f"{self.window!r} is no frame")
 
+    def begins_at(self, store: RowStore, points: AskedPoints, first: Array, last: Array) -> Array:
+        """Return since when the frames at points hold rows: by rows, from their first one on. O(log n) each."""
+        some = (first != NONE) & (first != last)
+        begins = np.full(len(first), END_OF_TIME)
+        begins[some] = store.times_at(first[some])
+        return begins
+
     # ------------------------------------------------------------ state
 
     def save(self) -> dict[str, Array]:
@@ -175,6 +190,9 @@ class Part(ABC):
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state."""
+
+    def adopt(self, store: RowStore, change: Change) -> None:
+        """Note, once loaded, that the state is of a query with another lateness, or that emitted early or not."""
 
     def check(self, store: RowStore) -> None:
         """Raise `InvariantError` if the state contradicts the rows."""

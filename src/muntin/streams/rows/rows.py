@@ -23,10 +23,12 @@ from muntin.arrays.runner import results_by_name, windows_of_rows
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
+from muntin.streams.change import Change, under
 from muntin.streams.decisions import ROWS
 from muntin.streams.journal import Journal, Replayed
 from muntin.streams.places import Places
 from muntin.streams.points import AskedPoints, FramesAtPoints
+from muntin.streams.rows.adopting import adopted
 from muntin.streams.rows.by_code import ByCode
 from muntin.streams.rows.by_count import ByCount
 from muntin.streams.rows.by_end import ByEnd
@@ -415,7 +417,8 @@ class Rows(Replayed):
                     # Points may be anywhere: multisets stay where the windows of the stream are.
                     with self._in_words():
                         raw = self._of_ranges(group.store, first, last, {**self.apart, **self.moving})
-                    yield FramesAtPoints([part.window_id], raw, ends)
+                    begins = part.begins_at(group.store, points, first, last)
+                    yield FramesAtPoints([part.window_id], raw, ends, begins)
 
     # ------------------------------------------------------------ definitions
 
@@ -522,19 +525,28 @@ class Rows(Replayed):
 
     def require_loadable(self, state: Mapping[str, Array]) -> None:
         """Reject a state with other arrays."""
-        self.groups = self._empty_groups(state) if "groups" in state else self.groups
+        self.groups = self.empty_groups(state) if "groups" in state else self.groups
         super().require_loadable(state)
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a strategy with the same plan."""
         self._watermark = int(state["watermark"][0])
-        self.groups = self._empty_groups(state)
+        self.groups = self.empty_groups(state)
         for i, group in enumerate(self.groups):
             group.load(under(f"{i}.", state))
 
-    def _empty_groups(self, state: Mapping[str, Array]) -> list[Group]:
+    def empty_groups(self, state: Mapping[str, Array]) -> list[Group]:
+        """Return groups without rows, of the definitions that those of a state have."""
         members = (state[f"{i}.windows"].tolist() for i in range(int(state["groups"][0])))
         return [self._group([self._part(j, self.plan.windows[j]) for j in mine]) for mine in members]
+
+    def adopt(self, saved: Mapping[str, Array], change: Change) -> None:
+        """Go on with the rows of a state that other definitions and aggregates saved. O(n)."""
+        self.load(adopted(self, saved, change))
+        for group in self.groups:
+            for part in group.parts:
+                part.adopt(group.store, change)
+            group.wake_at(group.held_keys(), BEFORE_TIME)
 
     def metrics(self) -> dict[str, int]:
         """Return the number of rows held, how often edges came between rows, and the bytes of state."""
@@ -570,11 +582,6 @@ def _bindings(plan: Plan) -> tuple[list[Binding], dict[str, Aggregation], dict[s
     moving = {name: each for name, each in rest.items() if numbering_for(each, plan.types) is not None}
     apart = {name: each for name, each in rest.items() if name not in moving}
     return [each for each in bindings if grows.isdisjoint(each.names)], apart, moving
-
-
-def under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays under a prefix, with the prefix removed from their names."""
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
 def in_order(keys: Array, times: Array) -> Array | None:

@@ -25,12 +25,14 @@ from muntin.aggregators.choose import Chosen
 from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
+from muntin.streams.change import Change
 from muntin.streams.decisions import NOTHING
 from muntin.streams.places import Places
 from muntin.streams.rows.by_time import ByTime
 from muntin.streams.rows.part import Part
 from muntin.streams.rows.rows import Group, Rows
 from muntin.streams.rows.states import STATE, StateStore, lifted
+from muntin.streams.rows.store import RowStore
 from muntin.streams.rows.tree import LEAF, NODE
 from muntin.streams.strategy import Batch, HeldBatch
 from muntin.types import Array
@@ -76,6 +78,11 @@ class TiledFrames(ByTime):
         """Replace the state."""
         super().load(state)
         self.melted_at = int(state["melted_at"][0])
+
+    def adopt(self, store: RowStore, change: Change) -> None:
+        """Note that what has melted was as old as it had to be for the query of the state."""
+        if self.melted_at > BEFORE_TIME:
+            self.melted_at += max(0, self.lateness - change.lateness)
 
 
 @dataclass

@@ -61,7 +61,7 @@ class KeptRows:
         """Keep rows, each under its tag, in order of arrival."""
         if not len(tags):
             return
-        self._know(int(tags.max()) + 1)
+        self.know_tags(int(tags.max()) + 1)
         if not self.inputs:
             self.inputs = tuple(np.zeros(0, each.dtype) for each in inputs)
         begin = self._room_for(len(tags))
@@ -94,7 +94,8 @@ class KeptRows:
         self._kernels.gather_rows(tags, self._chains, rows)
         return rows
 
-    def _know(self, tags: int) -> None:
+    def know_tags(self, tags: int) -> None:
+        """Have room for some tags."""
         if tags > len(self.count):
             more = max(tags, 2 * len(self.count)) - len(self.count)
             for name in _BY_TAG:

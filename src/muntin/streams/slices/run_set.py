@@ -59,6 +59,7 @@ class RunSet(TaggedSet):
         """Replace the state by one that `save` returned."""
         super().load(arrays)
         self.runs.load({n.removeprefix("runs."): array for n, array in arrays.items() if n.startswith("runs.")})
+        self.runs.cover(int(arrays["named"][0]))
 
     @property
     def bytes(self) -> int:

@@ -144,14 +144,40 @@ def add_row(rows: Rows, row: int, slices: Slices, blocks: Blocks, script: Script
 
 
 @inlined
+def bound_slice(slices: Slices, slot: int, first: int, end: int, time: int, cursor: Ints) -> None:
+    """Write the edges around a row to its slice, and stay between the slices beside it.
+
+    Edges are fewer once a definition was removed: slices that it has cut then lie within the current interval. With
+    slices [12, 14) and [18, 20), and edges at 10 and 20, a row at 16 opens [14, 18).
+    """
+    low = cursor[LOW]
+    high = cursor[HIGH]
+    if slot > first:
+        if slices.high[slot - 1] <= time:
+            low = max(low, slices.high[slot - 1])
+        else:  # with sessions several slices lie between two edges
+            low = max(low, slices.low[slot - 1])
+            high = min(high, slices.high[slot - 1])
+    if slot + 1 < end:
+        if slices.low[slot + 1] > time:
+            high = min(high, slices.low[slot + 1])
+        else:
+            low = max(low, slices.low[slot + 1])
+            high = min(high, slices.high[slot + 1])
+    slices.low[slot] = low
+    slices.high[slot] = high
+
+
+@inlined
 def open_slice(
     rows: Rows, row: int, slices: Slices, blocks: Blocks, script: Script, cursor: Ints, skip: int, at: int
 ) -> None:
     """Open a slice with a single row, between the current edges, as the at-th of its key."""
     time = rows.times[row]
-    slot = open_slot(slices, blocks, script, rows.keys[row], at)
-    slices.low[slot] = cursor[LOW]
-    slices.high[slot] = cursor[HIGH]
+    key = rows.keys[row]
+    slot = open_slot(slices, blocks, script, key, at)
+    first = blocks.base[key] + blocks.head[key]
+    bound_slice(slices, slot, first, first + blocks.size[key], time, cursor)
     if len(slices.count) > 0:
         slices.count[slot] = 1
     if len(slices.skip) > 0:
@@ -302,7 +328,7 @@ def take_rows(rows: Rows, slices: Slices, blocks: Blocks, script: Script, edges:
     return DONE if row == len(rows.times) else STOPPED
 
 
-PLACING = (position, position_from_end, find_interval, holds, add_row, open_slice, place_row)
+PLACING = (position, position_from_end, find_interval, holds, add_row, bound_slice, open_slice, place_row)
 SLICER = (fetch_newest, all_within, run_end, session_run_end, take_rows)
 
 

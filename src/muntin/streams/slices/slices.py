@@ -21,12 +21,14 @@ from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
 from muntin.streams.blocks import MERGES, SLICES
+from muntin.streams.change import Change
 from muntin.streams.decisions import ROWS, WHOLE, Decisions, Facts, decide
 from muntin.streams.emitted import Changes, EmittedWindows
 from muntin.streams.found import Found
 from muntin.streams.journal import Journal, Replayed
 from muntin.streams.mergers import cannot_merge
 from muntin.streams.places import Places
+from muntin.streams.slices.adopting import adopted
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.object_set import ObjectSet
 from muntin.streams.slices.pane_set import MANY_KEYS, PaneSet
@@ -80,6 +82,7 @@ class Slices(Replayed):
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
         self._complete_from = BEFORE_TIME  # all slices from here on are held
+        self._early_left = False  # whether the ledger has windows that are not due yet, though none is emitted early
         self._quiet_until = BEFORE_TIME  # before this watermark nothing is due, and nothing becomes final
 
     def _merger(self, binding: Binding) -> str:
@@ -139,8 +142,11 @@ class Slices(Replayed):
         """The times after which ended windows may still change: windows by time, and sessions."""
         if self.watermark == BEFORE_TIME:
             return BEFORE_TIME, BEFORE_TIME
-        lateness = self.plan.lateness
-        return self.watermark - lateness, self.watermark - max(lateness, 1)
+        return self.plan.settled(self.watermark), self.plan.settled(self.watermark, 1)
+
+    def _lateness(self, watermark: int) -> int:
+        """Return how long after it was due a window may change at a watermark."""
+        return watermark - self.plan.settled(watermark)
 
     def _take(self, batch: Batch, watermark: int) -> Array:
         """Put the rows into slices. O(1) combines per row."""
@@ -183,7 +189,7 @@ class Slices(Replayed):
         punctual = np.flatnonzero(batch.times >= watermark)
         late, others = batch.take(behind), batch.take(punctual)
         for each in self.sets:
-            taken[behind] = each.take_late(late, self.plan.lateness, watermark)
+            taken[behind] = each.take_late(late, self._lateness(watermark), watermark)
             each.take(others)
         return taken
 
@@ -217,7 +223,7 @@ class Slices(Replayed):
         if watermark != BEFORE_TIME and int(partials.low.min()) < watermark:
             self._remember(Batch(partials.keys, partials.low, {}), watermark)
             past = np.flatnonzero(partials.high <= watermark)
-            taken[past] = self.shapes.last_ends(partials.low[past]) + self.plan.lateness > watermark
+            taken[past] = self.shapes.last_ends(partials.low[past]) > self.plan.settled(watermark)
             partials = partials.take(np.flatnonzero(taken))
         for each, states in zip(self.sets, partials.states, strict=True):
             each.take_slices(partials, states)
@@ -269,6 +275,9 @@ class Slices(Replayed):
     def _emit_due(self, chosen: Array, watermark: int) -> list[Answers]:
         """Return the windows that end between the last watermark and this one: their first emission."""
         due = self._find(chosen, (self.watermark, self.watermark), watermark)
+        if self._early_left:  # by a query that emitted windows before they were due
+            changes = self.emitted.changes(EmittedWindows.of(due.names, due.rows), stays=trues(len(self.emitted)))
+            return self._revise(due, changes)
         return self._answers(due, np.zeros(len(due.keys), np.int64))
 
     def _emit_revised(self) -> list[Answers]:
@@ -302,7 +311,7 @@ class Slices(Replayed):
         if self.watermark == BEFORE_TIME:
             return
         closed = self.watermark == END_OF_TIME
-        needed, self._quiet_until = self.shapes.look_ahead(self.watermark, self.plan.lateness)
+        needed, self._quiet_until = self.shapes.look_ahead(self.watermark, self._lateness(self.watermark))
         if len(self.emitted):
             _, definitions, _, end = self.emitted.names
             self.emitted = self.emitted.keep(
@@ -310,11 +319,11 @@ class Slices(Replayed):
             )
         slices = int(self.sets[0].marks[SLICES])
         for each in self.sets:
-            each.purge(chosen, needed, self.watermark, self.plan.lateness)
+            each.purge(chosen, needed, self.watermark, self._lateness(self.watermark))
         if int(self.sets[0].marks[SLICES]) < slices:
             self._complete_from = max(self._complete_from, needed)
         if self.shapes.own.each:
-            self.shapes.own.forget(self.sets[0].oldest, END_OF_TIME if closed else self.watermark - self.plan.lateness)
+            self.shapes.own.forget(self.sets[0].oldest, END_OF_TIME if closed else self.plan.settled(self.watermark))
 
     def _answers(self, found: Found, revision: Array, *, retracted: bool = False) -> list[Answers]:
         """Return the answers of windows; an empty list if there are none."""
@@ -423,8 +432,9 @@ class Slices(Replayed):
         arrays = {f"{i}.{name}": array for i, each in enumerate(self.sets) for name, array in each.save().items()}
         arrays |= {f"emitted.{name}": array for name, array in self.emitted.save().items()}
         arrays |= {f"own.{name}": array for name, array in self.shapes.own.save().items()}
-        bounds = {"sinces": self.shapes.sinces, "floors": self.shapes.floors, "gap": ints([self.shapes.gap])}
-        return arrays | bounds | {"marks": ints([self.watermark, self._complete_from])}
+        shapes = self.shapes
+        arrays |= {"ids": shapes.ids, "sinces": shapes.sinces, "floors": shapes.floors, "gap": ints([shapes.gap])}
+        return arrays | {"marks": ints([self.watermark, self._complete_from])}
 
     @property
     def places(self) -> tuple[Places, ...]:
@@ -445,6 +455,21 @@ class Slices(Replayed):
         self.shapes.own.load({n.removeprefix("own."): array for n, array in state.items() if n.startswith("own.")})
         self.watermark, self._complete_from = state["marks"].tolist()
         self._before, self._quiet_until = None, BEFORE_TIME
+        self._early_left = not self.plan.early and bool((self.emitted.names[3] > self.watermark).any())
+
+    def adopt(self, saved: Mapping[str, Array], change: Change) -> None:
+        """Go on with the slices of a state that other definitions and aggregates saved. O(n)."""
+        self.load(adopted(self, saved, change))
+        if self.plan.early and not change.early and self.watermark > BEFORE_TIME:
+            # So far the slices implied which windows were emitted; from now on the ledger tells.
+            found = self._find(self.sets[0].held(), self._final_until, self.watermark)
+            due = EmittedWindows.of(found.names, found.rows)
+            known = self.emitted.places_of(due) >= 0
+            self.emitted = self.emitted.with_windows(due.take(~known))
+
+    def require_loadable(self, state: Mapping[str, Array]) -> None:
+        """Reject a state with other arrays."""
+        super().require_loadable({"ids": self.shapes.ids, **state})
 
     def metrics(self) -> dict[str, int]:
         """Return the number of slices, and the bytes they take."""

@@ -213,6 +213,11 @@ class Runs:
             arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
             group.arena = Arena.loaded(arrays, plain=group.arena.plain)
 
+    def cover(self, slots: int) -> None:
+        """Have room for the first slots."""
+        for group in self._groups:
+            group.arena.cover(np.arange(slots))
+
     def check(self) -> None:
         """Raise `InvariantError` if the state is inconsistent. O(n)."""
         for group in self._groups:

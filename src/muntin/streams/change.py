@@ -1,0 +1,112 @@
+"""What becomes of a state when another query goes on with it, as strategies see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from muntin.aggregations.binding import Binding
+from muntin.errors import SnapshotError
+from muntin.streams.places import Places
+from muntin.types import OBJECT, Array
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a strategy differs from the one whose state it goes on with."""
+
+    windows: Mapping[int, int]
+    """The windows that stay: their old ids, and the new ones."""
+    kept: frozenset[str]
+    """The aggregates that stay; others of the same name are new."""
+    places: Sequence[Places]
+    """Where the state has what belongs to which aggregate."""
+    watermark: int
+    lateness: int
+    """How late rows came to the query of the state."""
+    early: bool
+    """Whether that emitted windows before they were due."""
+
+    def set_of(self, names: Sequence[str]) -> Places | None:
+        """Return where the state has some of these aggregates, which run together; None if it has none of them."""
+        wanted = self.kept.intersection(names)
+        return next((each for each in self.places if wanted.intersection(each.names)), None)
+
+    def fused(self, saved: Mapping[str, Array], name: str, mine: Places, binding: Binding, count: int) -> Array:
+        """Return `count` fused states, found under a name in the sets of a state: those of new aggregates are blank.
+
+        Blank states are of rows that came before their aggregate. They say nothing, and nobody asks them: what begins
+        before the aggregate is null. O(states).
+
+        >>> from muntin import agg
+        >>> from muntin.aggregations.binding import bind
+        >>> from muntin.types import INT64
+        >>> old, new = (bind({n: agg.max("v") if n == "s" else agg.count() for n in each}, {"v": INT64})
+        ...             for each in ("s", "ns"))
+        >>> saved = {"states": np.array([(7, 1), (8, 1)], old.dtype)}
+        >>> change = Change({}, frozenset("s"), [Places.of("", old, states=("states",))], 0, 0, False)
+        >>> change.fused(saved, "states", Places.of("", new, states=("states",)), new, 2).tolist()
+        [(0, 7, 1), (0, 8, 1)]
+        """
+        states = binding.slots(count)
+        sources = {field: self._source(mine, field, whose) for field, whose in mine.fields}
+        if binding.fixed:
+            for field, source in sources.items():
+                if source is not None:
+                    prefix, other = source
+                    states[field] = saved[prefix + name][other]
+            return states
+        columns = [
+            _objects(saved[source[0] + name], int(source[1])) if source is not None else [None] * count
+            for source in sources.values()
+        ]
+        for i, fields in enumerate(zip(*columns, strict=True)):
+            states[i] = _without_blanks(fields, binding)
+        return states
+
+    def _source(self, mine: Places, field: str, whose: tuple[str, ...]) -> tuple[str, str] | None:
+        """Return the prefix of a set of the state and the field there that a field of other states comes from."""
+        name = next((each for each in whose if each in self.kept), None)
+        if name is None:
+            return None
+        theirs = next((each for each in self.places if name in each.names), None)
+        if theirs is None or len(theirs.fields_of(name)) != len(mine.fields_of(name)):
+            raise kept_otherwise(name)
+        return theirs.prefix, theirs.fields_of(name)[mine.fields_of(name).index(field)]
+
+
+def kept_otherwise(name: str) -> SnapshotError:
+    """Return the error for an aggregate whose state has another form than that which would go on with it."""
+    return SnapshotError(
+        f"the aggregate {name!r} is kept otherwise beside the windows and aggregates of this query than in the state; "
+        "change fewer of them at once, or give the new one another name"
+    )
+
+
+def _objects(states: Array, place: int) -> list[object]:
+    if states.dtype != OBJECT:
+        raise SnapshotError("a state of numbers cannot go on as one of Python objects")
+    return [None if state is None else state[place] for state in states]
+
+
+def _without_blanks(fields: tuple[object, ...], binding: Binding) -> tuple[object, ...]:
+    """Return the fields of a state of objects: what counts the rows of a part counts none for a new one."""
+    parts = len(binding.states)
+    return (*fields[:parts], *(0 if each is None else each for each in fields[parts:]))
+
+
+def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays under a prefix, with the prefix removed from their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return arrays with a prefix before their names."""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def blank(like: Array, count: int) -> Array:
+    """Return blank values of the type of others: numbers are 0, objects None."""
+    return np.full(count, None, OBJECT) if like.dtype == OBJECT else np.zeros(count, like.dtype)

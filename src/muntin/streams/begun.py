@@ -79,9 +79,9 @@ class Begun:
 
 
 def first_instant(window: Window) -> int:
-    """Return how long after its start a window begins to hold rows: 1 if the start is open, else 0."""
+    """Return how long after its start a window begins to hold rows: 1 if the start is open, else 0 or not known."""
     shape = window.frame_shape
-    return 0 if shape is None or shape.tile else shape.since - shape.low
+    return 0 if shape is None or shape.tile or shape.is_endless else shape.since - shape.low
 
 
 def nulled(values: pa.Array, where: Array) -> pa.Array:

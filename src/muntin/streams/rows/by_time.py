@@ -156,7 +156,9 @@ class ByTime(Part):
 
     def begins_at(self, store: RowStore, points: AskedPoints, first: Array, last: Array) -> Array:
         """Return since when the frames at points hold rows."""
-        return self._start(points.times) + first_instant(self.window)
+        if self.shape.is_endless:
+            return super().begins_at(store, points, first, last)
+        return self._start(store, first, points.times) + first_instant(self.window)
 
     def _first_answered(self, kept_from: int) -> int:
         """Return the earliest time whose frame begins at `kept_from` or later.

@@ -111,12 +111,12 @@ def types_of(snapshot: Snapshot, query: Query, further: pa.Schema | None = None)
     """
     kinds = dict(snapshot.schema)
     if further is not None:
-        for name in query.columns:
+        for name in query.reads:
             saved = kinds.get(f"column {name}")
             if saved is None or pa.types.is_null(saved):
                 kinds[f"column {name}"] = further.field(name).type if name in further.names else pa.null()
     return Types(
-        columns={name: type_of_values(kinds[f"column {name}"]) for name in query.columns},
+        columns={name: type_of_values(kinds[f"column {name}"]) for name in query.reads},
         keys={name: wide(kinds[f"key {name}"]) for name in query.key},
         time=type_of_values(kinds[f"time {query.time}"]),
     )

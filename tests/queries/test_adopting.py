@@ -224,6 +224,65 @@ def test_what_was_final_stays_final() -> None:
     assert shorter.late["t"].to_pylist() == [3, 4, 23]
 
 
+def with_history(seed: int) -> int:
+    """Return how many values of new aggregates were compared that only a history has."""
+    chance = random.Random(seed)
+    common = [drawn(KINDS[kind], chance.randrange(10**6), tries=3) for kind in chance.choices(sorted(KINDS), k=2)]
+    options = {"watermark": chance.choice([3, 8]), "allowed_lateness": chance.choice([0, 1, 10, 30])}
+    one, other = asked(chance, common), asked(chance, common)
+    rows = drawn(strategies.tables(30), chance.randrange(10**6))
+    rows = list({(row["k"], row["t"]): row for row in rows}.values())  # rows of equal times may have equal frames
+    rows = drawn(strategies.disordered(rows, 3), chance.randrange(10**6))  # none is too late
+    steps = drawn(strategies.cuts(rows), chance.randrange(10**6))
+    cut = chance.randint(0, len(steps))
+    old, new = one.query(**options), other.query(**options)
+    taken = [row for step in steps[:cut] for row in step.rows]
+    since = chance.choice([None, None, chance.choice([row["t"] for row in taken] or [0])])
+    past = [row for row in taken if since is None or row["t"] >= since]
+    first, whole = old.stream(), new.stream()
+    play(first, steps[:cut])
+    play(whole, steps[:cut])
+    if not muntin.can_adopt(first.snapshot(), new):
+        return 0
+    stream = new.stream(first.snapshot(), adopt=True, history=table(past))
+    stream.check()
+    found = play(stream, steps[cut:]) + stream.close().to_pylist()
+    expected = {identity(row): row for row in play(whole, steps[cut:]) + whole.close().to_pylist()}
+    least = -(2**62) if len(past) == len(taken) else min((row["t"] for row in past), default=2**62)
+    kept = set(matching(old, new).values())
+    compared = 0
+    for row in found:
+        if row["window_id"] in kept:
+            start, right = row["window"]["start"], expected[identity(row)]
+            begins = start if start is None else start + first_instant(new.windows[row["window_id"]].resolve(INT64))
+            for name in new.aggregates:
+                is_kept = old.aggregates.get(name) == new.aggregates[name]
+                if is_kept or row["retracted"] or begins is None or begins >= least:
+                    assert row[name] == right[name], (name, row, right)
+                    compared += not is_kept and begins is not None and bool(taken) and begins <= taken[-1]["t"]
+                else:
+                    assert row[name] is None or row[name] == right[name], (name, row, right)
+    return compared
+
+
+def test_a_history_completes_what_is_new() -> None:
+    assert sum(with_history(seed) for seed in some(range(1500), 30)) > 50
+
+
+def test_a_history_of_other_rows() -> None:
+    old = Query(window.trailing(10), {"n": agg.count()}, key="k", time="t")
+    new = Query(window.trailing(10), {"n": agg.count(), "high": agg.max("v")}, key="k", time="t")
+    stream = old.stream()
+    stream.push({"t": [1, 4], "k": ["a", "a"]})
+    saved = stream.snapshot()
+    with pytest.raises(SnapshotError, match="lacks a row at 4"):
+        new.stream(saved, adopt=True, history={"t": [1], "k": ["a"], "v": [2.5]})
+    later = {"t": [1, 4, 5], "k": ["a", "a", "a"], "v": [2.5, 1.5, 9.5]}  # the last one was not pushed yet
+    stream = new.stream(saved, adopt=True, history=later)
+    answers = stream.push({"t": [5, 6], "k": ["a", "a"], "v": [0.5, 0.0]})
+    assert [(row["n"], row["high"]) for row in answers.to_pylist()][-1:] == [(4, 2.5)]
+
+
 def test_a_state_without_rows() -> None:
     old = Query(window.tumbling(10), {"n": agg.count()}, time="t")
     new = Query(window.tumbling(20), {"high": agg.max("v")}, time="t")

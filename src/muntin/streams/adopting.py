@@ -24,7 +24,7 @@ from muntin.errors import InvalidArgumentError, MuntinError, SnapshotError
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot, refusing_forged
 from muntin.streams.begun import Begun, begun_by
-from muntin.streams.change import Change, under
+from muntin.streams.change import Change, Missing, under
 from muntin.streams.core import StreamCore
 from muntin.streams.facts import facts, in_words
 from muntin.streams.places import Places
@@ -187,11 +187,16 @@ def _of_snapshot(snapshot: Snapshot, query: Query) -> Adoption:
 # ------------------------------------------------------------ a stream goes on
 
 
-def go_on(state: StreamState, snapshot: Snapshot, schema: pa.Schema | None = None) -> None:
+def go_on(
+    state: StreamState, snapshot: Snapshot, schema: pa.Schema | None = None, history: pa.Table | None = None
+) -> None:
     """Restore the state of another query into a new stream. `schema` has the types of columns not known so far.
 
-    What is kept goes on bit for bit; windows are added as to a running stream. O(state).
+    What is kept goes on bit for bit; windows are added as to a running stream. With a `history`, the rows that the
+    stream has taken since some time, what is new is whole from then on. O(state), O(n log n) for n rows of a history.
     """
+    if history is not None:
+        schema = history.schema
     schema = pa.schema([]) if schema is None else schema
     with refusing_forged():
         require_readable(snapshot.header)
@@ -201,7 +206,10 @@ def go_on(state: StreamState, snapshot: Snapshot, schema: pa.Schema | None = Non
         known = {adoption.places[i]: since for i, since in state.complete_from.items() if i in adoption.places}
         state.complete_from = known
         if snapshot.header["core"] is not None:
-            _Adopting(state, snapshot, adoption, schema).run()
+            adopting = _Adopting(state, snapshot, adoption, schema)
+            adopting.run()
+            if history is not None:
+                adopting.complete(history)
         state.windows = dict(enumerate(state.query.windows))
 
 
@@ -257,6 +265,21 @@ class _Adopting:
         core.begun.note(new, sorted(adoption.places.values()), since)
         state.core = core
         self._add_windows(new, since)
+
+    def complete(self, history: pa.Table) -> None:
+        """Give what is new the rows of a history, all or those since some time."""
+        core = self.core
+        new = frozenset(core.plan.aggregates) - self.adoption.kept
+        if not new or not history.num_rows:
+            return
+        batch = core.known_rows(history)
+        batch = batch.take(np.flatnonzero(batch.times <= core.latest))
+        since = core.first_time(history) if history.num_rows < self.state.counts["rows"] else BEFORE_TIME
+        known = {name.removeprefix("column ") for name, _ in self.snapshot.schema if name.startswith("column ")}
+        missing = Missing(new, frozenset(core.types.columns) - known, since, core.shown)
+        for each in core.strategies:
+            each.complete(batch, missing)
+        core.begun = core.begun.whole_from(new, since, self.state.complete_from)
 
     def retype(self, names: frozenset[str]) -> None:
         """Load the state of the same query, with columns that held only nulls in other types."""

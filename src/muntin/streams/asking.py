@@ -19,7 +19,7 @@ from muntin.streams.state import StreamState
 from muntin.tables.over import as_column, as_rows_have_it, column_names
 from muntin.tables.run import require_room, time_column
 from muntin.tabular import TableKind, as_table, kind_of
-from muntin.types import Array, logical_array
+from muntin.types import Array
 
 
 def ask(state: StreamState, points: Any) -> Any:
@@ -112,17 +112,12 @@ class _PointReader:
 
     def _refusal(self, row: int, time: int, window: str, since: int | None) -> InvalidArgumentError:
         key = ", ".join(f"{name} {self._table[name][row].as_py()!r}" for name in self._core.types.keys)
-        when = "once more rows have come" if since is None else f"from {self._shown(since)} on"
+        at = self._core.shown(time)
+        when = "once more rows have come" if since is None else f"from {self._core.shown(since)} on"
         return InvalidArgumentError(
-            f"the point in row {row}{f' ({key})' if key else ''} asks for the window {window!r} at {self._shown(time)}"
+            f"the point in row {row}{f' ({key})' if key else ''} asks for the window {window!r} at {at}"
             f", which may hold rows that the stream has let go; it can be answered {when}"
         )
-
-    def _shown(self, time: int) -> Any:
-        kind = self._core.types.time
-        if kind.family != "temporal":
-            return time
-        return logical_array(np.array([time]).astype(kind.physical), None, kind)[0]
 
 
 def _ascends(keys: Array, times: Array) -> bool:

@@ -38,6 +38,19 @@ class Begun:
             mine = self.since.setdefault(name, {})
             mine |= {i: max(since, mine.get(i, BEFORE_TIME)) for i in window_ids}
 
+    def whole_from(self, names: frozenset[str], since: int, complete_from: Mapping[int, int | None]) -> Begun:
+        """Return what is known once aggregates have taken the rows since a time.
+
+        Windows that were added may lack rows of their own before they are complete.
+        """
+        found = {name: each for name, each in self.since.items() if name not in names}
+        for name in names.intersection(self.since):
+            least = {i: max(since, complete_from.get(i) or BEFORE_TIME) for i in self.since[name]}
+            mine = {i: min(time, least[i]) for i, time in self.since[name].items() if least[i] > BEFORE_TIME}
+            if mine:
+                found[name] = mine
+        return Begun(found)
+
     def moved(self, windows: Mapping[int, int], kept: frozenset[str]) -> Begun:
         """Return what is known of the windows and aggregates that stay, by the new numbers of the windows."""
         return Begun(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from muntin.aggregations.binding import Binding
 from muntin.errors import SnapshotError
+from muntin.streams.emitted import places_of
 from muntin.streams.places import Places
 from muntin.types import OBJECT, Array
 
@@ -110,3 +112,83 @@ def named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 def blank(like: Array, count: int) -> Array:
     """Return blank values of the type of others: numbers are 0, objects None."""
     return np.full(count, None, OBJECT) if like.dtype == OBJECT else np.zeros(count, like.dtype)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What a history completes: aggregates that came later than the rows that are held."""
+
+    names: frozenset[str]
+    columns: frozenset[str]
+    """The columns that only these read."""
+    since: int
+    """The first time of the history; earlier rows are not in it."""
+    shown: Callable[[int], Any]
+    """Returns a time as its column has it."""
+
+    def lacks(self, described: str) -> bool:
+        """Return whether rows that are held lack one of their inputs, a column or a mask, see `Places.inputs`."""
+        return any(f"column {name}" == described or f" {name}" in described for name in self.columns)
+
+    def places(self, held: tuple[Array, Array], given: tuple[Array, Array]) -> Array:
+        """Return which given row each held one is, by owners and times in order of arrival; -1 if it is not there.
+
+        Of rows with the same owner and time the last ones are held. O(n log n).
+
+        >>> missing = Missing(frozenset("s"), frozenset("v"), 0, str)
+        >>> missing.places((np.array([7, 7]), np.array([1, 2])), (np.array([7, 7, 7]), np.array([1, 1, 2])))
+        array([1, 2])
+        """
+        return places_of((*given, _from_last(*given)), (*held, _from_last(*held)))
+
+    def joined(self, states: Array, found: Array, fields: Sequence[tuple[str, tuple[str, ...]]]) -> Array:
+        """Return fused states with the fields that are of new aggregates alone taken from others. O(states)."""
+        new = [field for field, whose in fields if self.names.issuperset(whose)]
+        if states.dtype != OBJECT:
+            mixed = states.copy()
+            for field in new:
+                mixed[field] = found[field]
+            return mixed
+        chosen = set(map(int, new))
+        mixed = np.full(len(states), None, OBJECT)
+        for i, (mine, theirs) in enumerate(zip(states, found, strict=True)):
+            if mine is not None and theirs is not None:
+                mixed[i] = tuple(theirs[at] if at in chosen else value for at, value in enumerate(mine))
+            else:
+                mixed[i] = mine
+        return mixed
+
+    def refusal(self, why: str) -> SnapshotError:
+        """Return the error for a history that does not fit."""
+        names = ", ".join(sorted(self.names))
+        return SnapshotError(
+            f"the history cannot complete {names}: {why}. Give all rows that the stream has taken since a time, and no "
+            "others; or leave history= out: then what is new is null in windows that had begun"
+        )
+
+
+def _from_last(owners: Array, times: Array) -> Array:
+    """Return the number of rows of the same owner and time behind each row."""
+    order = np.lexsort((np.arange(len(times)), times, owners))
+    same = (owners[order][1:] == owners[order][:-1]) & (times[order][1:] == times[order][:-1])
+    ends = np.append(np.flatnonzero(~same), len(order) - 1) if len(order) else np.zeros(0, np.int64)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = ends[np.searchsorted(ends, np.arange(len(order)))] - np.arange(len(order))
+    return rank
+
+
+def entries_of(keys: Array, begins: Array, row_keys: Array, times: Array) -> Array:
+    """Return the last of its key's entries that begins at or before each row; -1 if there is none. O(n log n).
+
+    >>> entries_of(np.array([0, 0, 1]), np.array([3, 7, 5]), np.array([0, 0, 1]), np.array([1, 8, 5]))
+    array([-1,  1,  2])
+    """
+    owners, at = np.concatenate((keys, row_keys)), np.concatenate((begins, times))
+    is_row = np.arange(len(at)) >= len(keys)
+    order = np.lexsort((is_row, at, owners))
+    last = np.maximum.accumulate(np.where(is_row[order], -1, np.arange(len(order))))[is_row[order]]
+    found = np.where(last >= 0, order[last], -1)  # an entry of any key
+    found[owners[found] != owners[order[is_row[order]]]] = -1
+    entries = np.empty(len(times), np.int64)
+    entries[order[is_row[order]] - len(keys)] = found
+    return entries

@@ -25,8 +25,9 @@ from muntin.streams.row_reading import Row, RowReader
 from muntin.streams.silence import Silence
 from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers, AnswerTables
+from muntin.tables.over import as_rows_have_it
 from muntin.tables.run import reach_of, require_order
-from muntin.types import NULL, Array
+from muntin.types import NULL, Array, logical_array
 from muntin.windows.base import Window
 
 _FEW_KEYS = 64
@@ -87,14 +88,36 @@ class StreamCore:
         columns = reader.columns(data)
         for each in self._particular:
             each.require_values(columns)
+        times = self._times(reader, data)
+        if self.query.ordered:
+            require_order(times, self.query.time, after=self.progress.seen)
+        return Batch(reader.key_numbers(data, self.keys), times, columns, arrived)
+
+    def known_rows(self, data: pa.Table) -> Batch:
+        """Return the rows of keys that are held, by key and time, stably. O(n log n)."""
+        columns = self._reader.columns(data)
+        times = self._times(self._reader, data)
+        keys = as_rows_have_it(data.select(list(self.types.keys)), self.types.keys)
+        numbers = self.keys.find([keys[name] for name in self.types.keys], data.num_rows)
+        batch = Batch(numbers, times, columns)
+        order = np.lexsort((times, numbers))
+        return batch.take(order[numbers[order] >= 0])
+
+    def first_time(self, data: pa.Table) -> int:
+        """Return the first time of rows, after `known_rows` of these."""
+        return int(self._times(self._reader, data).min())
+
+    def shown(self, time: int) -> Any:
+        """Return a time as the time column has it."""
+        kind = self.types.time
+        return logical_array(np.array([time]).astype(kind.physical), None, kind)[0].as_py()
+
+    def _times(self, reader: Any, data: pa.Table | Row) -> Array:
+        """Return the times of rows: without a time column, that of the clock."""
         name = self.query.time
         if name is None:
-            times = np.full(data.num_rows, self.progress.time_of_rows(), np.int64)
-        else:
-            times = read_times(reader.times(data), name, self.types.time, self.reach)
-        if self.query.ordered:
-            require_order(times, name, after=self.progress.seen)
-        return Batch(reader.key_numbers(data, self.keys), times, columns, arrived)
+            return np.full(data.num_rows, self.progress.time_of_rows(), np.int64)
+        return read_times(reader.times(data), name, self.types.time, self.reach)
 
     def take(self, batch: Batch) -> Array:
         """Give rows to all strategies; return which of them some window took."""

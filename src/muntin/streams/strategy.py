@@ -19,7 +19,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import SnapshotError, UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
-from muntin.streams.change import Change
+from muntin.streams.change import Change, Missing
 from muntin.streams.places import Places
 from muntin.streams.points import AskedPoints, FramesAtPoints
 from muntin.streams.segments import Segment, Segmented
@@ -155,6 +155,10 @@ class Strategy(ABC):
     def adopt(self, saved: Mapping[str, Array], change: Change) -> None:
         """Replace the state by one that a strategy of the same kind saved, of other windows or aggregates."""
         raise SnapshotError(f"{type(self).__name__} cannot go on with the state of another query")
+
+    def complete(self, batch: Batch, missing: Missing) -> None:
+        """Give aggregates that came later the rows of a history, by key and time: those that the others have had."""
+        raise missing.refusal(f"{type(self).__name__} takes no history of rows that it has had")
 
     @property
     def row_bytes(self) -> int | None:

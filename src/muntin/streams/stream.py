@@ -86,7 +86,8 @@ class Stream:
             raise InvalidArgumentError("adopt=True goes on with the state of another query: give its snapshot")
         if adopt:
             assert snapshot is not None
-            go_on(self._state, Snapshot.decode(snapshot), None if history is None else as_table(history).schema)
+            rows = None if history is None else as_table(history)
+            go_on(self._state, Snapshot.decode(snapshot), history=rows)
         elif snapshot is not None and history is not None:
             raise InvalidArgumentError(
                 "a stream begins with a snapshot or a history, not with both: leave one out; with adopt=True a history "

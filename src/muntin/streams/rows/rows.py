@@ -23,7 +23,7 @@ from muntin.arrays.runner import results_by_name, windows_of_rows
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
-from muntin.streams.change import Change, under
+from muntin.streams.change import Change, Missing, under
 from muntin.streams.decisions import ROWS
 from muntin.streams.journal import Journal, Replayed
 from muntin.streams.places import Places
@@ -37,6 +37,7 @@ from muntin.streams.rows.by_number import ByNumber
 from muntin.streams.rows.by_policy import ByPolicy
 from muntin.streams.rows.by_time import ByTime
 from muntin.streams.rows.by_value import ByValue
+from muntin.streams.rows.completing import completed
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.holistic import MovingWindows
 from muntin.streams.rows.numbering import numbering_for
@@ -546,6 +547,12 @@ class Rows(Replayed):
         for group in self.groups:
             for part in group.parts:
                 part.adopt(group.store, change)
+            group.wake_at(group.held_keys(), BEFORE_TIME)
+
+    def complete(self, batch: Batch, missing: Missing) -> None:
+        """Give aggregates that came later the rows of a history. O(state + rows)."""
+        self.load(completed(self, batch, missing))
+        for group in self.groups:
             group.wake_at(group.held_keys(), BEFORE_TIME)
 
     def metrics(self) -> dict[str, int]:

@@ -118,10 +118,19 @@ def _tagged(each: SliceSet, saved: Mapping[str, Array], change: Change, mine: Pl
     arrays = {name: old.get(name, default) for name, default in names.items()}
     if isinstance(each, RunSet):
         return arrays | _values(each, old, theirs, mine, change)
-    if each.only_counts and theirs is None:  # objects of no rows cannot be combined: a row of nulls stands for them
-        times = saved["0.last"] if "0.last" in saved else saved["0.low"]
-        old = named(_ROWS, {"times": times, "tags": arrays["tag"], "mixed": ints([])})
-    return arrays | _rows(each, old, theirs, mine)
+    arrays |= _rows(each, old, theirs, mine)
+    return with_rows_of_nulls(each, arrays, under("0.", saved)) if isinstance(each, ObjectSet) else arrays
+
+
+def with_rows_of_nulls(each: ObjectSet, arrays: Mapping[str, Array], lead: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what a set keeps, with a row of nulls in slices without rows: objects of no rows cannot be combined."""
+    bare = np.flatnonzero(~np.isin(arrays["tag"], arrays[f"{_ROWS}tags"]))
+    times = lead["last"] if "last" in lead else lead["low"]
+    more: dict[str, Array] = {"times": times[bare], "tags": arrays["tag"][bare]}
+    more |= {f"input.{i}": blank(like, len(bare)) for i, like in enumerate(each.objects.no_inputs)}
+    rows = {name: np.concatenate((arrays.get(_ROWS + name, array[:0]), array)) for name, array in more.items()}
+    filled = {**arrays, **named(_ROWS, rows)}
+    return filled | {"states": _counts(each, filled, len(filled["tag"]))}
 
 
 def _values(

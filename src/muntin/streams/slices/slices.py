@@ -21,7 +21,7 @@ from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.restoring import RestorePoint
 from muntin.streams.blocks import MERGES, SLICES
-from muntin.streams.change import Change
+from muntin.streams.change import Change, Missing
 from muntin.streams.decisions import ROWS, WHOLE, Decisions, Facts, decide
 from muntin.streams.emitted import Changes, EmittedWindows
 from muntin.streams.found import Found
@@ -29,6 +29,7 @@ from muntin.streams.journal import Journal, Replayed
 from muntin.streams.mergers import cannot_merge
 from muntin.streams.places import Places
 from muntin.streams.slices.adopting import adopted
+from muntin.streams.slices.completing import completed
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.object_set import ObjectSet
 from muntin.streams.slices.pane_set import MANY_KEYS, PaneSet
@@ -466,6 +467,10 @@ class Slices(Replayed):
             due = EmittedWindows.of(found.names, found.rows)
             known = self.emitted.places_of(due) >= 0
             self.emitted = self.emitted.with_windows(due.take(~known))
+
+    def complete(self, batch: Batch, missing: Missing) -> None:
+        """Give aggregates that came later the rows of a history. O(state + rows)."""
+        self.load(completed(self, type(self)(self.plan), batch, missing))
 
     def require_loadable(self, state: Mapping[str, Array]) -> None:
         """Reject a state with other arrays."""

@@ -251,7 +251,8 @@ def _run(query: Query) -> str:
         return "not possible: only a stream can tell when rows come"
     order = "are promised to be in order" if query.ordered else "are sorted"
     by = "key and time" if query.key else "time"
-    return f"rows {order} by {by}, unless they are in order already; then each window takes one pass over them"
+    first = "" if query.changes is None else "rows that deletions take back are left out; the other "
+    return f"{first}rows {order} by {by}, unless they are in order already; then each window takes one pass over them"
 
 
 # ---------------------------------------------------------------- streams

@@ -20,6 +20,7 @@ from muntin.durations import BEFORE_TIME, fitting, in_unit_of, less
 from muntin.errors import ColumnTypeError
 from muntin.keys.encoding import require_key_type
 from muntin.layouts import plain_type
+from muntin.query.changes import require_change_type
 from muntin.query.query import Query
 from muntin.query.timing import likely_time
 from muntin.types import INT64, NULL, ColumnType, column_type
@@ -55,6 +56,8 @@ class Types:
         keys = {name: wide(plain_type(pick(kinds, name, schema.names))) for name in query.key}
         for kind in keys.values():
             require_key_type(kind)
+        if query.changes is not None:
+            require_change_type(pick(kinds, query.changes, schema.names), query.changes)
         if query.time is None:
             return cls(columns, keys, CLOCK_TYPE)
         time = type_of_values(pick(kinds, query.time, schema.names))

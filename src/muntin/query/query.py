@@ -96,6 +96,11 @@ class Query:
     rejects a row out of order. With `forget_after` a stream forgets keys without a row for that long by the watermark,
     which windows by rows would keep forever: their remaining windows are emitted, and later rows are numbered from 0.
 
+    `changes` is a column that says what a row does, for tables that change: "insert", "update_postimage" and null add
+    it; "delete" and "update_preimage" take back one earlier row of the same key, time and values of the columns that
+    the query reads, the latest such. The letters of Flink and Debezium are understood, too: "+I", "+U", "-U", "-D",
+    and "c", "r", "d".
+
     >>> import pyarrow as pa
     >>> from muntin import Query, agg, window
     >>> calls = pa.table({"ts": [1, 4, 12, 3], "region": ["n", "n", "n", "s"], "len": [7, 9, 2, 5]})
@@ -116,6 +121,7 @@ class Query:
     emit_early: Any = None
     ordered: bool = False
     forget_after: Any = None
+    changes: str | None = None
 
     if not TYPE_CHECKING:  # type checkers see the fields, and reject other names themselves
 
@@ -154,6 +160,26 @@ class Query:
         self._require_durations()
         for name in ("partial", "emit_empty", "ordered"):
             _require_flag(name, getattr(self, name))
+        self._require_changes()
+
+    def _require_changes(self) -> None:
+        name = self.changes
+        if name is None:
+            return
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError(
+                f"changes is {name!r}; give the name of the column that says what a row does, such as '_change_type'"
+            )
+        if name in (*self.key, self.time, *self.reads):
+            raise InvalidArgumentError(
+                f"changes is {name!r}, which the query also reads as a value, a key or a time: a row and its deletion "
+                "would differ there; give the column that only says what a row does"
+            )
+        if self.ordered:
+            raise InvalidArgumentError(
+                "ordered is True, and changes is given: a row that is taken back lies before others, so that no order "
+                "can be promised; leave ordered out"
+            )
 
     def _require_durations(self) -> None:
         for name in ("watermark", "allowed_lateness"):
@@ -191,9 +217,9 @@ class Query:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns that rows must have: the key, the time, and what aggregates and windows read."""
-        time = () if self.time is None else (self.time,)
-        return tuple(dict.fromkeys((*self.key, *time, *self.reads)))
+        """The columns that rows must have: key, time, what aggregates and windows read, and `changes`."""
+        named = (*self.key, self.time, *self.reads, self.changes)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
 
     @overload
     def run(self, table: Frame, *, threads: int = 1) -> Frame: ...

@@ -13,6 +13,7 @@ from muntin.errors import ColumnTypeError, InvalidArgumentError, UnsupportedOper
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.spark import native, survey
+from muntin.spark.changelog import without_deletions
 from muntin.spark.collations import require_bytewise
 from muntin.spark.constants import constant_columns, with_constants, without_constants
 from muntin.spark.explained import default_parallelism
@@ -128,6 +129,8 @@ def _order_matters(plan: Plan) -> bool:
 
 def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | None = None) -> DataFrame:
     """Return a DataFrame of the answers to a query over another one."""
+    require_columns(query, arrow_schema(frame))
+    query, frame = without_deletions(query, frame)
     resolved = Resolved.of(query, frame)
     if chosen(resolved, "python" if path == "auto" and pieces is not None else path)[0] == "native":
         if pieces is not None:

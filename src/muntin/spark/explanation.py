@@ -10,6 +10,7 @@ from muntin.showing import Explanation
 from muntin.spark import batch, native, native_frames, survey
 from muntin.spark import over as beside
 from muntin.spark.batch import Resolved, kept_whole
+from muntin.spark.changelog import without_deletions
 from muntin.spark.needs import advice
 from muntin.tables.over import require_frames
 
@@ -27,7 +28,7 @@ def explain(query: Query, frame: DataFrame, *, path: str = "auto", over: bool = 
     if frame.isStreaming:
         text = "streaming: rows are grouped by buckets of keys, and answered by one stateful call a bucket"
         return Explanation("\n  ".join([text, *advice(frame.sparkSession)]))
-    resolved = Resolved.of(query, frame)
+    resolved = Resolved.of(*without_deletions(query, frame))
     name, why = batch.chosen(resolved, path)
     if name == "native":
         return Explanation(f"path native: {why}\n  {native.explained(resolved)}, by Spark alone")
@@ -40,7 +41,7 @@ def _explain_over(query: Query, frame: DataFrame, path: str) -> Explanation:
     if frame.isStreaming:
         raise UnsupportedOperationError("over is for finite DataFrames, and this one is streaming; use spark")
     require_frames(query)
-    resolved = Resolved.of(query, frame)
+    resolved = Resolved.of(*without_deletions(query, frame))
     name, why = beside.chosen(resolved, path)
     if name == "native":
         return Explanation(f"path native: {why}\n  {native_frames.EXPLAINED}, by Spark alone")

@@ -19,8 +19,10 @@ from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.query import Query
 from muntin.spark import given, native_frames, survey
 from muntin.spark.batch import Resolved, asked_pieces, choose, placed
+from muntin.spark.changelog import without_deletions
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
+from muntin.spark.streaming import require_columns
 from muntin.spark.survey import LongKey
 from muntin.spark.task import ARRIVAL, PIECE
 from muntin.spark.worker import settle
@@ -59,6 +61,8 @@ def over(
         if each is not None and (each.isStreaming if schema is None else given.is_streaming(each)):
             raise UnsupportedOperationError("over is for finite DataFrames, and this one is streaming; use spark")
     require_frames(query)
+    require_columns(query, arrow_schema(frame))
+    query, frame = without_deletions(query, frame)
     asked = frame if at is None else at
     names = column_names(query, asked.columns)
     resolved = Resolved.of(query, frame)

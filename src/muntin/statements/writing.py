@@ -58,6 +58,8 @@ def name(word: str) -> str:
 def _require_words(query: Query) -> None:
     if query.time is None:
         raise UnsupportedOperationError("time is None, the clock's time, and to_sql writes the name of a time column")
+    if query.changes is not None:
+        raise UnsupportedOperationError(f"changes is {query.changes!r}, and SQL has no word for it: leave it out")
     for option in ("emit_empty", "partial"):
         if getattr(query, option):
             raise UnsupportedOperationError(f"{option} is True, and SQL has no word for it: leave it out")

@@ -15,7 +15,7 @@ from muntin.durations import spelled
 from muntin.query.query import ProcessingTime, Query
 
 _ALWAYS = ("watermark", "allowed_lateness", "partial", "emit_empty", "idle_timeout", "emit_early")
-_IF_GIVEN = {"forget_after": None, "ordered": False}
+_IF_GIVEN = {"forget_after": None, "ordered": False, "changes": None}
 """Options that most queries leave out are no facts of theirs, so that their states do not change."""
 _PLACES = (
     "the windows are the same in another order, and window_id in the answers is that order: put them back, the windows "
@@ -42,7 +42,7 @@ def facts(query: Query) -> dict[str, str]:
         "key": ", ".join(query.key),
         "time": str(query.time),
         **words,
-        **{name: repr(_option(value)) for name, value in options.items()},
+        **{name: repr(value if name == "changes" else _option(value)) for name, value in options.items()},
     }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.durations import BEFORE_TIME
+from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.restoring import RestorePoint
@@ -21,6 +22,14 @@ from muntin.windows.base import Window
 
 FIRST_COUNTS = ("rows", "late", "dropped")
 """The counts in every snapshot; others are saved only if there is something to count."""
+
+
+def require_no_changes(query: Query) -> None:
+    """Reject a query over rows that change."""
+    if query.changes is not None:
+        raise UnsupportedOperationError(
+            f"changes is {query.changes!r}, and a stream takes no deletions yet: use run, over or finite DataFrames"
+        )
 
 
 @dataclass
@@ -53,6 +62,7 @@ class StreamState:
 
     def resolve(self, schema: pa.Schema) -> StreamCore:
         """Resolve the types of the columns; return the core."""
+        require_no_changes(self.query)
         types = Types.of(self.query, schema)
         self.core = StreamCore(self.query, self.windows, types, self.forced, self.clock)
         if self.first_watermark is not None:

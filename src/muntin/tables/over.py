@@ -23,7 +23,7 @@ from muntin.notebooks import Progress
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.tables.answers import cast
-from muntin.tables.run import reach_of, read_needed, require_room, require_time, sorted_rows, time_column
+from muntin.tables.run import reach_of, read_needed, require_room, require_time, sorted_rows, stays_of, time_column
 from muntin.tabular import kind_of
 from muntin.types import Array, column_type, is_zoned
 from muntin.windows.base import Window
@@ -44,6 +44,10 @@ def over_tables(query: Query, table: Any, at: Any = None) -> Any:
     asked, kind = table if at is None else at, kind_of(table if at is None else at)
     names = column_names(query, kind.names(asked))
     data = read_needed(query, table)
+    query, stay = stays_of(query, data)
+    if stay is not None:
+        data = data.take(pa.array(stay))
+        asked = kind.take(asked, stay) if at is None else asked
     plan = resolve(query, data.schema, finite=True)
     keys = KeyTable(list(plan.key_types.values()))
     codes = keys.numbers([data[name] for name in query.key], data.num_rows)

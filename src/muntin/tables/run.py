@@ -22,6 +22,7 @@ from muntin.notebooks import Progress
 from muntin.query.plan import Plan, require_time_column, resolve, time_type
 from muntin.query.query import Query
 from muntin.tables.answers import Answers, AnswerTables, TakeKeys
+from muntin.tables.changelog import without_deletions
 from muntin.tables.pieces import Piece, pieces_of, worth_it
 from muntin.tabular import kind_of
 from muntin.threads import in_threads, require_threads, shares
@@ -39,6 +40,8 @@ def run(query: Query, table: Any, threads: int = 1) -> Any:
     data = read_needed(query, table)
     shown = Progress(f"{data.num_rows:,} rows, {len(query.windows)} kinds of windows", len(query.windows) + 1)
     with working_on(data.num_rows), shown as progress:
+        query, stay = stays_of(query, data, threads)
+        data = data if stay is None else data.take(pa.array(stay))
         return kind.write(_run(query, data, progress, worth_it(data.num_rows, threads)))
 
 
@@ -98,6 +101,13 @@ def _without_types(data: pa.Table) -> pa.Table:
     """Return no rows with nulls for floats: NumPy and pandas take an empty list for these, even as times."""
     kinds = (pa.null() if pa.types.is_floating(field.type) else field.type for field in data.schema)
     return pa.table({name: pa.nulls(0, kind) for name, kind in zip(data.column_names, kinds, strict=True)})
+
+
+def stays_of(query: Query, data: pa.Table, threads: int = 1) -> tuple[Query, Array | None]:
+    """Return a query over the rows that no deletion takes back, and which these are, None for all. O(n log n)."""
+    if query.changes is not None:
+        time_column(data, str(query.time))  # a row without a time is rejected, taken back or not
+    return without_deletions(query, data, threads)
 
 
 def _require_local(table: Any) -> None:

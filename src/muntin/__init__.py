@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from muntin.showing import show
     from muntin.statements.sql import sql
     from muntin.streams.adopting import can_adopt
+    from muntin.streams.snapshots import migrate
     from muntin.tables.latest import latest
     from muntin.warming import warm
     from muntin.watching.watch import watch
@@ -39,6 +40,7 @@ __all__ = [
     "explain",
     "latest",
     "metrics",
+    "migrate",
     "plot",
     "policies",
     "rows",
@@ -64,6 +66,7 @@ _MEMBERS = {
     "clear_cache": "kernels.folder",
     "explain": "arrays.slide",
     "latest": "tables.latest",
+    "migrate": "streams.snapshots",
     "plot": "plotting",
     "rows": "windows",
     "show": "showing",

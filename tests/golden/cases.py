@@ -116,6 +116,33 @@ LATE: dict[str, Any] = {"time": "t", "watermark": 2, "allowed_lateness": 6}
 KEYED: dict[str, Any] = {**LATE, "key": "k"}
 
 
+class Marked(window.ContextAware):
+    """Windows that begin with each row that is marked."""
+
+    columns = ("mark",)
+
+    def on_tuple(self, t: int, values: Any, edges: Any) -> None:
+        """Add the edge of a marked row."""
+        if values["mark"]:
+            edges.add(t)
+
+
+class Shifts(window.ContextFree):
+    """A shift of 3, then one of 5, and so on; nobody works for the 2 after that."""
+
+    def next_edge(self, t: int) -> int:
+        """Return the first edge after a time."""
+        return next(t // 10 * 10 + each for each in (3, 8, 10) if t % 10 < each)
+
+    def ended(self, previous: int, watermark: int) -> Iterator[tuple[int, int]]:
+        """Yield the shifts that end in (previous, watermark]."""
+        end = self.next_edge(previous)
+        while end <= watermark:
+            if end % 10:
+                yield end - (3 if end % 10 == 3 else 5), end
+            end = self.next_edge(end)
+
+
 def _case(windows: Any, aggregates: Mapping[str, Any], options: Mapping[str, Any], **given: Any) -> Case:
     return Case(Query(windows, aggregates, **options), **{"before": BEFORE, "after": AFTER, **given})
 
@@ -170,6 +197,8 @@ CASES: dict[str, Case] = {
     "punctuated": _case(window.punctuated("mark"), {**NUMBERS, **EXTREMES}, KEYED),
     "policy": _case(window.policy(policies.at_most_rows(3)), NUMBERS, KEYED),
     "policy_duration": _case(window.policy(policies.at_most_duration(4)), EXTREMES, KEYED),
+    "own_aware": _case(Marked(), NUMBERS, KEYED),
+    "own_free": _case(Shifts(), {**NUMBERS, **EXTREMES}, KEYED),
     # streams
     "everything": _seconds(
         [

@@ -211,6 +211,7 @@ def test_every_strategy(strategy: str) -> None:
     others = {
         "tiles": window.trailing(10, hop=2),
         "rows": window.trailing(10),
+        "states": window.tumbling(rows(10)),
     }
     first = others.get(strategy, window.tumbling(10))
     query = Query([first, window.trailing(rows(3))], SUM, time="t", ordered=True)

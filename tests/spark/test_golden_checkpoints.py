@@ -14,7 +14,7 @@ from golden.write_spark import tables, unpack
 from queries import oracle
 from spark.feed import Feed
 
-FOLDERS = (Path(__file__).parents[1] / "golden" / "spark-3",)
+FOLDERS = tuple(Path(__file__).parents[1] / "golden" / f"spark-{version}" for version in (2, 3))
 DELAY = 2
 
 

@@ -404,10 +404,10 @@ class Query:
         mean the same are kept, others are added or freed, and a new aggregate is null in windows that had begun. See
         `muntin.can_adopt`. O(state).
 
-        `strategy` forces what is kept, for all windows it can answer: "slices", "tiles", "rows", or a registered one
-        (see `explain`); `merge` forces what merges slices into windows. `clock` returns the time in nanoseconds, or, if
-        the times of rows are integers, in their unit; the default is `time.time_ns`. Of the rows that no window took
-        the last `most_late` are kept, all with None; the dropped ones are counted.
+        `strategy` forces what is kept, for all windows it can answer: "slices", "tiles", "rows", "states", or a
+        registered one (see `explain`); `merge` forces what merges slices into windows. `clock` returns the time in
+        nanoseconds, or, if the times of rows are integers, in their unit; the default is `time.time_ns`. Of the rows
+        that no window took the last `most_late` are kept, all with None; the dropped ones are counted.
 
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.session(5), {"n": agg.count()}, time="t").stream()

@@ -22,7 +22,9 @@ from muntin.spark.pack import as_binary, from_binary
 from muntin.streams.adopting import Adoption
 from muntin.streams.driven import DrivenStream
 from muntin.streams.facts import differences, facts, windows_of
+from muntin.streams.migrating import facts_as_now
 
+_AGGREGATE = "aggregate "
 COUNTS = ("rows", "late", "dropped", "windows", "revisions", "retractions", "keys", "slices", "bytes", "written")
 """The counts of a call: rows received, behind the watermark, and taken by no window; windows emitted, revised and
 retracted; then the bucket's current keys, slices and bytes of state, and the bytes written."""
@@ -52,6 +54,8 @@ class Job:
     """Whether the state may be another query's, with which this one goes on."""
     has_adopted: bool = False
     """Whether the checkpoint is of this query, and buckets that were not called since may be of an earlier one."""
+    order: tuple[str, ...] | None = None
+    """The aggregates in the order that the checkpoint records: states of version 2 are in that order."""
 
     @property
     def follows_clock(self) -> bool:
@@ -86,7 +90,8 @@ class Job:
                 "the checkpoint began without a history, which is for the first start alone: leave history= out, "
                 "or begin with a new checkpoint"
             )
-        saved = {name: text for name, text in saved.items() if name not in (HISTORY, ADOPTED)}
+        known = {name: text for name, text in saved.items() if name not in (HISTORY, ADOPTED)}
+        saved = facts_as_now(known, self.query, ())
         if self.adopt:
             self.require_adoptable(saved)
         else:
@@ -100,6 +105,18 @@ class Job:
                 raise SnapshotError(
                     f"the query cannot go on with this checkpoint: its {name} is {saved[name]}, this one's is {now}"
                 )
+
+
+def order_of(saved: Mapping[str, str], query: Query) -> tuple[str, ...] | None:
+    """Return the aggregates of a query in the order in which a checkpoint records them; None if it has others.
+
+    >>> from muntin import agg, window
+    >>> query = Query(window.tumbling(5), {"low": agg.min("v"), "high": agg.max("v")}, time="t")
+    >>> order_of({"aggregate high": "...", "key": "k", "aggregate low": "..."}, query)
+    ('high', 'low')
+    """
+    names = tuple(name.removeprefix(_AGGREGATE) for name in saved if name.startswith(_AGGREGATE))
+    return names if set(names) == set(query.aggregates) else None
 
 
 class Bucket:
@@ -187,7 +204,7 @@ class Bucket:
             return DrivenStream(job.query, job.schema, now)
         # Also for a cached stream: its worker may have outlived the query it was created for.
         # All of its facts, since Spark may call this bucket before the clerk, whose error would come too late.
-        saved = facts_of(header, job.further)
+        saved = facts_of(header, job.query, job.further)
         if saved != job.facts and self._goes_on(saved, came=came):
             return DrivenStream.load(job.query, job.schema, self.state.read(header)[0], now, adopt=True)
         added = 0 if saved == job.facts else require_compatible(saved, job.query, job.further)
@@ -196,7 +213,7 @@ class Bucket:
         if stream is None or list(stream.query.aggregates) != list(job.query.aggregates):
             older = replace(job.query, windows=windows[:known]) if added else job.query
             saved_state, segments = self.state.read(header)
-            stream = DrivenStream.load(older, job.schema, saved_state, now, segments)
+            stream = DrivenStream.load(older, job.schema, saved_state, now, segments, job.order)
         stream.now = now
         for window in windows[known:]:
             stream.add(window)

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from muntin.query.query import Query
 from muntin.snapshots import Snapshot
 from muntin.spark import chunks
 from muntin.spark.local_chunks import LocalChunks
+from muntin.streams.migrating import OLD, facts_as_now
 from muntin.streams.segments import COUNTS, HELD, STARTS, Segment, Segmented, decode, encode, merged
 
 _NAME = 16
@@ -175,10 +177,12 @@ def with_further(snapshot: Snapshot, further: Mapping[str, str]) -> Snapshot:
     return replace(snapshot, header={**snapshot.header, "further": dict(further)})
 
 
-def facts_of(header: Header, further: Mapping[str, str]) -> dict[str, str]:
+def facts_of(header: Header, query: Query, further: Mapping[str, str]) -> dict[str, str]:
     """Return the facts of the query of a state, as text, and the further ones.
 
-    A state that was written before it recorded them has `further`: the clerk compares what the checkpoint says.
+    A state that was written before it recorded them has `further`: the clerk compares what the checkpoint says. Facts
+    of version 2 that are those of `query` are returned as this version writes them.
     """
     known = json.loads(header.text)["facts"]
-    return {**known["query"], **known.get("further", further)}
+    facts = known["query"] if known.get("version") != OLD else facts_as_now(known["query"], query)
+    return {**facts, **known.get("further", further)}

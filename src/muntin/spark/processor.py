@@ -78,7 +78,9 @@ class Processor:
                 return
             if self.job.adopt:
                 begun[ADOPTED] = "yes"
-        self.facts.update((json.dumps(asked | begun),))
+        # The aggregates stay in the order in which they were first recorded: states of version 2 are in that order.
+        now = asked | begun
+        self.facts.update((json.dumps({name: now[name] for name in (*(saved or {}), *now) if name in now}),))
 
 
 def _query_of_task() -> str:

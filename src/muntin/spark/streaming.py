@@ -16,7 +16,7 @@ from muntin.query.timing import Timing
 from muntin.spark import buckets as spread
 from muntin.spark import history as past
 from muntin.spark import needs
-from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, RESULT, Job
+from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, RESULT, Job, order_of
 from muntin.spark.checkpoint import ADOPTED, saved_facts
 from muntin.spark.clock import Clock
 from muntin.spark.collations import require_bytewise
@@ -86,7 +86,9 @@ def streaming(
     has_adopted = saved is not None and ADOPTED in saved
     # Windows that another query emitted early may be revised, though this one never revises any.
     constant = () if late or adopt or has_adopted else constant_columns(plan, finite=False)
-    job = Job(query, schema, clock, count, late, history is not None, constant, allow_pickle, adopt, has_adopted)
+    order = None if saved is None else order_of(saved, query)
+    begun = history is not None
+    job = Job(query, schema, clock, count, late, begun, constant, allow_pickle, adopt, has_adopted, order)
     if saved is not None:
         job.require_checkpoint(saved)
     answers = known_to_spark(plan.answer_schema)

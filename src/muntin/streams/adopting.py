@@ -25,11 +25,11 @@ from muntin.query.query import Query
 from muntin.snapshots import Snapshot, refusing_forged
 from muntin.streams.begun import Begun, begun_by
 from muntin.streams.change import Change, Missing, under
+from muntin.streams.contents import latest_row
 from muntin.streams.core import StreamCore
 from muntin.streams.facts import facts, in_words
 from muntin.streams.places import Places
 from muntin.streams.plan import STRATEGIES
-from muntin.streams.slices.generations import by_key
 from muntin.streams.snapshots import load_counts, require_readable, require_strategies, save, types_of
 from muntin.streams.state import StreamState
 from muntin.types import NULL, Array, ColumnType
@@ -369,14 +369,3 @@ def _ids_in_slices(ids: list[int], words: Mapping[str, str]) -> Array:
         return int(not text.startswith("window.") or text.startswith("window.calendar("))
 
     return np.array(sorted(ids, key=place), np.int64)
-
-
-def latest_row(snapshot: Snapshot) -> int:
-    """Return the greatest time of a row, or a later one if the state does not record it. O(state) then."""
-    known = snapshot.header["core"].get("latest")
-    if known is not None:
-        return int(known)
-    arrays = by_key(snapshot.arrays)
-    times = [array for name, array in arrays.items() if name.rpartition(".")[2] in ("times", "last", "low")]
-    latest = max((int(each.max(initial=BEFORE_TIME)) for each in times if each.dtype.kind == "i"), default=BEFORE_TIME)
-    return max(latest, int(snapshot.header["core"]["progress"]["seen"]))

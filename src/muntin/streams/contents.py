@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.durations import BEFORE_TIME
 from muntin.errors import InvalidArgumentError
 from muntin.keys.table import KeyTable
 from muntin.snapshots import Snapshot
@@ -126,3 +127,14 @@ def _kept(arrays: Mapping[str, Array], prefix: str, number: int) -> int:
     """Return the number of rows kept for the slices of a key: each row has the tag of its slice."""
     keys = np.repeat(arrays[f"{prefix}keys"], arrays[f"{prefix}sizes"])
     return int(np.isin(arrays[f"{prefix}rows.tags"], arrays[f"{prefix}tag"][keys == number]).sum())
+
+
+def latest_row(snapshot: Snapshot) -> int:
+    """Return the greatest time of a row, or a later one if the state does not record it. O(state) then."""
+    known = snapshot.header["core"].get("latest")
+    if known is not None:
+        return int(known)
+    arrays = by_key(snapshot.arrays)
+    times = [array for name, array in arrays.items() if name.rpartition(".")[2] in ("times", "last", "low")]
+    latest = max((int(each.max(initial=BEFORE_TIME)) for each in times if each.dtype.kind == "i"), default=BEFORE_TIME)
+    return max(latest, int(snapshot.header["core"]["progress"]["seen"]))

@@ -167,20 +167,21 @@ class DrivenStream:
         snapshot: Snapshot,
         now: int = 0,
         known: Mapping[str, Segmented] | None = None,
+        order: Sequence[str] | None = None,
         *,
         adopt: bool = False,
     ) -> DrivenStream:
         """Return a stream that resumes from a state of `save`, or from one with its slices by key.
 
-        `known` are the segments that its rows were in, which need not be written again. With `adopt` the state may be
-        of another query.
+        `known` are the segments that its rows were in, which need not be written again; `order` is that of the
+        aggregates in a state of version 2, which does not record it. With `adopt` the state may be of another query.
         """
         stream = cls(query, schema, now)
         snapshot = replace(snapshot, arrays=by_key(snapshot.arrays))
         if adopt:
             go_on(stream._state, snapshot, schema)
         else:
-            snapshots.load(stream._state, snapshot, known)
+            snapshots.load(stream._state, snapshot, known, order)
         stream._core = stream._state.resolved
         return stream
 

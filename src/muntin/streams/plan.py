@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.streams.mergers import merger_names
+from muntin.streams.rows.in_states import RowStates
 from muntin.streams.rows.rows import Rows
 from muntin.streams.rows.tiles import Tiles
 from muntin.streams.slices.slices import Slices
@@ -17,10 +18,14 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "slices": Slices,
     "tiles": Tiles,
     "rows": Rows,
+    "states": RowStates,
 }
 """The strategies that can be forced, by name. `register` adds to it."""
 CHOSEN_FROM = ("slices", "tiles", "rows")
 """The candidates when nothing is forced, best first. The last one answers whatever the others do not."""
+
+
+_BUILT_IN = tuple(STRATEGIES)
 
 
 def register(name: str, strategy: type[Strategy]) -> None:
@@ -29,7 +34,7 @@ def register(name: str, strategy: type[Strategy]) -> None:
     It is used only when forced. It replaces an earlier one registered under the same name; a built-in one cannot be
     replaced.
     """
-    if name in ("auto", *CHOSEN_FROM):
+    if name in ("auto", *_BUILT_IN):
         raise InvalidArgumentError(f"the name {name!r} is taken; register {strategy.__name__} by another one")
     STRATEGIES[name] = strategy
 

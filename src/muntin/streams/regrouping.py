@@ -368,4 +368,5 @@ _STRATEGIES: dict[str, Callable[[_Shares, int], dict[str, Array]]] = {
     "slices": _slices,
     "tiles": _ordered,
     "rows": _ordered,
+    "states": _ordered,
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from time import time_ns
 from typing import Any
 
 import pyarrow as pa
@@ -13,21 +14,21 @@ from muntin.errors import SnapshotError
 from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot, refusing_forged
+from muntin.streams import migrating
 from muntin.streams.begun import Begun
 from muntin.streams.core import StreamCore
 from muntin.streams.facts import differences, facts, fingerprint
 from muntin.streams.late_rows import LateRows
 from muntin.streams.places import Places, moved
-from muntin.streams.plan import STRATEGIES
+from muntin.streams.plan import STRATEGIES, Forced
 from muntin.streams.segments import Segment, Segmented
 from muntin.streams.state import FIRST_COUNTS, StreamState
 from muntin.tables.answers import as_bytes, from_bytes
 
 KIND = "stream"
 VERSION = 3
-"""The version of a stream's snapshot; others are rejected. Version 1 had none in its header; version 2 did not record
-which aggregate a part of the state belongs to, so that a query with the same aggregates in another order read those of
-others."""
+"""The version of a stream's snapshot. Version 1 had none in its header; version 2 did not record which aggregate a part
+of the state belongs to, and kept rows otherwise: see `migrating`."""
 
 
 def save(state: StreamState, segments: dict[str, list[Segment]] | None = None) -> Snapshot:
@@ -80,10 +81,41 @@ def _of_changes(core: StreamCore) -> dict[str, Any]:
     return found
 
 
-def load(state: StreamState, snapshot: Snapshot, known: Mapping[str, Segmented] | None = None) -> None:
-    """Restore a snapshot into a new stream; `known` are the segments that its rows were in."""
+def migrate(snapshot: bytes, query: Query) -> bytes:
+    """Return the snapshot of a stream, of this version or an earlier one, as this version writes it. O(state).
+
+    `query` is that of the stream. A stream reads such snapshots by itself; this is for version 2, which does not record
+    the order of the aggregates: here they are in the order in which `query` has them, as they must have been when the
+    snapshot was made. Rejects a snapshot that contradicts that, or that cannot be converted, by name.
+
+    >>> import muntin
+    >>> from muntin import Query, agg, window
+    >>> query = Query(window.tumbling(10), {"high": agg.max("v"), "low": agg.min("v")}, time="t")
+    >>> stream = query.stream()
+    >>> stream.push({"t": [1], "v": [5]}).num_rows
+    0
+    >>> muntin.migrate(stream.snapshot(), query) == stream.snapshot()
+    True
+    """
+    state = StreamState(query, Forced(), time_ns, windows=dict(enumerate(query.windows)))
+    load(state, Snapshot.decode(snapshot), order=list(query.aggregates))
+    return save(state).encode()
+
+
+def load(
+    state: StreamState,
+    snapshot: Snapshot,
+    known: Mapping[str, Segmented] | None = None,
+    order: Sequence[str] | None = None,
+) -> None:
+    """Restore a snapshot into a new stream; `known` are the segments that its rows were in.
+
+    `order` is that of the aggregates in a snapshot of version 2, which does not record it, if it is known otherwise.
+    """
     with refusing_forged():
-        require_readable(snapshot.header)
+        require_readable(snapshot.header, oldest=migrating.OLD)
+        if snapshot.header["version"] == migrating.OLD:
+            snapshot = _migrated(snapshot, state.query, order)
         require_same(snapshot.header["query"], state.query)
         state.windows = {i: state.query.windows[i] for i in snapshot.header["windows"]}
         load_counts(state, snapshot)
@@ -91,6 +123,13 @@ def load(state: StreamState, snapshot: Snapshot, known: Mapping[str, Segmented] 
             state.core = _core(state, snapshot)
     for i, each in enumerate(state.core.strategies if known and state.core is not None else ()):
         each.go_on_from(_under(f"{i}.", known))
+
+
+def _migrated(snapshot: Snapshot, query: Query, order: Sequence[str] | None) -> Snapshot:
+    """Return a snapshot of version 2 as one of this version; reject that of another query."""
+    require_same(migrating.facts_as_now(snapshot.header["query"], query), query)
+    types = None if snapshot.header["core"] is None else types_of(snapshot, query)
+    return migrating.migrated(snapshot, query, types, order)
 
 
 def load_counts(state: StreamState, snapshot: Snapshot) -> None:
@@ -143,16 +182,27 @@ def _core(state: StreamState, snapshot: Snapshot) -> StreamCore:
     return core
 
 
-def require_readable(header: Mapping[str, Any]) -> None:
-    """Reject the header of another kind of snapshot, or of another version."""
+def require_readable(header: Mapping[str, Any], *, oldest: int = VERSION) -> None:
+    """Reject the header of another kind of snapshot, or of another version; from `oldest` on it is read."""
     if header.get("kind") != KIND:
         raise SnapshotError("the snapshot is not of a stream, but of an aggregator; its own class restores it")
     version = header.get("version", 1)
-    if version != VERSION:
+    if oldest <= version <= VERSION:
+        return
+    if version > VERSION:
         raise SnapshotError(
-            f"the snapshot of a stream has version {version}, and this version of muntin reads version {VERSION}; let "
-            "the one that wrote it finish the stream, or push its rows again"
+            f"the snapshot of a stream has version {version}, of a later version of muntin; this one reads versions "
+            f"{migrating.OLD} to {VERSION}: restore it with the one that wrote it, or a later one"
         )
+    if version == migrating.OLD:
+        raise SnapshotError(
+            f"the state of a stream has version {version}, and must be of version {VERSION} here: let its query read "
+            "it once, which writes it anew; muntin.migrate converts the snapshot of a stream"
+        )
+    raise SnapshotError(
+        f"the snapshot of a stream has version {version}, and this version of muntin reads versions {migrating.OLD} "
+        f"to {VERSION}; let the one that wrote it finish the stream, or push its rows again"
+    )
 
 
 def require_strategies(names: list[str], forced: str) -> None:

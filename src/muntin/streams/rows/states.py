@@ -10,6 +10,7 @@ import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Binding
+from muntin.aggregators.states import States
 from muntin.columns import Column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.kernels import cache as kernel_cache
@@ -18,7 +19,7 @@ from muntin.kernels.vocabulary import Columns, Ints, Slots, State, combine, hold
 from muntin.streams.rows import folding
 from muntin.streams.rows.store import RowStore
 from muntin.streams.rows.tree import BASE, FANOUT, FIRST, HELD, HI, KEY, LEAF, LO, NEXT, NODE, ROWS, USED, Tree
-from muntin.types import ANY, Array, ColumnType
+from muntin.types import ANY, OBJECT, Array, ColumnType
 
 STATE = "state"
 """The name of the states: as a column of new rows, and beside the entries."""
@@ -139,6 +140,13 @@ class StateStore(RowStore):
         """Insert entries, whose states may be given as a column."""
         states = {STATE: columns[STATE].values} if columns else {}
         super().insert(keys, times, {}, {**beside, **states})
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the entries by those that `save` returned. O(n)."""
+        held = state[f"beside.{STATE}"]
+        if held.dtype == OBJECT:
+            state = {**state, f"beside.{STATE}": States(self.binding).revived(held.copy())}
+        super().load(state)
 
     def copy(self, beside: Collection[str]) -> RowStore:
         """Return the same entries, with some of the numbers beside them, in arrays of their own. O(n)."""

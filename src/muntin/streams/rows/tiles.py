@@ -19,22 +19,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from muntin.aggregations.aggregation import Aggregation
-from muntin.aggregations.binding import Binding
-from muntin.aggregators.choose import Chosen
 from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.errors import UnsupportedOperationError
 from muntin.query.plan import Plan
 from muntin.streams.change import Change
 from muntin.streams.decisions import NOTHING
-from muntin.streams.places import Places
 from muntin.streams.rows.by_time import ByTime
+from muntin.streams.rows.in_states import StatesInOrder
 from muntin.streams.rows.part import Part
-from muntin.streams.rows.rows import Group, Rows
-from muntin.streams.rows.states import STATE, StateStore, lifted
+from muntin.streams.rows.rows import Group
+from muntin.streams.rows.states import StateStore
 from muntin.streams.rows.store import RowStore
-from muntin.streams.rows.tree import LEAF, NODE
-from muntin.streams.strategy import Batch, HeldBatch
 from muntin.types import Array
 from muntin.windows.base import Window
 
@@ -160,7 +155,7 @@ class TileGroup(Group):
         self.tiles = np.zeros(0, np.int64)
 
 
-class Tiles(Rows):
+class Tiles(StatesInOrder):
     """Rows as states, which melt as they age. For trailing frames with a hop, and frames of all rows up to one.
 
     A key takes as many states as its windows have hops, those of the shorter ones counted once, plus one for each row
@@ -170,17 +165,11 @@ class Tiles(Rows):
 
     keeps = NOTHING
 
-    def _bound(self, plan: Plan) -> tuple[list[Binding], dict[str, Aggregation], dict[str, Aggregation]]:
-        return [plan.bind(plan.aggregates, gaps=True)], {}, {}
-
     def _part(self, window_id: int, window: Window) -> Part:
         return TiledFrames(window_id, window, self.plan)
 
     def _group(self, parts: list[Part]) -> Group:
-        store = StateStore({}, self.bindings)
-        for part in parts:
-            store.beside |= {name: np.zeros(0, kind) for name, kind in part.beside.items()}
-        return TileGroup(store, parts)
+        return TileGroup(self._store(parts), parts)
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:
@@ -195,37 +184,7 @@ class Tiles(Rows):
             return "a state has no fixed size"
         return None
 
-    @property
-    def row_bytes(self) -> None:
-        """None: rows melt into tiles."""
-
-    @property
-    def state_bytes(self) -> int:
-        """The bytes of a tile: its time, its state, its numbers, and its share of a full leaf."""
-        (binding,) = self.bindings
-        beside = sum(np.dtype(kind).itemsize for part in self._parts for kind in part.beside.values())
-        leaf = NODE * 8 + binding.dtype.itemsize
-        return 8 + binding.dtype.itemsize + beside + -(-leaf // LEAF)
-
-    def merged_by(self) -> Iterator[Chosen]:
-        """Yield what aggregates the states of windows."""
-        for each in self.bindings:
-            why = "O(log n) combines a late row, O(1) a row in order and a window"
-            yield Chosen(each.names, "a tree of states", why)
-
-    def _take(self, batch: Batch, watermark: int) -> Array:
-        """Take rows as states, judged by the watermark before them; return which of them have a window of their own."""
-        (binding,) = self.bindings
-        columns = lifted(binding, batch.columns, batch.times)
-        return super()._take(Batch(batch.keys, batch.times, columns, batch.arrived), watermark)
-
     # ------------------------------------------------------------ definitions
-
-    def rows_held(self) -> None:
-        """Return None: there are states, not rows."""
-
-    def begin(self, held: HeldBatch) -> None:  # the interface of strategies
-        """Return None: begins with the next row."""
 
     def add(self, window_id: int, definition: Window, plan: Plan) -> int:
         """Reject one more definition: it may begin or end within tiles.
@@ -235,12 +194,3 @@ class Tiles(Rows):
         raise UnsupportedOperationError(
             f"tiles cannot take {definition!r} on: rows that have melted cannot be told apart where it begins"
         )
-
-    # ------------------------------------------------------------ state
-
-    @property
-    def places(self) -> tuple[Places, ...]:
-        """Where the states have what belongs to which aggregate, in as many groups as there may be."""
-        (binding,) = self.bindings
-        states = tuple(f"{i}.rows.beside.{STATE}" for i in range(len(self.plan.windows)))
-        return (Places.of("", binding, states=states),)

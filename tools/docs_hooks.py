@@ -15,6 +15,11 @@ import griffe
 from muntin import agg
 
 MARK = "<!-- aggregations -->"
+CALLED = {
+    "count": "agg.count(column=None)",
+    "per": "agg.per(column, aggregation, top=None, most=10_000)",
+}
+"""Aggregations that are functions, which choose among definitions by their arguments."""
 FROM_NETWORK = re.compile(r'<script src="https?://[^"]*worker[^"]*"></script>')
 
 
@@ -38,12 +43,12 @@ def on_post_page(output: str, *, page: Any, **_: Any) -> str:
 
 def is_built_in(name: str) -> bool:
     """Say whether a name of `agg` is an aggregation, and not a tool to make one."""
-    return isinstance(getattr(agg, name), agg.Factory) or name == "count"
+    return isinstance(getattr(agg, name), agg.Factory) or name in CALLED
 
 
 def _section(name: str) -> str:
     thing = getattr(agg, name)
-    signature = "agg.count(column=None)" if name == "count" else repr(thing)
+    signature = CALLED.get(name) or repr(thing)
     heading = f'## muntin.agg.{name} {{ #muntin.agg.{name} .doc-heading data-toc-label="{name}" }}'
     code = f"``` {{ .python .doc-signature }}\n{signature}\n```"
     return f"{heading}\n\n{code}\n\n{fenced(inspect.cleandoc(thing.__doc__ or ''))}\n"

@@ -382,25 +382,31 @@ def recast(column: Column, kind: ColumnType, name: str) -> Column:
 
 
 class BoxedCells:
-    """The values of a column as Python objects, each made when it is read.
+    """The values of a column as Python objects, None for null, each made when it is read.
 
     >>> BoxedCells(np.array([5, 7]), column_type(pa.date32()))[1]
     datetime.date(1970, 1, 8)
     """
 
-    def __init__(self, values: Array, kind: ColumnType) -> None:
+    def __init__(self, values: Array, kind: ColumnType, valid: Array | None = None) -> None:
         self._values = values
         self._type = kind
+        self._valid = valid
 
     def __getitem__(self, row: int) -> Any:
-        """Return the value of a row; whatever it is, if the row has none. O(1)."""
+        """Return the value of a row. O(1)."""
+        if self._valid is not None and not self._valid[row]:
+            return None
         return boxed(Column(self._values[row : row + 1], None, self._type))[0]
 
 
 def boxed(column: Column) -> Array:
-    """Return the values as Python objects, for states that hold them as they are."""
+    """Return the values as Python objects, None for null, for states that hold them as they are."""
     if column.values.dtype == OBJECT:
         return column.values
     if column.type.family in ("temporal", "duration"):
         return _objects(logical_array(column.values, column.valid, column.type).to_pylist())
-    return _objects(column.values.tolist())
+    cells = column.values.tolist()
+    if column.valid is not None and not column.valid.all():
+        cells = [cell if known else None for cell, known in zip(cells, column.valid.tolist(), strict=True)]
+    return _objects(cells)

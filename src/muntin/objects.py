@@ -21,6 +21,42 @@ _RECORD = re.compile(r"_S|_P\d+")
 """The names of the records that generated modules define; any other named tuple is the user's own."""
 
 
+class Packed:
+    """A state with a form of plain values, in which it is written, and read again as `Stored`."""
+
+    __slots__ = ()
+
+    def plain(self) -> Any:
+        """Return it as plain values: equal states have equal ones."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the plain values."""
+        return isinstance(other, Packed) and encode_objects([self.plain()]) == encode_objects([other.plain()])
+
+    def __hash__(self) -> int:
+        """Hash the plain values."""
+        return hash(encode_objects([self.plain()]))
+
+    def __reduce__(self) -> Any:
+        """Pickle the plain values."""
+        return Stored, (self.plain(),)
+
+
+class Stored(Packed):
+    """A state that has been read; whoever knows what it means makes its own of it, and keeps that here."""
+
+    __slots__ = ("made", "values")
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+        self.made: Any = None
+
+    def plain(self) -> Any:
+        """Return the values."""
+        return self.values
+
+
 def encode_objects(values: list[Any], *, allow_pickle: bool = True) -> bytes:
     """Return the bytes of a list of values. Those that only pickle can write are refused unless `allow_pickle`.
 
@@ -61,9 +97,10 @@ def _write(out: io.BytesIO, value: Any, allow_pickle: bool) -> None:
             _write(out, item, allow_pickle)
     elif isinstance(value, np.generic) and value.dtype != object:
         _text(out, b"g", value.dtype.str.encode() + b" " + value.tobytes())
-    elif isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1:
-        out.write(b"o" + _LENGTH.pack(len(value)))
-        for item in value:
+    elif isinstance(value, Packed) or (isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1):
+        tag, items = (b"q", [value.plain()]) if isinstance(value, Packed) else (b"o", value)
+        out.write(tag + _LENGTH.pack(len(items)))
+        for item in items:
             _write(out, item, allow_pickle)
     elif isinstance(value, np.ndarray) and value.dtype.names is None and value.ndim == 1:
         _text(out, b"a", value.dtype.str.encode() + b" " + value.tobytes())
@@ -128,3 +165,4 @@ _TEXTS: dict[type, tuple[bytes, Any, Any]] = {
 _SEQUENCES: dict[type, bytes] = {list: b"l", tuple: b"t", set: b"e", frozenset: b"z"}
 _READERS = {tag: read for tag, _, read in _TEXTS.values()}
 _MAKERS: dict[bytes, Any] = {b"l": list, b"t": tuple, b"e": set, b"z": frozenset, b"o": _object_array, b"k": _mapping}
+_MAKERS[b"q"] = lambda items: Stored(next(iter(items)))

@@ -27,7 +27,16 @@ TYPES = [*NUMBERS, *TIMES, *OTHERS]
 WORDS = {pa.time32("ms"): pa.int32(), pa.decimal128(20, 3): pa.int32()}
 """From which integers Arrow makes values of a type, if not from 64 bits."""
 ROWS, WIDTH = 24, 3
-PARAMETERS = {"half_life": 3, "q": 0.3, "k": 2, "bits": 64, "hashes": 2, "precision": 4, "separator": "-"}
+PARAMETERS = {
+    "half_life": 3,
+    "q": 0.3,
+    "k": 2,
+    "bits": 64,
+    "hashes": 2,
+    "precision": 4,
+    "separator": "-",
+    "edges": [3, 30],
+}
 COSTLY = {"moment_sketch": ("int8", "float")}
 """It takes four seconds to compile, and as long for the answers here. Only `lift` meets the type: one of each kind."""
 

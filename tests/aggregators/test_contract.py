@@ -48,12 +48,16 @@ GOLDEN = Path(__file__).parent / "golden"
 def test_an_empty_window(case: Case) -> None:
     counts = ("count", "count_distinct", "count_rows", "count_values", "max_count", "min_count", "hyperloglog")
     window = aggregators.TwoStacks(case.aggregation)
-    assert window.query() == (0 if case.aggregation.name in counts else None)
+    answer = window.query()
+    if case.aggregation.name == "histogram":
+        assert answer.tolist() == [0] * len(answer)
+    else:
+        assert answer == (0 if case.aggregation.name in counts else None)
     assert len(window) == 0
     assert window.oldest is None
     assert window.youngest is None
     window.bulk_evict(5)
-    assert window.range_query(0, 9) == window.query()
+    assert repr(window.range_query(0, 9)) == repr(answer)
     with pytest.raises(IndexError):
         window.evict()
     window.check()

@@ -5,6 +5,7 @@ from muntin.aggregations.arithmetic import count as count
 from muntin.aggregations.define import Factory as Factory
 from muntin.aggregations.define import by_type as by_type
 from muntin.aggregations.define import define as define
+from muntin.aggregations.per import per as per
 from muntin.aggregations.sketches import bloom_contains as bloom_contains
 from muntin.kernels.runtime import hash64 as hash64
 
@@ -41,6 +42,11 @@ class _EwmMean(Factory):
         self, v: str, half_life: Any, *, skip_nan: bool = ..., where: str | None = ...
     ) -> Aggregation: ...
 
+class _Histogram(Factory):
+    def __call__(  # type: ignore[override]
+        self, v: str, edges: Any, *, skip_nan: bool = ..., where: str | None = ...
+    ) -> Aggregation: ...
+
 class _Hyperloglog(Factory):
     def __call__(  # type: ignore[override]
         self, v: str, precision: int = 12, *, skip_nan: bool = ..., where: str | None = ...
@@ -74,6 +80,7 @@ bit_and: _OfColumn
 bit_or: _OfColumn
 bit_xor: _OfColumn
 bloom: _Bloom
+bottom_k: _TopK
 collect: _OfColumn
 collect_distinct: _OfColumn
 concat: _Concat
@@ -82,10 +89,13 @@ count_distinct: _OfColumn
 covariance: _OfTwo
 ewm_mean: _EwmMean
 first: _OfColumn
+first_k: _TopK
 geometric_mean: _OfColumn
+histogram: _Histogram
 hyperloglog: _Hyperloglog
 kurtosis: _OfColumn
 last: _OfColumn
+last_k: _TopK
 linear_regression: _Regression
 longest_increasing_run: _OfColumn
 m4: _OfColumn
@@ -95,6 +105,7 @@ mean: _OfColumn
 median: _OfColumn
 min: _OfColumn
 min_count: _OfColumn
+mode: _OfColumn
 moment_sketch: _MomentSketch
 product: _OfColumn
 quantile: _Quantile

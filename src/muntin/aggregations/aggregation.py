@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -81,6 +82,21 @@ class Aggregation:
         """Distributive, algebraic (a state of fixed size) or holistic (no fixed size)."""
         return self.definition.kind
 
+    @property
+    def empty(self) -> Any:
+        """The answer for no rows: None, 0 for counts, a list of zeros for several counts.
+
+        >>> from muntin import agg
+        >>> agg.max("v").empty, agg.count().empty, agg.histogram("v", edges=[0, 10]).empty
+        (None, 0, [0, 0, 0])
+        """
+        empty, result = self.definition.empty, self.definition.result
+        if empty is None or not callable(result):
+            return empty
+        given = dict(self.parameters)
+        spec = result(**{name: given[name] for name in inspect.signature(result).parameters})
+        return [empty] * spec[1] if isinstance(spec, tuple) else empty
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that decides what a state means; snapshots carry it."""
@@ -156,12 +172,20 @@ class Aggregation:
         return self._called("count" if self.name in ("count_rows", "count_values") else self.name)
 
     @property
+    def stable_text(self) -> str:
+        """What it is as a parameter of another one, the same in every process."""
+        return f"{self.fingerprint}{self.columns}"
+
+    @property
     def identity(self) -> str:
         """Its definition and parameters in words, the same in every version: what snapshots know it by."""
         return self._called(self.name)
 
     def _called(self, name: str) -> str:
-        words = [repr(column) for column in self.columns] + [f"{key}={value!r}" for key, value in self.parameters]
+        inner = [each for _, each in self.parameters if isinstance(each, Aggregation)]  # they name columns themselves
+        words = [repr(column) for column in self.columns[: len(self.columns) - sum(len(each.reads) for each in inner)]]
+        words += map(repr, inner)
+        words += [f"{key}={value!r}" for key, value in self.parameters if not isinstance(value, Aggregation)]
         words += ["skip_nan=True"] if self.skip_nan else []
         words += [] if self.where is None else [f"where={self.where!r}"]
         return f"agg.{name}({', '.join(words)})"

@@ -43,7 +43,18 @@ from muntin.kernels.infer import check_compiles, infer_result
 from muntin.kernels.source import Function, stable_text
 from muntin.kernels.sums_text import Sums
 from muntin.memory import room
-from muntin.types import ANY, INT64, NULL, OBJECT, Array, ColumnType, column_type, fitting_decimal, numpy_type
+from muntin.types import (
+    ANY,
+    INT64,
+    NULL,
+    OBJECT,
+    Array,
+    ColumnType,
+    column_type,
+    fitting_decimal,
+    logical_array,
+    numpy_type,
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,31 @@ class Result:
             fields = [(name, kind.physical) for name, kind in zip(self.names, self.types, strict=True)]
             return np.dtype(fields, align=not any(kind.physical == OBJECT for kind in self.types))
         return self.types[0].physical if self.length is None else np.dtype((self.types[0].physical, (self.length,)))
+
+    @property
+    def logical(self) -> pa.DataType | None:
+        """The type of the answers as Arrow has it; None if any Python object may be one."""
+        if self.ending is not None:
+            return self.ending.type.logical
+        if self.names:
+            return pa.struct([(name, kind.logical) for name, kind in zip(self.names, self.types, strict=True)])
+        single = self.types[0].logical
+        return single if self.length is None else pa.list_(single, self.length)
+
+    def array(self, values: Array, valid: Array | None) -> pa.Array:
+        """Return answers as an Arrow array; `valid` is False where they are null, None for nowhere."""
+        if self.names:
+            arrays = [
+                logical_array(np.ascontiguousarray(values[name]), valid, kind)
+                for name, kind in zip(self.names, self.types, strict=True)
+            ]
+            mask = None if valid is None else pa.array(~valid)
+            return pa.StructArray.from_arrays(arrays, list(self.names), mask=mask)
+        if self.length is not None:
+            flat = logical_array(values.reshape(-1), None, self.types[0])
+            mask = None if valid is None else pa.array(~valid)
+            return pa.FixedSizeListArray.from_arrays(flat, self.length, mask=mask)
+        return logical_array(values, valid, self.types[0])
 
 
 @dataclass(frozen=True)
@@ -225,9 +261,10 @@ class Binding:
     def lifts_objects(self) -> bool:
         """Whether all states are objects, made of Python values: a list of dates should hold dates, not numbers.
 
-        Of distinct values only the number is asked for, so that dates may be numbers.
+        Of distinct values only the number is asked for, and sorted windows answer with values of the column's own type,
+        so that dates may be numbers.
         """
-        return all(part.fields is None and not part.distinct for part in self.parts)
+        return all(part.fields is None and not part.distinct and not part.sorted for part in self.parts)
 
     def boxed(self, column: int) -> bool:
         """Whether `lift` gets this column's values as Python objects."""
@@ -474,8 +511,9 @@ def _bind(
         if where is not None:
             _require_boolean(aggregation, types[columns[where]])
         mask = None
-        if where is not None or (nullable and positions) or (identity and not builder.has_neutral):
-            mask = len(columns) + masks.setdefault(Mask(positions, aggregation.skip_nan, where), len(masks))
+        never_null = () if builder.definition.nulls else positions
+        if where is not None or (nullable and never_null) or (identity and not builder.has_neutral):
+            mask = len(columns) + masks.setdefault(Mask(never_null, aggregation.skip_nan, where), len(masks))
         parts.append(builder.part(positions, mask))
         results.append(builder.result)
         own.append(builder.definition.own)
@@ -521,6 +559,8 @@ class _PartBuilder:
         for name in self.definition.durations:
             given, what = self.parameters[name], f"{aggregation.name}: {name}"
             self.parameters[name] = in_any_unit(given, what) if time is None else in_unit_of(given, time, what)
+        for name, make in self.definition.derived.items():
+            self.parameters[name] = self._of_parameters(make, types=kinds, columns=aggregation.columns, time=time)
         self.constants = self.parameters | _extremes(kinds) | {"has_nan": has_nan and _floating(kinds)}
         self.functions = dict(self.definition.functions)
         neutral = self.functions.get("neutral")
@@ -543,8 +583,9 @@ class _PartBuilder:
         elif self.fields is not None and self.fields[0].length is None and self.fields[0].dtype != OBJECT:
             require_values(self.definition.name, self.functions, None)
 
-    def _of_parameters(self, spec: Callable[..., Any]) -> Any:
-        return spec(**{name: self.parameters[name] for name in inspect.signature(spec).parameters})
+    def _of_parameters(self, spec: Callable[..., Any], **further: Any) -> Any:
+        known = self.parameters | further
+        return spec(**{name: known[name] for name in inspect.signature(spec).parameters})
 
     def _fields(self) -> tuple[Field, ...] | None:
         if self.state in ("object", "sorted", "distinct"):
@@ -568,6 +609,8 @@ class _PartBuilder:
         return int(length)
 
     def _resolve(self, reference: Any) -> ColumnType:
+        if isinstance(reference, ColumnType):
+            return reference
         if reference in self.named_types:
             return self.named_types[reference]
         if reference == "object":

@@ -37,6 +37,8 @@ StateSpec = Any
 EVERY_ONES = ("skip_nan", "where")
 """Arguments that every aggregation takes, so that none has a parameter of that name."""
 FILLED_IN = ("time", "end", "lowest", "highest", "has_nan")
+OF_COLUMNS = ("types", "columns", "time")
+"""What functions of `derived` may ask for besides parameters: of the columns, and the type of the times."""
 SUMS = ("terms", "from_sums", "lost")
 """The functions of windows over arrays as differences of sums. No state means anything else with them."""
 STATES = ("lift", "combine", "invert", "neutral", "widen", "from_sums")
@@ -65,6 +67,10 @@ class Definition:
     """Whether sums of `terms` carry what is rounded off them."""
     known_as: str = ""
     """The fingerprint that its states have kept, though functions have changed."""
+    derived: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """What makes further keywords of functions from the parameters and the types of columns."""
+    nulls: bool = False
+    """Whether rows with nulls are lifted, too."""
 
     @property
     def invertible(self) -> bool:
@@ -87,8 +93,13 @@ class Definition:
         found: dict[str, Any] = {}
         for key, function in self.functions.items():
             for name, default in function.keywords.items() if key != "check" else ():
-                if name not in FILLED_IN and found.get(name, inspect.Parameter.empty) is inspect.Parameter.empty:
+                known = name in FILLED_IN or name in self.derived
+                if not known and found.get(name, inspect.Parameter.empty) is inspect.Parameter.empty:
                     found[name] = default
+        for make in self.derived.values():
+            for name, each in inspect.signature(make).parameters.items():
+                if name not in OF_COLUMNS:
+                    found.setdefault(name, each.default)
         return found
 
     @cached_property
@@ -103,6 +114,7 @@ class Definition:
         if self.known_as:
             return self.known_as
         texts = [f"{name}:{function.identity}" for name, function in sorted(self.functions.items()) if name not in SUMS]
+        texts += [f"{name}:{stable_text(make)}" for name, make in self.derived.items()]
         specs = [
             capture(spec, "state").identity if callable(spec) else stable_text(spec)
             for spec in (self.state, self.result)
@@ -120,6 +132,8 @@ def define(
     kind: Kind | None = None,
     durations: tuple[str, ...] = (),
     compensated: bool = True,
+    derived: Mapping[str, Callable[..., Any]] | None = None,
+    nulls: bool = False,
 ) -> Callable[[type], Factory]:
     """Return an aggregation from a class of plain functions.
 
@@ -136,6 +150,11 @@ def define(
     `durations` names parameters passed as durations; functions get them in the unit of the times. A `lower(s, *, end)`
     gets the ends of the windows: it is called once, with arrays (`s.total`, `end`), and `end` is None if windows have
     none, as in aggregators; it needs a state with several fields, and `result`.
+
+    `derived` maps names to functions of the parameters, which are called once the types of the columns are known; they
+    may also ask for `types` and `columns`, the types and names of the columns, and `time`, the type of the times, None
+    where it is not known yet. The other functions, and `state` and `result` if these are functions, take what they
+    return under these names. With `nulls`, for states of Python objects, rows with nulls are lifted too, as None.
 
     If the state of a window follows from sums over its rows, windows of one length over arrays can be differences of
     such sums, at half the cost. `terms(v, c)` returns the numbers to sum for a row, `from_sums(n, c, a, b)` the state
@@ -177,6 +196,8 @@ def define(
             durations=durations,
             own=not namespace.__module__.startswith("muntin."),
             compensated=compensated,
+            derived=derived or {},
+            nulls=nulls,
         )
         _require_shapes(definition)
         return Factory(namespace.__name__, {"any": definition}, definition.doc)
@@ -367,6 +388,8 @@ class Factory:
     """What some parameters must be, where functions would only fail with a row. No state depends on it."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """The most that some parameters may be. No state depends on it."""
+    readers: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """What some parameters are turned into, by functions that raise ValueError or TypeError for what means nothing."""
     __muntin_factory__ = True
 
     def __post_init__(self) -> None:
@@ -399,6 +422,10 @@ class Factory:
     def limited(self, **limits: int) -> Factory:
         """Return the same aggregation, which refuses greater parameters than these."""
         return replace(self, limits=limits)
+
+    def reading(self, **readers: Callable[[Any], Any]) -> Factory:
+        """Return the same aggregation, of which these functions read parameters: a list becomes a tuple."""
+        return replace(self, readers=readers)
 
     def lowered_by(self, name: str, lower: Callable[..., Any], doc: str = "", *, kind: Kind = "algebraic") -> Factory:
         """Return the aggregation of the same state with another answer; in one query the two share it."""
@@ -495,7 +522,10 @@ class Factory:
         value = given.get(name, defaults[name])
         if value is inspect.Parameter.empty:
             raise DefinitionError(f"{self.name} needs the parameter {name!r}")
-        return value
+        try:
+            return self.readers[name](value) if name in self.readers else value
+        except (ValueError, TypeError) as error:
+            raise DefinitionError(f"{self.name}: {error}") from error
 
     def __repr__(self) -> str:
         """Show the call that makes an aggregation."""
@@ -530,6 +560,12 @@ def by_type(name: str, doc: str = "", **choices: Factory) -> Factory:
 def numeric(name: str, factory: Factory) -> Factory:
     """Return an aggregation that takes numbers only: a variance of timestamps, or of words, is refused."""
     families = ("floating", "integer", "boolean", "decimal")
+    return by_type(name, factory.doc, **dict.fromkeys(families, factory))
+
+
+def numeric_or_temporal(name: str, factory: Factory) -> Factory:
+    """Return an aggregation that takes numbers, times and durations."""
+    families = ("floating", "integer", "boolean", "decimal", "temporal", "duration")
     return by_type(name, factory.doc, **dict.fromkeys(families, factory))
 
 

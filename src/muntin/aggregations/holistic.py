@@ -1,10 +1,11 @@
-"""Exact quantiles, distinct counts and the k greatest: states that grow with the window."""
+"""Exact quantiles, modes and distinct counts, whose states grow with the window; the k greatest and the k least."""
 
 from __future__ import annotations
 
 import math
 
 from muntin.aggregations.define import by_type, define
+from muntin.aggregations.extremes import same
 
 
 @define(state="sorted", result="f8", commutative=True)
@@ -64,6 +65,46 @@ median = by_type(
 ).known_as("31b64402b4459afa8ec086c5572916a87389e1cfadd43fa5c805cd9970db4407")
 
 
+@define(state="sorted", result="v", commutative=True)
+class _mode:
+    def lower(s):
+        n = len(s)
+        best, most, begin = s[0], 0, 0
+        while n - begin > most:  # no longer run fits behind that
+            value = s[begin]
+            last, step = begin, 1
+            while last + step < n and same(s[last + step], value):
+                last += step
+                step *= 2
+            end = min(last + step, n)
+            while last + 1 < end:  # s[last] is equal, s[end] is not
+                middle = (last + end) // 2
+                if same(s[middle], value):
+                    last = middle
+                else:
+                    end = middle
+            if end - begin > most:
+                best, most = value, end - begin
+            begin = end
+        return best - best if best == 0 else best  # one zero, whichever came
+
+
+mode = by_type(
+    "mode",
+    """The most frequent value, of any type that has an order; of equally frequent ones the least. Null for no rows.
+
+    NaN is one value, greater than any number, and so are 0.0 and -0.0, as in Spark. An answer takes O(d log n) for d
+    distinct values among n, O(log n) per row over arrays; the state is the sorted window, which medians and quantiles
+    of the same column share, and a combine merges in O(n).
+
+    >>> from muntin import slide, agg
+    >>> slide([2, 1, 1, 2], agg.mode("v"), range=4).tolist()
+    [2, 1, 1, 1]
+    """,
+    **dict.fromkeys(("floating", "integer", "boolean", "decimal", "temporal", "duration", "other"), _mode),
+)
+
+
 @define(state="distinct", result="i8", empty=0, commutative=True)
 class count_distinct:
     """The exact number of distinct values, of any type. 0 for none. Nulls are skipped.
@@ -106,3 +147,32 @@ class top_k:
 
 
 top_k = top_k.taking(k=int)
+
+
+@define(state="object", result="object", commutative=True, kind="algebraic")
+class bottom_k:
+    """The k least values, least first: `bottom_k("v", 3)`. NaN is greater than any number. O(k log k) combine.
+
+    >>> from muntin import slide, agg
+    >>> slide([5, 9, 7, 1], agg.bottom_k("v", 2), range=3).tolist()
+    [[5], [5, 9], [5, 7], [1, 7]]
+    """
+
+    def lift(v):
+        return (v,)
+
+    def combine(a, b, *, k):
+        return tuple(sorted(a + b, key=lambda x: (x != x, 0 if x != x else x))[:k])
+
+    def neutral():
+        return ()
+
+    def lower(s):
+        return list(s)
+
+    def check(k):
+        if k < 1:
+            raise ValueError(f"k is {k!r}; at least one value is kept")
+
+
+bottom_k = bottom_k.taking(k=int)

@@ -44,6 +44,73 @@ class last:
         return s.v
 
 
+@define(state="object", result="object", commutative=True, kind="algebraic")
+class first_k:
+    """The first k non-null values in event order, equal times in order of arrival: `first_k("v", 3)`. O(k) combine.
+
+    The state is at most k pairs of a time and a value, and these may be of any type; as they carry their time, states
+    commute and no rows are kept. Null for no rows, as all aggregations but counts.
+
+    >>> from muntin import slide, agg
+    >>> slide([5, 6, 7, 8], agg.first_k("v", 2), range=3).tolist()
+    [[5], [5, 6], [5, 6], [6, 7]]
+    """
+
+    def lift(v, *, time):
+        return ((int(time), v),)
+
+    def combine(a, b, *, k):
+        both = a + b
+        if a and b and b[0][0] < a[-1][0]:
+            both = tuple(sorted(both, key=lambda row: row[0]))  # stable: equal times stay in order of arrival
+        return both[:k]
+
+    def neutral():
+        return ()
+
+    def lower(s):
+        return [row[1] for row in s]
+
+    def check(k):
+        if k < 1:
+            raise ValueError(f"k is {k!r}; at least one value is kept")
+
+
+@define(state="object", result="object", commutative=True, kind="algebraic")
+class last_k:
+    """The last k non-null values in event order, the latest last: `last_k("v", 3)`. O(k) combine.
+
+    Equal times are in order of arrival. The state is at most k pairs of a time and a value, and these may be of any
+    type; as they carry their time, states commute and no rows are kept. Null for no rows.
+
+    >>> from muntin import slide, agg
+    >>> slide([5, 6, 7, 8], agg.last_k("v", 2), range=3).tolist()
+    [[5], [5, 6], [6, 7], [7, 8]]
+    """
+
+    def lift(v, *, time):
+        return ((int(time), v),)
+
+    def combine(a, b, *, k):
+        both = a + b
+        if a and b and b[0][0] < a[-1][0]:
+            both = tuple(sorted(both, key=lambda row: row[0]))  # stable: equal times stay in order of arrival
+        return both[-k:]
+
+    def neutral():
+        return ()
+
+    def lower(s):
+        return [row[1] for row in s]
+
+    def check(k):
+        if k < 1:
+            raise ValueError(f"k is {k!r}; at least one value is kept")
+
+
+first_k, last_k = first_k.taking(k=int), last_k.taking(k=int)
+
+
 @define(
     state={"low": "v", "high": "v", "first": "v", "last": "v", "t_first": "i8", "t_last": "i8"},
     result={"min": "v", "max": "v", "first": "v", "last": "v"},

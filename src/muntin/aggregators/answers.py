@@ -37,13 +37,13 @@ class _Column(NamedTuple):
 
 
 def _columns(binding: Binding, outputs: tuple[Array, ...]) -> dict[str, _Column]:
-    raw = zip(binding.names, binding.parts, binding.results, binding.raw_results(outputs), strict=True)
-    return {name: _Column(*written, result, part.empty) for name, part, result, written in raw}
+    raw = zip(binding.names, binding.aggregations, binding.results, binding.raw_results(outputs), strict=True)
+    return {name: _Column(*written, result, each.empty) for name, each, result, written in raw}
 
 
 def _answer(column: _Column, row: int, held: bool) -> Any:
     if not held:
-        return column.empty
+        return column.empty if column.result.length is None or column.empty is None else np.array(column.empty)
     if column.valid is not None and not column.valid[row]:
         return None
     return _value(column.values[row : row + 1], column.result)

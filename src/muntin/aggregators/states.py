@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregations.binding import Binding
+from muntin.aggregations.groups import Groups
 from muntin.aggregators import drive
 from muntin.errors import ColumnTypeError
 from muntin.kernels import cache
@@ -70,6 +71,10 @@ class States:
 
 def close(a: Any, b: Any, relative: float = 1e-9, absolute: float = 1e-9) -> bool:
     """Compare values, tuples and arrays; floats up to rounding, NaN equal to NaN."""
+    if isinstance(a, Groups) and isinstance(b, Groups):
+        a, b = a.owner.shown(a), b.owner.shown(b)
+    if isinstance(a, np.void) and isinstance(b, np.void):
+        a, b = a.item(), b.item()
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         a, b = a.tolist(), b.tolist()
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
@@ -110,6 +115,9 @@ def _nothing(module: ModuleType, binding: Binding, k: int) -> Any:
 
 def _conversion(old: Binding, new: Binding, after: ModuleType, k: int) -> Any:
     a, b = old.parts[k], new.parts[k]
+    if "groups" in b.constants:
+        inner, wider = a.constants["groups"].binding, b.constants["groups"]
+        return lambda s: wider.adopted(s, lambda states: converted(inner, wider.binding, states))
     if any(old.types[c] == NULL for c in a.columns):
         return lambda _: _nothing(after, new, k)  # only nulls so far: all states are empty
     if a.functions == b.functions or a.functions.get("combine") == b.functions.get("combine"):

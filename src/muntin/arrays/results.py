@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Callable, Mapping
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.aggregations.binding import Result, bind, plain_algebra
+from muntin.aggregations.examples import example, example_type
 from muntin.errors import ColumnTypeError
-from muntin.types import Array, ColumnType, logical_array
+from muntin.types import Array, ColumnType
 
 Raw = tuple[Array, Array | None, Result]
 """Physical values, a mask of those not null (None: all), and their type."""
@@ -33,18 +31,7 @@ def finished(raw: Raw, ends: Array | Callable[[], Array] | None = None) -> Raw:
 def to_arrow(raw: Raw, ends: Array | None = None) -> pa.Array:
     """Return a result as an Arrow array; `ends` are the ends of the windows, if any."""
     values, valid, result = finished(raw, ends)
-    if result.names:
-        arrays = [
-            logical_array(np.ascontiguousarray(values[name]), valid, kind)
-            for name, kind in zip(result.names, result.types, strict=True)
-        ]
-        mask = None if valid is None else pa.array(~valid)
-        return pa.StructArray.from_arrays(arrays, list(result.names), mask=mask)
-    if result.length is not None:
-        flat = logical_array(values.reshape(-1), None, result.types[0])
-        mask = None if valid is None else pa.array(~valid)
-        return pa.FixedSizeListArray.from_arrays(flat, result.length, mask=mask)
-    return logical_array(values, valid, result.types[0])
+    return result.array(values, valid)
 
 
 def permuted(raw: Raw, places: Array | None) -> Raw:
@@ -78,14 +65,7 @@ def arrow_types(
 def _arrow_type(aggregation: Aggregation, types: Mapping[str, ColumnType], time: ColumnType) -> pa.DataType:
     kinds = tuple(types[column] for column in aggregation.columns)
     (result,) = bind({"it": aggregation}, types, time=time).results
-    if result.ending is not None:
-        return result.ending.type.logical
-    if result.names:
-        return pa.struct([(name, kind.logical) for name, kind in zip(result.names, result.types, strict=True)])
-    logical = result.types[0].logical
-    if result.length is not None:
-        return pa.list_(logical, result.length)
-    return _example_type(aggregation, kinds) if logical is None else logical
+    return result.logical or example_type(aggregation, kinds)
 
 
 def require_combinable(aggregates: Mapping[str, Aggregation], types: Mapping[str, ColumnType]) -> None:
@@ -97,7 +77,7 @@ def require_combinable(aggregates: Mapping[str, Aggregation], types: Mapping[str
             continue
         algebra = plain_algebra(each, kinds)
         try:
-            state = algebra.combine(*(algebra.lift(*(_example(kind.logical, n) for kind in kinds), 0) for n in (1, 2)))
+            state = algebra.combine(*(algebra.lift(*(example(kind.logical, n) for kind in kinds), 0) for n in (1, 2)))
             if bind({name: each}, types).results[0].types[0].logical is None and _has_map(kinds[nested[0]].logical):
                 pa.array([algebra.lower(state)])
         except (TypeError, pa.ArrowException) as error:
@@ -112,43 +92,3 @@ def require_combinable(aggregates: Mapping[str, Aggregation], types: Mapping[str
 def _has_map(kind: pa.DataType) -> bool:
     """Return whether values hold maps, whose type Arrow does not infer from values."""
     return pa.types.is_map(kind) or any(_has_map(kind.field(i).type) for i in range(kind.num_fields))
-
-
-def _example_type(aggregation: Aggregation, kinds: tuple[ColumnType, ...]) -> pa.DataType:
-    examples = [[_example(kind.logical, number) for kind in kinds] for number in (1, 2)]
-    algebra = plain_algebra(aggregation, kinds)
-    try:
-        state = algebra.combine(*(algebra.lift(*each, 0) for each in examples))
-        answer = pa.array([algebra.lower(state)])
-    except Exception:  # noqa: BLE001  # a user's function may do anything with a made-up value
-        return pa.null()
-    names = {pa.scalar(example).type: kind.logical for example, kind in zip(examples[0], kinds, strict=True)}
-    return _renamed(answer.type, names)
-
-
-def _example(logical: pa.DataType, number: int) -> Any:
-    if pa.types.is_string(logical) or pa.types.is_large_string(logical):
-        return "ab"[number - 1]
-    if pa.types.is_decimal(logical):
-        return decimal.Decimal(number)
-    if pa.types.is_struct(logical):
-        return {field.name: _example(field.type, number) for field in logical}
-    if pa.types.is_map(logical):
-        return [(_example(logical.key_type, number), _example(logical.item_type, number))]
-    if pa.types.is_list(logical) or pa.types.is_large_list(logical):
-        return [_example(logical.value_type, number)]
-    try:
-        return pa.scalar(number).cast(logical).as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-
-
-def _renamed(found: pa.DataType, names: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
-    """Return a type with the columns' own types in place of the example's."""
-    if found in names:
-        return names[found]
-    if pa.types.is_decimal(found):
-        return pa.decimal256(76, 38)  # such as a mean, which may have any number of digits
-    if pa.types.is_list(found):
-        return pa.list_(_renamed(found.value_type, names))
-    return found

@@ -378,7 +378,8 @@ def _seen_text(i: str, member: Member, part: Part, owner: int) -> str:
     else:
         single = Field("value", dtypes[0], member.length)
         value = _cast(single, "x")
-        nothing = _zero(single) if part.empty is None else _cast(single, literal(part.empty) or "None")
+        zeros = part.empty is None or member.length is not None
+        nothing = _zero(single) if zeros else _cast(single, literal(part.empty) or "None")
     lines = [f"x = {answer}", f"return {value}"]
     if part.mask is not None:
         lines = [f"if s.r{part.mask} == 0:", f"    return {nothing}", *lines]

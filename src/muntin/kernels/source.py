@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import datetime
 import decimal
 import hashlib
 import inspect
@@ -26,6 +27,8 @@ from muntin.kernels.parsing import syntax_tree
 
 RUNTIME = "muntin.kernels.runtime"
 _MISSING = object()
+_WITH_TEXTS = (bool, int, float, str, bytes, type(None), decimal.Decimal, datetime.date, datetime.timedelta)
+"""Types whose values have a text that is the same in every process."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +95,15 @@ def stable_text(value: Any) -> str:
     """
     if isinstance(value, Function):
         return value.identity
+    if isinstance(known := getattr(value, "stable_text", None), str):
+        return known
     if isinstance(value, decimal.Context):  # its repr shows flags, which change with use
-        return getattr(value, "stable_text", f"Context({value.prec}, {value.rounding})")
+        return f"Context({value.prec}, {value.rounding})"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{stable_text(k)}: {stable_text(v)}" for k, v in value.items()) + "}"
     if isinstance(value, tuple | list):
         return f"({', '.join(map(stable_text, value))})"
-    if isinstance(value, bool | int | float | str | bytes | type(None) | ModuleName):
+    if isinstance(value, (*_WITH_TEXTS, ModuleName)):
         return repr(value)
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):
         return f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
@@ -272,8 +277,13 @@ def _numpy_literal(value: Any) -> str | None:
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return f"__import__('numpy').{value.dtype.name}({literal(value.item())})"
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return f"__import__('numpy').array({value.tolist()!r}, {value.dtype.str!r})"
+        return f"__import__('numpy').array({_cells(value.tolist())}, {value.dtype.str!r})"
     return None
+
+
+def _cells(cells: Any) -> str:
+    """Return the text of nested lists of numbers; infinities have no text of their own."""
+    return f"[{', '.join(map(_cells, cells))}]" if isinstance(cells, list) else str(literal(cells))
 
 
 class _Rename(ast.NodeTransformer):

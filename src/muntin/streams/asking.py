@@ -51,7 +51,7 @@ def _frames(state: StreamState) -> dict[int, str]:
 
 def _before_rows(query: Query, rows: int, frames: int) -> list[pa.Array]:
     """Return the answers of no rows, for a stream whose column types are not resolved yet."""
-    nothing = [next(iter(each.factory.definitions.values())).empty for each in query.aggregates.values()]
+    nothing = [each.empty for each in query.aggregates.values()]
     return [pa.nulls(rows) if each is None else pa.array([each] * rows) for each in nothing * frames]
 
 

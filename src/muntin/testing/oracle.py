@@ -26,7 +26,7 @@ def recompute(aggregation: Aggregation, rows: Sequence[tuple[int, Any]]) -> Any:
     read = [(time, tuple(row[column] for column in aggregation.columns)) for time, row in wanted]
     kept = [(time, row) for time, row in read if _counts(aggregation, row)]
     if not kept:
-        return aggregation.definition.empty
+        return aggregation.empty
     algebra = _algebra(aggregation, [row for _, row in kept])
     state = None
     for time, row in kept:
@@ -42,6 +42,8 @@ def _row(aggregation: Aggregation, value: Any) -> tuple[Any, ...]:
 
 
 def _counts(aggregation: Aggregation, row: tuple[Any, ...]) -> bool:
+    if aggregation.definition.nulls:
+        return True
     return not any(value is None or (aggregation.skip_nan and value != value) for value in row)
 
 

@@ -175,7 +175,9 @@ class RowStore:
         """Return what a binding reads: columns and masks, by place."""
         binding = self.bindings[which]
         values = (
-            BoxedCells(self.values[name], self.types[name]) if binding.boxed(i) else read_only(self.values[name])
+            BoxedCells(self.values[name], self.types[name], self.valid[name])
+            if binding.boxed(i)
+            else read_only(self.values[name])
             for i, name in enumerate(binding.columns)
         )
         return (*values, *map(read_only, self.masks[which]))

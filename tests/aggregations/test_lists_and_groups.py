@@ -157,6 +157,8 @@ def table(found: list[Row]) -> pa.Table:
 def holds(at: int, row: Row, bounds: Row, key: str) -> bool:
     if row["k"] != key:
         return False
+    if at == 3:  # begins with a multiple of its hop
+        return bool(bounds["start"] <= row["t"] <= bounds["end"])
     if at < 2:
         return bool(bounds["start"] <= row["t"] < bounds["end"])
     return bool(bounds["start"] < row["t"] <= bounds["end"])

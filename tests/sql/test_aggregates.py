@@ -63,6 +63,11 @@ MEANT = {
     "STRING_AGG(v, 'it''s')": agg.concat("v", "it's"),
     "range(v)": agg.range("v"),
     "top_k(v, 3)": agg.top_k("v", 3),
+    "LAST_K(v, 3)": agg.last_k("v", 3),
+    "mode(v)": agg.mode("v"),
+    "MODE() WITHIN GROUP (ORDER BY v)": agg.mode("v"),
+    "histogram(v, edges => ARRAY[-1.5, 0, 10])": agg.histogram("v", edges=[-1.5, 0, 10]),
+    "HISTOGRAM(v, ARRAY(0, 10))": agg.histogram("v", edges=[0, 10]),
     "top_k(v, k => 3)": agg.top_k("v", 3),
     "TOP_K(v, K => 3)": agg.top_k("v", 3),
     "quantile(v, q => 0.25)": agg.quantile("v", 0.25),
@@ -86,7 +91,7 @@ def test_functions(function):
 
 @pytest.mark.parametrize("name", [name for name in agg.__all__ if isinstance(getattr(agg, name), Factory)])
 def test_every_aggregation_is_a_function(name):
-    needed = {"half_life": "'1 hour'", "q": "0.5", "k": "2"}
+    needed = {"half_life": "'1 hour'", "q": "0.5", "k": "2", "edges": "ARRAY[0, 10]"}
     first = getattr(agg, name).first
     given = [*first.columns, *(needed[each] for each in first.parameters if each in needed)]
     found = muntin.sql(asked(f"{name.upper()}({', '.join(given)}) AS x")).aggregates["x"]

@@ -91,6 +91,7 @@ NAMED = ["sum", "mean", "max", "std", "first", "collect", "count_distinct", "all
 PARAMETERS = {
     "concat": st.text(max_size=3),
     "ewm_mean": durations(),
+    "histogram": st.lists(st.integers(-9, 9), min_size=1, max_size=3, unique=True).map(sorted),
     "hyperloglog": st.just(10),
     "quantile": st.floats(0, 1),
     "top_k": st.integers(1, 9),

@@ -113,7 +113,7 @@ class Grouping:
     ) -> None:
         if kind.logical is not None and pa.types.is_nested(kind.logical):
             raise ColumnTypeError(
-                f"agg.per of column {column!r}: it holds {kind}, which cannot tell groups apart; take a field of it, or "
+                f"agg.per of column {column!r}: it holds {kind}, which tells no groups apart; take a field of it, or "
                 "its text"
             )
         self.inner = inner

@@ -79,8 +79,12 @@ class Aggregates:
         return self._flag(call.expressions[0])
 
     def _within_group(self, call: Any, name: str, order: Any, where: str | None) -> Aggregation:
+        if name == "mode" and not call.expressions and len(order.expressions) == 1:
+            return self._made(
+                call, aggregations.mode, [self._column(order.expressions[0].this, name)], {"where": where}
+            )
         if name != "percentile_cont":
-            raise self.text.refused(order, f"WITHIN GROUP is for PERCENTILE_CONT, and this is {call.name}")
+            raise self.text.refused(order, f"WITHIN GROUP is for PERCENTILE_CONT and MODE, and this is {call.name}")
         if order is None or len(call.expressions) != 1 or len(order.expressions) != 1:
             raise self.text.refused(call, "write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY v)")
         by = order.expressions[0]
@@ -128,7 +132,9 @@ class Aggregates:
         return self.columns.name(node, f"what {name} reads")
 
     def _literal(self, node: Any, name: str) -> Any:
-        """Return a parameter: a number, a text, true or false, or a duration."""
+        """Return a parameter: a number, a text, true or false, a duration, or an array of these."""
+        if isinstance(node, exp.Array) or (isinstance(node, exp.Anonymous) and str(node.name).lower() == "array"):
+            return [self._literal(each, name) for each in node.expressions]
         if isinstance(node, exp.Boolean):
             return bool(node.this)
         if isinstance(node, exp.Literal):

@@ -259,4 +259,6 @@ def _literal(value: Any) -> str:
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, int | float | np.integer):
         return repr(float(value) if isinstance(value, float) else int(value))
+    if isinstance(value, tuple):
+        return f"ARRAY[{', '.join(map(_literal, value))}]"
     raise UnsupportedOperationError(f"SQL has no words for the parameter {value!r}")

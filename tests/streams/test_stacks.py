@@ -34,6 +34,8 @@ class composed:
         return 1000 * s.times + s.plus
 
 
+OBJECTS = {"top": agg.top_k("v", 3), "per": agg.per("v", agg.sum("v"), top=2), "last": agg.last_k("v", 2)}
+"""States that are Python objects and do not grow with their rows."""
 COMMUTING = {"n": agg.count(), "total": agg.sum("v"), "high": agg.max("v")}
 
 

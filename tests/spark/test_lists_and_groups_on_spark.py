@@ -1,4 +1,4 @@
-"""Lists, histograms and aggregates by a second column on Spark: batches, streams and frames, and the types of answers."""
+"""Lists, histograms and aggregates by a second column on Spark: batches, streams, frames, and the types of answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from spark.test_batch import listed
 from muntin import Query, agg, window
 
 SCHEMA = pa.schema(
-    {"ts": pa.timestamp("us", "UTC"), "shop": pa.string(), "product": pa.string(), "amount": pa.int64(), "price": pa.float64()}
+    {
+        "ts": pa.timestamp("us", "UTC"),
+        "shop": pa.string(),
+        "product": pa.string(),
+        "amount": pa.int64(),
+        "price": pa.float64(),
+    }
 )
 ASKED = {
     "last": agg.last_k("product", 2),

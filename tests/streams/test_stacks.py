@@ -75,7 +75,7 @@ def same(query: Query, tables: list[pa.Table], restarts: int) -> None:
 @settings(max_examples=examples(4))
 def test_stacks_answer_what_all_slices_answer(seed: int, shape: tuple[int, int], lateness: int) -> None:
     rng = np.random.default_rng(seed)
-    aggregates = COMMUTING if seed % 2 else {**COMMUTING, "composed": composed("v")}
+    aggregates = [COMMUTING, {**COMMUTING, "composed": composed("v")}, {**OBJECTS, "n": agg.count()}][seed % 3]
     query = Query(
         window.sliding(shape[0], every=shape[1]),
         aggregates,

@@ -388,6 +388,28 @@ def test_too_many_values_are_an_error_that_changes_nothing() -> None:
     assert stream.close()["n"].to_pylist() == [[{"value": "a", "result": 2}, {"value": "b", "result": 1}]]
 
 
+@pytest.mark.parametrize("frame", [window.tumbling(20), window.trailing(9), window.session(9)], ids=repr)
+def test_columns_of_nulls_that_get_a_type_later(frame: Any) -> None:
+    asked = {
+        "sums": agg.per("p", agg.sum("n")),
+        "least": agg.per("p", agg.min("n"), top=2),
+        "lists": agg.per("p", agg.collect("n")),
+        "nested": agg.per("p", agg.per("n", agg.count())),
+        "mode": agg.mode("n"),
+    }
+    query = Query(frame, asked, time="t")
+    first = pa.table({"t": [1, 2], "p": pa.array([None, None]), "n": pa.array([None, None])})
+    second = pa.table({"t": [3], "p": ["a"], "n": pa.array([None])})
+    third = pa.table({"t": [4, 5], "p": ["a", None], "n": [-2.5, -7.0]})
+    stream, emitted = query.stream(), []
+    for each in (first, second, third):
+        emitted.append(stream.push(each))
+        stream = query.stream(stream.snapshot())
+    answers = pa.concat_tables([*emitted, stream.close()], promote_options="permissive")
+    whole = query.run(pa.concat_tables([first, second, third], promote_options="permissive"))
+    assert muntin.latest(answers).to_pylist() == whole.to_pylist()
+
+
 def test_integers_that_become_floats_in_an_aggregator() -> None:
     inner = aggregators.TwoStacks(agg.per("p", agg.sum("v")))
     inner.insert(0, ("a", None))

@@ -9,7 +9,7 @@ kernels of the inner aggregation, compiled where that compiles.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,8 +158,6 @@ class Grouping:
         a, b = self._known(older), self._known(newer)
         if not a.cost or not b.cost:
             return b if b.cost else a
-        if b.cost > 1 and a.cost > 1:
-            self.merged(b)  # not a row that arrives but a slice, or a part of a tree, which many windows share
         both = Groups(self, (a, b), a.cost + b.cost, max(a.greatest, b.greatest))
         noted = both.cost - both.greatest
         # Near `most` earlier, so that too many values are an error of the call that brings them.
@@ -181,7 +179,10 @@ class Grouping:
         state = self._known(state)
         if isinstance(state.content, Merged):
             return state.content
-        found = _Merger(self).merged(state)
+        merger = _Merger(self)
+        for part in _parts(state):
+            merger.add(part)
+        found = merger.merged()
         state.cost = state.greatest = len(found.places)
         state.content = found
         return found
@@ -245,7 +246,7 @@ class Grouping:
         values = sorted(found.places, key=_rank)
         states = found.states[[found.places[value] for value in values]] if values else self.binding.slots(0)
         held = states.view(np.uint8).copy() if self.binding.fixed else list(states)
-        return (values, held)
+        return (values, held, self._signature)
 
     def shown(self, state: Groups) -> Any:
         """Return the values of a state and their states as Python values, by value. O(groups)."""
@@ -253,15 +254,26 @@ class Grouping:
         values = sorted(found.places, key=_rank)
         return values, [found.states[found.places[value]] for value in values]
 
+    @property
+    def _signature(self) -> tuple[str, ...]:
+        return tuple(map(str, self.types.values()))
+
     def _read(self, plain: Any) -> Groups:
-        values, held = plain
+        values, held, signature = plain
         states = self.binding.slots(len(values))
-        if self.binding.fixed:
+        places = {value if value == value else math.nan: i for i, value in enumerate(values)}
+        if tuple(signature) != self._signature and not self.inner.definition.nulls:
+            self._fold_nulls(states)  # of a column that held nothing but nulls, which has a type only now
+        elif self.binding.fixed:
             states.view(np.uint8)[:] = held
         else:
             states[:] = [self._revived(each) for each in held]
-        places = {value if value == value else math.nan: i for i, value in enumerate(values)}
         return Groups(self, Merged(places, states), len(values), len(values))
+
+    def _fold_nulls(self, states: Array) -> None:
+        """Write the states of groups whose rows are null to the inner aggregation."""
+        rows = [Row(None, (None,) * len(self.inner.reads), 0)] * len(states)
+        self.fold(rows, np.arange(len(states)), np.ones(len(states), np.bool_), states)
 
     def _revived(self, state: Any) -> Any:
         """Return an object state that was read, with plain tuples turned into records again."""
@@ -283,65 +295,73 @@ class Grouping:
 
 
 class _Merger:
-    """Merges what a state consists of, from the oldest on, into groups of its own."""
+    """Merges the parts of a state, from the oldest on, into groups of its own."""
 
     def __init__(self, owner: Grouping) -> None:
         self.owner = owner
         self.places: dict[Any, int] = {}
         self.states = owner.binding.slots(0)
+        self.rows: list[Row] = []
 
-    def merged(self, state: Groups) -> Merged:
-        """Return the groups of a state. O(rows and groups noted), and O(groups) for a copy of the greatest part."""
-        todo, rows = [state], []
-        while todo:
-            content = todo.pop().content
-            if type(content) is Row:
-                rows.append(content)
-            elif type(content) is tuple:
-                older, newer = content
-                todo += (newer, older)
-            else:
-                self._fold(rows)
-                rows = []
-                self._take(content)
-        self._fold(rows)
+    def add(self, part: Row | Merged) -> None:
+        """Take the next part."""
+        if isinstance(part, Row):
+            self.rows.append(part)
+            return
+        self._fold_rows()
+        if len(part.places) > len(self.places):
+            self._swap(part)
+        else:
+            self._merge(part.places, part.states, older=False)
+
+    def merged(self) -> Merged:
+        """Return what all parts make."""
+        self._fold_rows()
         return Merged(self.places, self.states)
 
-    def _fold(self, rows: list[Row]) -> None:
+    def _swap(self, part: Merged) -> None:
+        """Go on with a copy of a greater part, into which the groups so far are merged."""
+        places, states = self.places, self.states
+        self.places, self.states = dict(part.places), part.states.copy()
+        self._merge(places, states, older=True)
+
+    def _merge(self, others: dict[Any, int], states: Array, *, older: bool) -> None:
+        held = len(self.places)
+        places = self._places_of(others, len(others))
+        if len(others):
+            self.owner.merge(self.states, states, places, held, older=older)
+
+    def _fold_rows(self) -> None:
+        rows, self.rows = self.rows, []
         if rows:
             held = len(self.places)
-            places = self._places_of([row.value for row in rows])
+            places = self._places_of((row.value for row in rows), len(rows))
             fresh = np.ones(len(self.places), np.bool_)
             fresh[:held] = False
             self.owner.fold(rows, places, fresh, self.states)
 
-    def _take(self, part: Merged) -> None:
-        """Merge groups; if they are more than those so far, these are merged into a copy of them."""
-        places, states = part
-        if len(places) > len(self.places):
-            self.places, places = dict(places), self.places
-            self.states, states = states.copy(), self.states
-            self._merge(places, states, older=True)
-        else:
-            self._merge(places, states, older=False)
-
-    def _merge(self, others: dict[Any, int], states: Array, *, older: bool) -> None:
-        if others:
-            held = len(self.places)
-            places = self._places_of(others)  # before `states` is read, which may grow
-            self.owner.merge(self.states, states, places, held, older=older)
-
-    def _places_of(self, values: Collection[Any]) -> Array:
-        """Return the places of values, with room for new ones. Without a loop in Python."""
-        places, held = self.places, len(self.places)
-        new = set(values).difference(places)
-        places.update(zip(new, range(held, held + len(new)), strict=True))
+    def _places_of(self, values: Any, count: int) -> Array:
+        """Return the places of values, with room for new ones."""
+        places = self.places
+        found = np.fromiter((places.setdefault(value, len(places)) for value in values), np.int64, count)
         self.owner.require_few(len(places))
         if len(places) > len(self.states):
             room = self.owner.binding.slots(2 * len(places))
             room[: len(self.states)] = self.states
             self.states = room
-        return np.fromiter(map(places.__getitem__, values), np.int64, len(values))
+        return found
+
+
+def _parts(state: Groups) -> Iterator[Row | Merged]:
+    """Yield the rows and the merged groups of a state, from the oldest on."""
+    todo = [state]
+    while todo:
+        content = todo.pop().content
+        if isinstance(content, Row | Merged):
+            yield content
+        else:
+            older, newer = content
+            todo += (newer, older)
 
 
 def _greatest(results: Array, valid: Array | None, top: int) -> Array:

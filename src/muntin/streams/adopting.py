@@ -288,7 +288,11 @@ class _Adopting:
         core.latest = self.saved.get("latest", BEFORE_TIME)
         core.go_on_after(tuple(self.saved.get("adopted", core.plan.adopted)))
         core.progress.load(self.saved["progress"])
-        kept = frozenset(name for name, each in core.plan.aggregates.items() if names.isdisjoint(each.reads))
+        kept = frozenset(
+            name
+            for name, each in core.plan.aggregates.items()
+            if names.isdisjoint(each.reads) or each.definition.nulls  # nulls are values to these
+        )
         self._load(kept, self._lateness(), early=core.plan.early)
         self._load_silence()
         self.state.core = core

@@ -59,6 +59,7 @@ EXPERIMENTS = (
     "slicing_latency",
     "slicing_keys",
     "table_run",
+    "lazy_tables",
     "slicing_memory",
     "small_pushes",
     "incremental",

@@ -1,26 +1,25 @@
 """Tables of any kind in, and tables of the same kind out: Arrow, pandas and polars.
 
-What is none of the last two is Arrow, or a mapping of columns, and gives Arrow. Columns are read as Arrow, and only
-those that are asked for.
+What is none of the last two is Arrow, a mapping of columns or a list of mappings, and gives Arrow. Columns are read as
+Arrow, and only those that are asked for. What is read but once, or when it is asked for, is `opened` first.
 """
 
 from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from muntin.batches import BatchSource, source_of
 from muntin.columns import in_one_piece, require_columns
 from muntin.errors import InvalidArgumentError
 from muntin.layouts import plain_table
+from muntin.mappings import REFUSALS, holds_rows, table_of_rows
 from muntin.types import Array
-
-_REFUSALS = (pa.ArrowException, OverflowError, TypeError, UnicodeError)
-"""What Arrow raises where values make no column: of different types, too large, no columns at all."""
 
 
 class TableKind(ABC):
@@ -35,7 +34,7 @@ class TableKind(ABC):
         require_columns(names, self.names(table))
         try:
             return in_one_piece(plain_table(self._read(table, list(names))))
-        except _REFUSALS as error:
+        except REFUSALS as error:
             raise InvalidArgumentError(f"these columns make no table: {error}") from error
 
     @abstractmethod
@@ -115,14 +114,79 @@ class _Polars(TableKind):
         return table[places]
 
 
+class _Batched(TableKind):
+    """A table that comes in batches: read whole where all its columns are asked for."""
+
+    def __init__(self, source: BatchSource) -> None:
+        self._source = source
+
+    def names(self, table: BatchSource) -> list[Any]:
+        return list(table.schema.names)
+
+    def _read(self, table: BatchSource, names: list[str]) -> pa.Table:
+        return pa.concat_tables(list(table.tables(names)))
+
+    def write(self, answer: pa.Table) -> Any:
+        return self._source.write(answer)
+
+    def beside(self, table: BatchSource, columns: Mapping[str, pa.Array]) -> Any:
+        held = table.whole()
+        return kind_of(held).beside(held, columns)
+
+    def take(self, table: BatchSource, places: Array) -> Any:
+        held = table.whole()
+        return kind_of(held).take(held, places)
+
+
+def opened(table: Any, expected: Sequence[str] = (), optional: Iterable[str] = ()) -> Any:
+    """Return a table of which names and columns can be read, each at its time; most tables are returned as they are.
+
+    A LazyFrame, a dataset or a stream of batches becomes a `BatchSource`, and a list or an iterator of mappings a table
+    of Arrow (see `table_of_rows` for `expected` and `optional`).
+
+    >>> opened([{"v": 1}, {"v": 2}]).to_pydict()
+    {'v': [1, 2]}
+    """
+    if isinstance(table, pa.Table | Mapping):
+        return table
+    if holds_rows(table) and not isinstance(table, pa.RecordBatchReader):
+        return table_of_rows(table, expected, optional)
+    if _is(table, "pandas", "DataFrame") or is_polars(table) or hasattr(table, "sparkSession"):
+        return table
+    found = source_of(table)
+    if found is None and hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__arrow_c_array__"):
+        return _source_of_stream(table)
+    return table if found is None else found
+
+
+def _source_of_stream(stream: Any) -> Any:
+    """Return what gives its rows to Arrow, perhaps once, such as the result of a query, as a source of batches."""
+    try:
+        return source_of(pa.RecordBatchReader.from_stream(stream))
+    except REFUSALS as error:
+        raise InvalidArgumentError(f"these columns make no table: {error}") from error
+
+
+def whole(table: Any, expected: Sequence[str] = ()) -> Any:
+    """Return a table whose rows are in memory: of a LazyFrame a DataFrame, of batches and rows an Arrow table. O(rows).
+
+    >>> whole(pa.table({"v": [1]}).to_reader()).to_pydict()
+    {'v': [1]}
+    """
+    found = opened(table, expected)
+    return found.whole() if isinstance(found, BatchSource) else found
+
+
 def kind_of(table: Any) -> TableKind:
-    """Return the kind of a table. O(1); neither pandas nor polars is imported.
+    """Return the kind of a table, which is `opened`. O(1); neither pandas nor polars is imported.
 
     >>> kind_of({"v": [1, 2]}).read({"v": [1, 2], "w": [3, 4]}, ["w"]).to_pydict()
     {'w': [3, 4]}
     """
     if _is(table, "pandas", "DataFrame"):
         return _Pandas()
+    if isinstance(table, BatchSource):
+        return _Batched(table)
     return _Polars() if is_polars(table) else _Arrow()
 
 
@@ -137,11 +201,19 @@ def _is(table: Any, module: str, name: str) -> bool:
     return found is not None and isinstance(table, getattr(found, name))
 
 
-def as_table(table: Any) -> pa.Table:
-    """Return rows of any kind (Arrow, pandas, polars, a mapping of columns) as an Arrow table."""
+def as_table(table: Any, expected: Sequence[str] = (), optional: Iterable[str] = ()) -> pa.Table:
+    """Return rows of any kind (Arrow, pandas, polars, a mapping of columns, a list of mappings) as an Arrow table.
+
+    `expected` and `optional` are columns of mappings, see `table_of_rows`.
+    """
+    if isinstance(table, pa.Table):
+        return table
+    table = opened(table, expected, optional)
     try:
         if isinstance(table, pa.Table):
             return table
+        if isinstance(table, BatchSource):
+            return pa.concat_tables(list(table.tables()))
         if isinstance(table, pa.RecordBatch):
             return pa.Table.from_batches([table])
         if isinstance(table, Mapping):
@@ -152,10 +224,11 @@ def as_table(table: Any) -> pa.Table:
             return table.to_arrow()
         if hasattr(table, "__arrow_c_stream__"):
             return pa.table(table)
-    except _REFUSALS as error:
+    except REFUSALS as error:
         raise InvalidArgumentError(f"these columns make no table: {_refused_column(table)}{error}") from error
     raise InvalidArgumentError(
-        f"a table is needed: Arrow, pandas, polars or a dict of columns; got a {type(table).__name__}"
+        "a table is needed: Arrow, pandas, polars, a dict of columns or a list of rows as dicts; got a "
+        f"{type(table).__name__}"
     )
 
 
@@ -182,7 +255,7 @@ def _refused_column(table: Any) -> str:
     for name, column in table.items() if isinstance(table, Mapping) else ():
         try:
             pa.table({name: column})
-        except _REFUSALS:
+        except REFUSALS:
             return f"column {name!r}: "
     return ""
 

@@ -16,10 +16,12 @@ from muntin.arrays.containers import container_of
 from muntin.arrays.results import finished, masked, permuted
 from muntin.arrays.runner import ArrayRun
 from muntin.arrays.spans import Span, spans_by_rows, spans_by_time
+from muntin.batches import source_of
 from muntin.columns import Column, as_list, read_column, row_count, select
 from muntin.durations import in_any_unit, is_unitless
 from muntin.errors import InvalidArgumentError
 from muntin.kernels.tiers import working_on
+from muntin.mappings import table_of_rows
 from muntin.showing import Explanation
 from muntin.tabular import is_polars, kind_of
 from muntin.threads import require_threads
@@ -89,7 +91,8 @@ def slide(
     row falls into it.
 
     `values` is one array, or a mapping or table of several columns; `aggregation` is one, or a mapping of names to
-    several, which are fused into one pass. NumPy, Arrow, pandas and polars return their own kind. In NumPy a null is
+    several, which are fused into one pass. NumPy, Arrow, pandas and polars return their own kind; a LazyFrame returns
+    polars, a dataset, a reader of batches or a list of rows as mappings Arrow. In NumPy a null is
     NaN, NaT or None, and integers with nulls are a masked array. `partial=False` leaves out windows that begin before
     the first row or end after the last. `aggregator` forces an algorithm, `threads` cuts the array into overlapping
     pieces. `return_windows` also returns the windows' bounds: (result, starts, ends), in rows or in times.
@@ -204,7 +207,7 @@ class _Call:
             raise InvalidArgumentError(f"partial is {self.partial!r}; it is True or False")
         closed_word(self.closed, "slide")
         in_any_unit(self.offset, "offset")
-        values: Any = self.values if hasattr(self.values, "__len__") else as_list(self.values, "values")
+        values = self._held(aggregations)
         rows = row_count(values)
         readable = values.to_arrow() if is_polars(values) else values
         columns = _read(readable, aggregations, rows)
@@ -224,6 +227,17 @@ class _Call:
             )
         run = ArrayRun(columns, rows, span, _snake_case(self.aggregator), self.threads)
         return _Planned(run, aggregations, values, places)
+
+    def _held(self, aggregations: Mapping[str, Aggregation]) -> Any:
+        """Return the values in memory: of a table in batches the columns that are read, of rows as mappings a table."""
+        found = source_of(self.values)
+        if found is not None:
+            given = ([self.times], self.by if isinstance(self.by, list | tuple) else [self.by])
+            named = [each for option in given for each in option if isinstance(each, str)]
+            needed = list(dict.fromkeys([*_columns_of(aggregations), *named]))
+            return found.whole(needed or found.schema.names[:1])  # rows alone are counted by any column
+        values = self.values if hasattr(self.values, "__len__") else as_list(self.values, "values")
+        return table_of_rows(values) if _are_rows(values) else values
 
     def _times(self, values: Any, rows: int) -> Column | None:
         if self.times is None:
@@ -281,9 +295,17 @@ def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(name)).lower()
 
 
+def _columns_of(aggregations: Mapping[str, Aggregation]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(c for each in aggregations.values() for c in each.reads))
+
+
+def _are_rows(values: Any) -> bool:
+    """Say whether values are a list of rows: mappings of columns to values, where an array is one of values."""
+    return isinstance(values, list | tuple) and bool(values) and isinstance(values[0], Mapping)
+
+
 def _read(values: Any, aggregations: Mapping[str, Aggregation], rows: int) -> dict[str, Column]:
-    names = tuple(dict.fromkeys(c for each in aggregations.values() for c in each.reads))
-    columns = select(values, names)
+    columns = select(values, _columns_of(aggregations))
     for name, column in columns.items():
         if len(column.values) != rows:
             raise InvalidArgumentError(f"column {name!r} has {len(column.values)} rows, where others have {rows}")

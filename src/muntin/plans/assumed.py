@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.aggregations.binding import bind
+from muntin.batches import BatchSource
 from muntin.errors import InvalidArgumentError, MuntinError
 from muntin.query.plan import CLOCK_TYPE, Types
 from muntin.query.query import Query
 from muntin.query.timing import likely_time
-from muntin.tabular import as_table
+from muntin.tabular import as_table, opened
 from muntin.types import ColumnType, column_type
 
 _LIKELY = (pa.float64(), pa.int64(), pa.bool_(), pa.string(), pa.timestamp("us"))
@@ -33,7 +34,8 @@ def _arrow_schema(schema: Any) -> pa.Schema:
     if isinstance(schema, Mapping) and all(isinstance(each, pa.DataType) for each in schema.values()):
         return pa.schema(dict(schema))
     try:
-        return as_table(schema).schema
+        found = opened(schema)
+        return found.schema if isinstance(found, BatchSource) else as_table(found).schema
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
             f"schema is a {type(schema).__name__}; give an Arrow schema, a mapping of names to Arrow types, or a table"

@@ -38,6 +38,13 @@ class FrameLike(Protocol):
         """Return its first rows."""
 
 
+class LazyFrameLike(Protocol):
+    """A LazyFrame of polars, as type checkers see it: what comes out is a DataFrame."""
+
+    def collect(self) -> Any:
+        """Return a DataFrame."""
+
+
 Frame = TypeVar("Frame", bound=FrameLike)
 
 
@@ -222,6 +229,9 @@ class Query:
         return tuple(dict.fromkeys(name for name in named if name is not None))
 
     @overload
+    def run(self, table: LazyFrameLike, *, threads: int = 1) -> Any: ...
+
+    @overload
     def run(self, table: Frame, *, threads: int = 1) -> Frame: ...
 
     @overload
@@ -230,10 +240,14 @@ class Query:
     def run(self, table: Any, *, threads: int = 1) -> Any:
         """Return the complete answer for a finite table, whose rows may be in any order.
 
-        pandas and polars return their own kind, everything else (Arrow, a mapping of columns) an Arrow table. `threads`
-        number and sort the keys together, then each answers a share of the rows, cut between keys, or inside a key that
-        exceeds its share: the answer is the same, in the same order. Only floats of a cut key may differ in their last
-        digits, because they are added in a different order.
+        pandas and polars return their own kind, everything else (Arrow, a mapping of columns, a list of rows as
+        mappings) an Arrow table. A polars LazyFrame, a pyarrow dataset or a reader of batches is read batch by batch,
+        only the columns needed, and returns a polars DataFrame or an Arrow table; windows by time and sessions of
+        states of a fixed size hold no rows of it, so it may be larger than memory.
+
+        `threads` number and sort the keys together, then each answers a share of the rows, cut between keys, or inside
+        a key that exceeds its share: the answer is the same, in the same order. Only floats of a cut key may differ in
+        their last digits, because they are added in a different order.
 
         O(n log n) to sort the rows if they are not sorted, and O(1) combines per row and window definition.
 
@@ -242,9 +256,21 @@ class Query:
         >>> query.run({"t": [1, 12, 3], "k": ["a", "b", "a"]}, threads=2)["n"].to_pylist()
         [2, 1]
         """
-        from muntin.tables.run import run
+        from muntin.batches import BatchSource
+        from muntin.tables.run import opened_rows, run
 
+        table = opened_rows(self, table)
+        if isinstance(table, BatchSource):
+            from muntin.streams.batched_run import run_batches
+
+            return run_batches(self, table, threads)
         return run(self, table, threads)
+
+    @overload
+    def over(self, table: LazyFrameLike, at: None = None, *, schema: Any = None, path: str = "auto") -> Any: ...
+
+    @overload
+    def over(self, table: Any, at: LazyFrameLike, *, schema: Any = None, path: str = "auto") -> Any: ...
 
     @overload
     def over(self, table: Frame, at: None = None, *, schema: Any = None, path: str = "auto") -> Frame: ...
@@ -262,7 +288,8 @@ class Query:
         `{aggregate}_{window}`, with the name of the window or w0, w1, ... With `at` it returns the points instead: any
         rows with the key and the time, each with what the frames of its key hold at its time. Points are not rows: they
         are in no aggregate. For an unknown key frames hold nothing. pandas returns pandas, with its index, polars
-        returns polars, a batch Spark DataFrame another one, everything else an Arrow table.
+        returns polars (a DataFrame for a LazyFrame), a batch Spark DataFrame another one, everything else an Arrow
+        table.
 
         `schema` is for a Spark DataFrame that must not be analysed, as in `spark`; with points it is a pair, for the
         rows and for the points. `path` is for Spark too: without points, frames of at most 16 rows in all are Spark's

@@ -18,13 +18,14 @@ from muntin.streams.points import AskedPoints
 from muntin.streams.state import StreamState
 from muntin.tables.over import as_column, as_rows_have_it, column_names
 from muntin.tables.run import require_room, time_column
-from muntin.tabular import TableKind, as_table, kind_of
+from muntin.tabular import TableKind, as_table, kind_of, whole
 from muntin.types import Array
 
 
 def ask(state: StreamState, points: Any) -> Any:
     """Return the points with the answers of the stream's frames there."""
     frames = _frames(state)
+    points = whole(points, state.query.key)
     kind = kind_of(points)
     points = as_table(points) if isinstance(points, Mapping) else points  # convert once, not on every read
     given, rows = kind.names(points), row_count(points)

@@ -110,7 +110,9 @@ class Stream:
         of your own code, which runs for each row.
         """
         self._require_open()
-        return self._observed(self._push, as_table(table))
+        core = self._state.core
+        seen = () if core is None else core.types.columns  # a row of a list may leave these out
+        return self._observed(self._push, as_table(table, self.query.inputs, seen))
 
     @exclusive
     def push_row(self, *row: Any) -> pa.Table:

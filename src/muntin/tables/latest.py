@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from muntin.errors import InvalidArgumentError
 from muntin.keys.table import KeyTable
-from muntin.tabular import kind_of
+from muntin.tabular import kind_of, whole
 from muntin.types import Array
 from muntin.windows.base import AT, ROW_BOUNDS, TIME_BOUNDS, VALUE_BOUNDS
 
@@ -27,8 +27,8 @@ def latest(answers: Any) -> Any:
     """Return the latest revision of each window, without retracted windows.
 
     `answers` are those of one query, from `run`, `stream` or `spark`, all pushes concatenated in the order of emission:
-    Arrow, pandas (with its index) or polars, or a batch Spark DataFrame. Returns the same kind, with rows in order.
-    O(n log n).
+    Arrow, pandas (with its index), polars, a list of rows as mappings, or a batch Spark DataFrame. Returns the same
+    kind (a DataFrame for a LazyFrame, Arrow for a list), with rows in order. O(n log n).
 
     On Spark rows have no order. If windows of rows of equal time share their bounds, each gets the answer of the
     greatest revision among them: for frames that is their own, since they hold the same rows.
@@ -44,6 +44,7 @@ def latest(answers: Any) -> Any:
         from muntin.spark.latest import latest_of_frame
 
         return latest_of_frame(answers)
+    answers = whole(answers, REQUIRED)
     kind = kind_of(answers)
     names = kind.names(answers)
     keys = key_columns(names)

@@ -24,7 +24,7 @@ from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.tables.answers import cast
 from muntin.tables.run import reach_of, read_needed, require_room, require_time, sorted_rows, stays_of, time_column
-from muntin.tabular import kind_of
+from muntin.tabular import kind_of, opened, whole
 from muntin.types import Array, column_type, is_zoned
 from muntin.windows.base import Window
 from muntin.windows.found import Points, SortedRows
@@ -34,6 +34,8 @@ def over(query: Query, table: Any, at: Any = None) -> Any:
     """Return the rows of a table, or points, each with the answers of a query's frames there."""
     require_time(query)
     require_frames(query)
+    table = opened(table, query.inputs) if at is not None else whole(table, query.inputs)
+    at = None if at is None else whole(at, [*query.key, str(query.time)])
     rows = max(row_count(each) if hasattr(each, "__len__") else 1 for each in (table, at))
     with working_on(rows), Progress(f"{rows:,} rows, {len(query.windows)} kinds of frames"):
         return over_tables(query, table, at)

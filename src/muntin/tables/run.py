@@ -24,7 +24,7 @@ from muntin.query.query import Query
 from muntin.tables.answers import Answers, AnswerTables, TakeKeys
 from muntin.tables.changelog import without_deletions
 from muntin.tables.pieces import Piece, pieces_of, worth_it
-from muntin.tabular import kind_of
+from muntin.tabular import kind_of, opened
 from muntin.threads import in_threads, require_threads, shares
 from muntin.types import Array
 from muntin.windows.base import Window
@@ -32,10 +32,8 @@ from muntin.windows.found import Arrival, Found, SortedRows
 
 
 def run(query: Query, table: Any, threads: int = 1) -> Any:
-    """Return every window of the table that holds a row, as a table of the same kind."""
+    """Return every window of an opened table that holds a row, as a table of the same kind."""
     require_threads(threads)
-    require_time(query)
-    _require_local(table)
     kind = kind_of(table)
     data = read_needed(query, table)
     shown = Progress(f"{data.num_rows:,} rows, {len(query.windows)} kinds of windows", len(query.windows) + 1)
@@ -88,8 +86,15 @@ def require_time(query: Query) -> None:
         raise InvalidArgumentError("the query has no time column, so that only a stream can tell when rows come")
 
 
+def opened_rows(query: Query, table: Any) -> Any:
+    """Return a table to which a query is put, opened (see `tabular.opened`); no rows at all have the columns needed."""
+    require_time(query)
+    _require_local(table)
+    return opened(table, query.inputs)
+
+
 def read_needed(query: Query, table: Any) -> pa.Table:
-    """Return the columns of a table that a query reads; reject a table that lacks some. O(rows)."""
+    """Return the columns of an opened table that a query reads; reject a table that lacks some. O(rows)."""
     kind = kind_of(table)
     require_time_column(query, kind.names(table))
     data = kind.read(table, query.inputs)
@@ -113,8 +118,8 @@ def stays_of(query: Query, data: pa.Table, threads: int = 1) -> tuple[Query, Arr
 def _require_local(table: Any) -> None:
     if hasattr(table, "sparkSession"):
         raise UnsupportedOperationError(
-            "run takes finite tables of this process: Arrow, pandas, polars or a dict of columns; for a DataFrame of "
-            "Spark use Query.spark(frame)"
+            "run takes finite tables of this process: Arrow, pandas, polars, a dict of columns or a list of rows; "
+            "for a DataFrame of Spark use Query.spark(frame)"
         )
 
 

@@ -183,11 +183,63 @@ class Table:
         self._copy(made)
 
 
-def place_of(session: SparkSession, target: str | Path) -> Files | Table:
-    """Return a target: one with a slash in it, or a `Path`, is a folder."""
+@dataclass(frozen=True)
+class Merged(Table):
+    """A table of a format that has MERGE: Delta or Iceberg. A batch is one MERGE, which costs what it changes."""
+
+    def recover(self) -> None:
+        """Do nothing: a MERGE is done as a whole, or not at all."""
+
+    def create(self, answers: DataFrame) -> None:
+        """Create the table, empty, in the format of its catalog."""
+        answers.limit(0).writeTo(self.name).create()
+
+    def merge(self, news: DataFrame, same: str, run: str | None, *, same_run: bool) -> None:
+        """Put the last word on each window in its place, and remove what is retracted.
+
+        `news` has one row a window; `same` is a condition on a row of the table, `a`, and a new one, `n`. In the same
+        run an earlier revision changes nothing.
+        """
+        view = f"muntin_news_{uuid4().hex}"
+        guard = " AND n.revision >= a.revision" if same_run else ""
+        news.createOrReplaceTempView(view)
+        try:
+            self.session.sql(
+                f"MERGE INTO {self.name} AS a USING {view} AS n ON {same} "
+                f"WHEN MATCHED AND n.retracted{guard} THEN DELETE "
+                f"WHEN MATCHED{guard} THEN UPDATE SET * "
+                "WHEN NOT MATCHED AND NOT n.retracted THEN INSERT *"
+            )
+        finally:
+            self.session.catalog.dropTempView(view)
+        self._note(self.name, run)  # after it: of a batch that runs again all answers are later than those there
+
+
+_MERGING = ("delta", "iceberg")
+"""Formats of tables that have MERGE."""
+
+
+def place_of(session: SparkSession, target: str | Path) -> Files | Table | Merged:
+    """Return a target: one with a slash in it, or a `Path`, is a folder, but for that of a table of Delta."""
+    if isinstance(target, str) and target.startswith("delta.`"):
+        return Merged(session, target)
     if isinstance(target, Path) or "/" in target:
-        return Files.of(session, target)
-    return Table(session, target)
+        files = Files.of(session, target)
+        if (files.folder / "_delta_log").is_there():
+            raise InvalidArgumentError(f"{str(target)!r} is a table of Delta: write delta.`{files.folder.uri}`")
+        return files
+    return (Merged if _merges(session, target) else Table)(session, target)
+
+
+def _merges(session: SparkSession, name: str) -> bool:
+    """Say whether a table is of a format that has MERGE, or will be once it is created."""
+    if session.catalog.tableExists(name):
+        rows = session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
+        return any(row["col_name"] == "Provider" and row["data_type"].lower() in _MERGING for row in rows)
+    catalog = name.partition(".")[0] if name.count(".") > 1 else str(session.catalog.currentCatalog())
+    classes = str(session.conf.get(f"spark.sql.catalog.{catalog.strip('`')}", None) or "").lower()
+    format_of_new = str(session.conf.get("spark.sql.sources.default")).lower()
+    return "iceberg" in classes or ("delta" in classes and format_of_new == "delta")
 
 
 def _with_static_partitions(session: SparkSession) -> SparkSession:

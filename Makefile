@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help kernels wheel run watch test quick soak mutants thorough redis chromium lint bench docs lowest highest clean
+.PHONY: help kernels wheel run watch test quick soak mutants thorough systems redis chromium lint bench docs lowest highest clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -44,6 +44,26 @@ highest: .venv-highest/.installed redis ## Run the same sample with the highest 
 SAMPLE = MUNTIN_QUICK=1 $(1)/bin/python -m pytest -m 'not slow' tests \
 	  && $(1)/bin/python -m pytest -n 2 -k 'not connect' tests/stores/test_stores.py tests/arrays/test_warm.py \
 	    tests/spark/test_awkward.py tests/spark/test_batch.py tests/test_imports.py
+
+# Delta and Iceberg have no release for the newest Spark: these tests have an environment of their own.
+JARS = io.delta:delta-spark_4.1_2.13:4.4.0 io.delta:delta-storage:4.4.0 \
+	org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0
+
+systems: .venv-systems/.installed .systems/.fetched ## Run upsert into Delta and Iceberg, with their jars from Maven and PySpark 4.1
+	MUNTIN_SYSTEMS=1 .venv-systems/bin/python -m pytest -n 0 tests/systems
+
+.systems/.fetched: Makefile
+	@command -v mvn >/dev/null || { echo "make systems fetches jars by Maven, and there is no mvn here" >&2; exit 1; }
+	@for jar in $(JARS); do \
+	  mvn --quiet --batch-mode dependency:copy -Dartifact=$$jar -DoutputDirectory=$(CURDIR)/.systems/jars \
+	    || { echo "make systems cannot fetch $$jar by Maven" >&2; exit 1; }; done
+	@touch $@
+
+.venv-systems/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-systems
+	.venv-systems/bin/pip install --quiet --editable '.[spark]' 'pyspark>=4.1,<4.2' 'hypothesis>=6.100,<7' \
+	  'pytest>=8.2,<10' 'pytest-randomly>=3.15,<6' 'pytest-xdist>=3.6.1,<4'
+	@touch $@
 
 # The store Redis is tested with a real server, and the live page in a real browser: found, or installed where that is
 # allowed. Without them those tests fail.

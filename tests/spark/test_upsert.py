@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
-import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +47,6 @@ def listed(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist()))
 
 
-KINDS = pa.schema({"ts": pa.timestamp("us", "UTC"), "len": pa.float64(), "region": pa.string(), "caller": pa.string()})
 BATCHES = emitted(SLIDING, [1, 2, 10, 11, 20], [6, 21, 40], [4, 8, 45])
 
 
@@ -297,38 +294,3 @@ def test_a_table(session: Any) -> None:
         for each in mine:
             session.sql(f"DROP TABLE IF EXISTS {each}")
         session.sql(f"DROP TABLE IF EXISTS {name}")
-
-
-def test_the_recipe_for_sqlite(session: Any, tmp_path: Path) -> None:
-    """The very code of the documentation, with the query that it begins with."""
-    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
-    space: dict[str, Any] = {"DATABASE": str(tmp_path / "answers.db"), "Query": Query, "agg": agg, "window": window}
-    exec("query = Query(" + page.partition("query = Query(")[2].partition("\n)\n")[0] + ")", space)
-    exec("import sqlite3\n" + page.partition("import sqlite3\n")[2].partition("```")[0], space)
-    with uncompiled():
-        stream = space["query"].stream()
-        seconds = [[0, 60, 385], [330], [1500]]  # the second one extends a session that was emitted
-        pushes = [{"ts": [1_000_000 * at for at in each], "len": [float(at) for at in each]} for each in seconds]
-        batches = [
-            stream.push(
-                pa.table({**push, "region": ["a"] * len(push["ts"]), "caller": ["x"] * len(push["ts"])}).cast(KINDS)
-            )
-            for push in pushes
-        ]
-    for number, batch in enumerate([*batches, batches[-1]]):
-        space["write"](session.createDataFrame(batch), number)
-    with closing(sqlite3.connect(space["DATABASE"])) as database:
-        found = database.execute("SELECT window_id, began, ended, longest, who, revision FROM answers").fetchall()
-    whole = pa.concat_tables(batches)
-    assert True in whole["retracted"].to_pylist()
-    wanted = [
-        (
-            row["window_id"],
-            *(str(row["window"][name])[:19] for name in ("start", "end")),
-            row["longest"],
-            "x",
-            row["revision"],
-        )
-        for row in muntin.latest(whole).to_pylist()
-    ]
-    assert sorted(found) == sorted(wanted)

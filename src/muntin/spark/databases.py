@@ -336,9 +336,7 @@ def database_of(url: str) -> Database:
     for name in options:
         raise InvalidArgumentError(f"{shown!r} has the option {name!r}, which SQLite has not; there is table=")
     if len(names) > 1:
-        raise InvalidArgumentError(
-            f"{table!r} is no table of SQLite, which has no schemas: leave the dot out"
-        )
+        raise InvalidArgumentError(f"{table!r} is no table of SQLite, which has no schemas: leave the dot out")
     return Sqlite(Path(path), names, shown)
 
 

@@ -183,6 +183,12 @@ class Table:
         self._copy(made)
 
 
+_MERGING = ("delta", "iceberg")
+"""Formats of tables that have MERGE."""
+_BY_PATH = "delta.`"
+"""With what a table of Delta begins that is in no catalog."""
+
+
 @dataclass(frozen=True)
 class Merged(Table):
     """A table of a format that has MERGE: Delta or Iceberg. A batch is one MERGE, which costs what it changes."""
@@ -215,14 +221,37 @@ class Merged(Table):
         self._note(self.name, run)  # after it: of a batch that runs again all answers are later than those there
 
 
-_MERGING = ("delta", "iceberg")
-"""Formats of tables that have MERGE."""
+@dataclass(frozen=True)
+class DeltaFolder(Merged):
+    """A table of Delta in a folder, which no catalog knows."""
+
+    @property
+    def _folder(self) -> Folder:
+        return Folder.of(self.name.removeprefix(_BY_PATH).removesuffix("`"), REMEDY)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Wait until nobody else on this machine upserts here."""
+        with held(_lock_of(self._folder.uri)):
+            yield
+
+    def read(self) -> DataFrame | None:
+        """Return what is there; None if nothing is."""
+        return self.session.table(self.name) if (self._folder / "_delta_log").is_there() else None
+
+    def run(self) -> str | None:
+        """Return the query whose answers came last, if it is known."""
+        return self._run_of(self.name) if (self._folder / "_delta_log").is_there() else None
+
+    def create(self, answers: DataFrame) -> None:
+        """Create the table, empty."""
+        answers.limit(0).write.format("delta").save(self._folder.uri)
 
 
 def place_of(session: SparkSession, target: str | Path) -> Files | Table | Merged:
     """Return a target: one with a slash in it, or a `Path`, is a folder, but for that of a table of Delta."""
-    if isinstance(target, str) and target.startswith("delta.`"):
-        return Merged(session, target)
+    if isinstance(target, str) and target.startswith(_BY_PATH):
+        return DeltaFolder(session, target)
     if isinstance(target, Path) or "/" in target:
         files = Files.of(session, target)
         if (files.folder / "_delta_log").is_there():

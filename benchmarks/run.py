@@ -65,6 +65,7 @@ EXPERIMENTS = (
     "incremental",
     "tiles_push",
     "holistic_frames",
+    "living_state",
     "spark_batch",
     "spark_over",
     "spark_streaming",

@@ -8,6 +8,7 @@ from muntin.spark.java import use_packaged_java
 from muntin.spark.late import split
 from muntin.spark.progress import Progress, progress
 from muntin.spark.rescaling import rescale
+from muntin.spark.saving import savepoint
 from muntin.spark.session import session
 from muntin.spark.state import State, state
 from muntin.spark.upsert import upsert
@@ -19,6 +20,7 @@ __all__ = [
     "explain",
     "progress",
     "rescale",
+    "savepoint",
     "session",
     "split",
     "state",

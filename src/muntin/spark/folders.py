@@ -62,6 +62,10 @@ class Folder:
         """Return whether it exists."""
         return bool(self.system.get_file_info(self.place).type != fs.FileType.NotFound)
 
+    def is_file(self) -> bool:
+        """Return whether it is a file."""
+        return bool(self.system.get_file_info(self.place).type == fs.FileType.File)
+
     def delete(self) -> None:
         """Delete it with all entries, if it exists."""
         if self.is_there():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from muntin.durations import BEFORE_TIME
 from muntin.errors import SnapshotError
+from muntin.query.query import Query
 from muntin.snapshots import Snapshot
+from muntin.spark.asking import Checkpoint, ask_checkpoint
 from muntin.spark.bucket_state import Header, in_tables, read
 from muntin.spark.buckets import Keyed, labels
 from muntin.spark.checkpoint import ADOPTED, HISTORY, read_state, saved_facts
@@ -42,6 +44,21 @@ class State:
     requested."""
     slices: pa.Table | None = None
     """The slices of the requested key, each with its edges, its number of rows if known, and the windows it serves."""
+    _read: Callable[[], Checkpoint] | None = field(default=None, repr=False, compare=False)
+    """Reads all buckets."""
+
+    def ask(self, points: Any, query: Query) -> Any:
+        """Return points, each with what the frames of its key hold at its time, as of the last committed batch.
+
+            latest = muntin.spark.state("checkpoint/").ask({"card": ["a", "b"]}, query)
+
+        As `Stream.ask` does, with the same names, answers and kinds of tables; without a time the greatest one that the
+        query has seen. A checkpoint describes its query, and does not hold it: `query` is the one that it is of, and
+        any other is refused by name. It may be running, and is not disturbed. Reads the buckets of the points' keys,
+        each as a whole.
+        """
+        assert self._read is not None
+        return ask_checkpoint(self._read(), points, query)
 
     def __str__(self) -> str:
         """Return a summary in a few lines."""
@@ -89,6 +106,7 @@ def state(path: str, key: Any = _UNSET, *, allow_pickle: bool = False, session: 
         buckets,
         _watermark([each["facts"] for each in described.values()]),
         pa.Table.from_pylist(rows, pa.schema(_HELD)),
+        _read=lambda: Checkpoint(facts, buckets, headers, partial(_snapshot, session, path, allow_pickle)),
     )
     return whole if key is _UNSET else _of_key(whole, partial(_snapshot, session, path, allow_pickle), headers, key)
 

@@ -107,6 +107,12 @@ AFTER: tuple[Call, ...] = (
     ("push", some_rows(4, 119, 12, late=12)),
     ("push", some_rows(5, 140, 4)),
 )
+REVISIONS: tuple[Call, ...] = tuple(
+    ("push", some_rows(seed, start, count, late=1))
+    for seed, start, count in ((1, 100, 24), (2, 103, 2), (3, 106, 1), (4, 104, 1), (5, 107, 2), (6, 112, 4))
+)
+"""Late rows that revise windows twice before the save, and again after it."""
+REVISED: dict[str, Any] = {"time": "t", "key": "j", "allowed_lateness": 50}
 NUMBERS = {"n": agg.count(), "total": agg.sum("v"), "spread": agg.std_pop("v")}
 EXTREMES = {"hi": agg.max("v"), "lo": agg.min("v")}
 TEXTS = {"n": agg.count("name"), "all": agg.collect("name"), "text": agg.concat("name"), "last": agg.max("name")}
@@ -231,6 +237,20 @@ CASES: dict[str, Case] = {
         {"time": "t", "key": "k", "ordered": True},
         before=tuple(("push", sorted(given, key=lambda row: row["t"])) for given in (some_rows(1, 100, 12, 1),)),
         after=tuple(("push", sorted(given, key=lambda row: row["t"])) for given in (some_rows(2, 106, 12, 1),)),
+    ),
+    "revised": _case(
+        [window.tumbling(5), window.trailing(4), window.trailing(rows(3)), window.delta("km", 4.0)],
+        NUMBERS,
+        REVISED,
+        before=REVISIONS[:3],
+        after=REVISIONS[3:],
+    ),
+    "revised_rows": _case(
+        [window.tumbling(rows(4)), window.sliding(rows(4), every=rows(2))],
+        NUMBERS,
+        REVISED,
+        before=REVISIONS[:3],
+        after=REVISIONS[3:],
     ),
     "late_rows": _case(
         [window.tumbling(2), window.trailing(2)],

@@ -57,7 +57,10 @@ def recomputed(case: Case) -> tuple[list[list[oracle.Result]], list[Any]]:
 
 
 def as_a_set(results: list[oracle.Result]) -> list[str]:
-    return sorted(repr(replace(each, aggregates=rounded(each.aggregates))) for each in results)
+    return sorted(
+        repr(replace(each, aggregates=rounded(each.aggregates), values=each.values and tuple(map(float, each.values))))
+        for each in results
+    )
 
 
 def rounded(values: Any) -> Any:

@@ -31,6 +31,7 @@ from muntin.spark.local_chunks import LocalChunks
 from muntin.spark.needs import apply_settings
 from muntin.streams.regrouping import known_keys, regrouped
 from muntin.streams.slices.generations import by_time
+from muntin.streams.snapshots import VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,6 +91,7 @@ def rescale(
     _require_stopped(session, old)
     batches = _batches(old)  # first, so that no later look misses a batch
     last = _require_layout(old)
+    _require_converted(session, old, last)
     begin = new.parent / f".muntin-rescale-{uuid4().hex}"
     try:
         divider = Divider(buckets, _watermark(old, last), allow_pickle)
@@ -102,6 +104,21 @@ def rescale(
         raise
     finally:
         begin.delete()
+
+
+def _require_converted(session: SparkSession, old: Folder, last: int) -> None:
+    """Reject a checkpoint with buckets of an earlier version, which only their query can convert."""
+    from pyspark.sql import functions as F
+
+    headers = read_state(session, old.uri, "muntin_header", last).select("key.bucket", "value.header")
+    version = F.get_json_object(F.col("header").cast("string"), "$.facts.version").cast("int")
+    earlier = sorted(row[0] for row in headers.where(version < VERSION).select("bucket").collect())
+    if earlier:
+        shown = ", ".join(map(str, earlier[:5])) + (", ..." if len(earlier) > 5 else "")
+        raise SnapshotError(
+            f"the checkpoint {old.uri!r} has buckets of an earlier version of muntin ({shown}), which are converted "
+            "when rows of them come: let its query go on until none is left"
+        )
 
 
 # ------------------------------------------------------------ the state

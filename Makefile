@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help kernels wheel run watch test quick soak mutants thorough systems redis chromium lint bench docs lowest highest clean
+.PHONY: help kernels wheel run watch test quick soak mutants thorough systems redis postgres chromium lint bench docs lowest highest clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -19,7 +19,7 @@ run: $(VENV)/.installed-demo ## See it at work: a streaming query on Spark over 
 watch: $(VENV)/.installed-demo ## See it live: readings that keep coming, Spark streaming, and the page, until Ctrl-C
 	$(BIN)/muntin demo --live
 
-test: $(VENV)/.installed-test redis chromium ## Run all tests and doctests
+test: $(VENV)/.installed-test redis postgres chromium ## Run all tests and doctests
 	$(BIN)/python -m pytest
 
 quick: $(VENV)/.installed-test ## Run what takes a minute: plain kernels, few random examples, no Spark, no servers
@@ -31,7 +31,7 @@ soak: $(VENV)/.installed-test ## Run pipelines that fail at any moment, for MINU
 mutants: $(VENV)/.installed-test ## Change the package in N=50 small ways, of SEED=1, and see that tests notice each
 	$(BIN)/python tools/mutants.py $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
-thorough: $(VENV)/.installed-test redis chromium ## Run all tests, those of memory too, with fifteen times as many random examples
+thorough: $(VENV)/.installed-test redis postgres chromium ## Run all tests, those of memory too, with fifteen times as many random examples
 	MUNTIN_THOROUGH=5 $(BIN)/python -m pytest
 
 lowest: .venv-lowest/.installed redis ## Run a sample of the tests with the lowest versions that pyproject.toml allows
@@ -75,6 +75,9 @@ INSTALLED = command -v $(1) >/dev/null \
 
 redis:
 	@$(call INSTALLED,redis-server,the Redis store)
+
+postgres:
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { $(call INSTALLED,postgresql,features in PostgreSQL); }
 
 chromium:
 	@$(call INSTALLED,chromium,the live page)

@@ -38,6 +38,7 @@ EXPERIMENTS = (
     "slide_by_time",
     "over",
     "ask",
+    "serving",
     "own_aggregation",
     "fused",
     "threads",

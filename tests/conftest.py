@@ -18,10 +18,11 @@ from hypothesis import HealthCheck, settings
 HERE = Path(__file__).parent
 collect_ignore = [] if os.environ.get("MUNTIN_SYSTEMS") else ["systems"]  # `make systems` fetches what they need
 sys.path.insert(0, str(HERE))
+from postgres_server import Postgres  # noqa: E402  # found by the line above
 from redis_server import Server  # noqa: E402  # found by the line above
 from sampling import QUICK, THOROUGH, examples  # noqa: E402  # found by the line above
 
-OUTSIDE = {"redis", "session", "spark"}
+OUTSIDE = {"postgres", "redis", "session", "spark"}
 """Fixtures that start a server or Spark."""
 LONG = {HERE / "spark" / name for name in ("test_recovery.py", "test_cluster.py")}
 """Tests that take a minute: begun first, so that at the end no process waits for another."""
@@ -110,6 +111,24 @@ def redis(redis_of_session: Server) -> Server:
     """A Redis server without keys: the windows of other tests have the same names."""
     redis_of_session.clear()
     return redis_of_session
+
+
+@pytest.fixture(scope="session")
+def postgres_of_session() -> Iterator[Postgres]:
+    server = Postgres()
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def postgres(postgres_of_session: Postgres) -> Postgres:
+    """A PostgreSQL server without features."""
+    from muntin.serving.urls import store_of
+
+    store = store_of(postgres_of_session.url)
+    store.clear(None)
+    store.close()
+    return postgres_of_session
 
 
 @pytest.hookimpl(wrapper=True)

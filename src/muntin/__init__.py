@@ -12,7 +12,7 @@ from muntin._version import __version__
 
 if TYPE_CHECKING:
     from muntin import aggregations as agg
-    from muntin import aggregators, errors, metrics, policies, spark, stores
+    from muntin import aggregators, errors, metrics, policies, serving, spark, stores
     from muntin import windows as window
     from muntin.arrays.slide import explain, slide
     from muntin.kernels.folder import cache_info, clear_cache
@@ -44,6 +44,7 @@ __all__ = [
     "plot",
     "policies",
     "rows",
+    "serving",
     "show",
     "slide",
     "spark",
@@ -55,7 +56,7 @@ __all__ = [
 ]
 
 _MODULES = {"agg": "aggregations", "window": "windows"} | {
-    name: name for name in ("aggregators", "errors", "metrics", "policies", "spark", "stores")
+    name: name for name in ("aggregators", "errors", "metrics", "policies", "serving", "spark", "stores")
 }
 """Names that are modules."""
 _MEMBERS = {

@@ -16,7 +16,7 @@ from muntin.cli import bench as benchmarks
 from muntin.cli import doctor
 
 
-@pytest.mark.parametrize("command", ["run", "demo", "bench", "explain", "warm", "watch", "doctor"])
+@pytest.mark.parametrize("command", ["run", "demo", "bench", "explain", "warm", "watch", "serve", "doctor"])
 def test_every_command_has_help(command, muntin):
     result = muntin(command, "--help")
     assert result.exit_code == 0

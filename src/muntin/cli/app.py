@@ -249,6 +249,36 @@ def watch(
 
 
 @app.command()
+def serve(
+    query: Annotated[Path, typer.Argument(metavar="QUERY.toml", help="The query whose features are published.")],
+    store: Annotated[
+        str, typer.Option(metavar="URL", help="Where: sqlite:///PATH, redis://HOST/0, postgresql://USER@HOST/DB.")
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen at; others than this machine's need a token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8080,
+    json: JsonOption = False,
+) -> None:
+    """Answer points over HTTP from published features, as JSON or Arrow. Ctrl-C ends it.
+
+    Callers send the token of the environment variable MUNTIN_SERVE_TOKEN, if it is set.
+    """
+    from muntin.cli import features
+    from muntin.cli.query_file import read_query
+
+    with one_clear_line():
+
+        def announce(address: str) -> None:
+            typer.echo(
+                dumps({"url": address}) if json else f"Features are at {address}/features, as {address}/docs says"
+            )
+            sys.stdout.flush()
+
+        features.serve(read_query(query), store, host, port, announce)
+
+
+@app.command()
 def doctor(json: JsonOption = False) -> None:
     """Check what this machine has: Java, Spark, Arrow, numba, the kernel cache, stores; say what to do about each."""
     findings = list(examination.examine())

@@ -421,6 +421,7 @@ class Query:
         merge: str = "auto",
         clock: Callable[[], int] | None = None,
         most_late: int | None = 1_000_000,
+        serve: str | None = None,
     ) -> Stream:
         """Return a stream that answers this query as rows arrive; with a snapshot, one that resumes from it.
 
@@ -436,6 +437,11 @@ class Query:
         nanoseconds, or, if the times of rows are integers, in their unit; the default is `time.time_ns`. Of the rows
         that no window took the last `most_late` are kept, all with None; the dropped ones are counted.
 
+        `serve` is the URL of a store, `sqlite:///PATH`, `redis://HOST:PORT/DB` or `postgresql://USER@HOST/DATABASE`:
+        each call publishes there what it changed of each key, so that `muntin.serving.open` answers in any process what
+        `ask` answers here. For frames only. The stream replaces what was published there before, once it has published
+        all that its snapshot or history holds; a call fails, and changes nothing, if the store stays away.
+
         >>> from muntin import Query, agg, window
         >>> stream = Query(window.session(5), {"n": agg.count()}, time="t").stream()
         >>> stream.push({"t": [1, 2, 9]})["n"].to_pylist()
@@ -446,6 +452,11 @@ class Query:
         """
         from muntin.streams.stream import Stream
 
+        publisher = None
+        if serve is not None:
+            from muntin.serving import publishing
+
+            publisher = publishing.publisher(self, serve)
         return Stream(
             self,
             snapshot,
@@ -455,6 +466,7 @@ class Query:
             merge=merge,
             clock=clock,
             most_late=most_late,
+            publisher=publisher,
         )
 
     def spark(
@@ -470,6 +482,7 @@ class Query:
         allow_pickle: bool = False,
         path: str = "auto",
         pieces: int | None = None,
+        serve: str | None = None,
     ) -> DataFrame:
         """Return the answer for a Spark DataFrame as another one, with the columns of `run` and `stream`.
 
@@ -484,7 +497,8 @@ class Query:
         from the checkpoint does not. With `adopt=True` the checkpoint may be of another query, as in `stream`: each
         bucket is converted when it is first called, and later restarts need no `adopt`. `allow_pickle=True` keeps
         states of Python objects in the checkpoint that only pickle can write; whoever can write there can then run code
-        in the workers.
+        in the workers. `serve` is the URL of a store, as in `stream`: tasks publish there what a micro-batch changed of
+        each key, before it commits.
 
         For a batch DataFrame: the answer of `run`, whatever the partitions. Spark groups and sorts the rows of a key,
         and a task answers all its keys, chunk by chunk, so memory does not grow with the partition. A key with more
@@ -525,10 +539,16 @@ class Query:
                 checkpoint=checkpoint,
                 adopt=adopt,
                 allow_pickle=allow_pickle,
+                serve=serve,
             )
         from muntin.spark.batch import batch, batch_of_given, require_batch_options
 
         require_batch_options(buckets, late or allow_pickle or adopt, checkpoint, history)
+        if serve is not None:
+            raise UnsupportedOperationError(
+                "serve= is for streaming DataFrames, and this one is finite: Query.stream(history=rows, serve=url) "
+                "publishes the features of a table"
+            )
         return (batch if schema is None else batch_of_given)(self, frame, path=path, pieces=pieces)
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from muntin.errors import SnapshotError
 from muntin.query.query import ProcessingTime, Query
 from muntin.spark.bucket_state import BucketState, Header, facts_of, with_further
+from muntin.spark.buckets import labels
 from muntin.spark.checkpoint import ADOPTED, BUCKETS, HISTORY, TYPE, is_of_query
 from muntin.spark.clock import Clock
 from muntin.spark.cutter import from_table
@@ -25,9 +26,12 @@ from muntin.streams.facts import differences, facts, windows_of
 from muntin.streams.migrating import facts_as_now
 
 _AGGREGATE = "aggregate "
-COUNTS = ("rows", "late", "dropped", "windows", "revisions", "retractions", "keys", "slices", "bytes", "written")
+PUBLISHED = ("published", "published_bytes", "publishing_ms")
+_OF_STATE = ("keys", "slices", "bytes", "written")
+COUNTS = ("rows", "late", "dropped", "windows", "revisions", "retractions", *_OF_STATE, *PUBLISHED)
 """The counts of a call: rows received, behind the watermark, and taken by no window; windows emitted, revised and
-retracted; then the bucket's current keys, slices and bytes of state, and the bytes written."""
+retracted; then the bucket's current keys, slices and bytes of state, and the bytes written; at last the values that
+were published, their bytes, and the time that it took."""
 PACKED_ANSWERS = pa.schema({"answers": pa.binary(), "answers_file": pa.string(), "late_rows": pa.binary()})
 """Answers are in one of the two: in the file, if they are many."""
 RESULT = pa.schema([*PACKED_ANSWERS, *((name, pa.int64()) for name in COUNTS)])
@@ -56,6 +60,8 @@ class Job:
     """Whether the checkpoint is of this query, and buckets that were not called since may be of an earlier one."""
     order: tuple[str, ...] | None = None
     """The aggregates in the order that the checkpoint records: states of version 2 are in that order."""
+    serve: str | None = None
+    """The URL of the store to which features are published."""
 
     @property
     def follows_clock(self) -> bool:
@@ -65,7 +71,12 @@ class Job:
     @property
     def wakes(self) -> bool:
         """Whether a batch with rows calls all buckets."""
-        return self.follows_clock or isinstance(self.query.emit_early, ProcessingTime)
+        return self.serve is not None or self.follows_clock or isinstance(self.query.emit_early, ProcessingTime)
+
+    @cached_property
+    def parts(self) -> dict[int, int]:
+        """The number of each bucket among all, as readers of features count them."""
+        return {label: part for part, label in enumerate(labels(self.buckets))}
 
     @property
     def timers(self) -> str:
@@ -122,11 +133,13 @@ def order_of(saved: Mapping[str, str], query: Query) -> tuple[str, ...] | None:
 class Bucket:
     """Runs one bucket for one call."""
 
-    def __init__(self, job: Job, handle: Any, state: BucketState, place: Place) -> None:
+    def __init__(self, job: Job, handle: Any, state: BucketState, place: Place, batch: int = 0) -> None:
         self.job = job
         self.handle = handle
         self.state = state
         self.place = place
+        self.batch = batch
+        """The number of the micro-batch."""
 
     def run(
         self, packed: Sequence[tuple[bytes, bool]], watermark: int, clock: int, *, came: bool
@@ -137,13 +150,17 @@ class Bucket:
         has rows of any bucket.
         """
         header = self.state.header()
-        if header is None and not packed and not self.job.follows_clock:
-            return  # only woken
+        only_woken = header is None and not packed and not self.job.follows_clock
+        if only_woken and self.job.serve is None:
+            return
         stream = self._stream(header, clock * 1_000_000, came=came)
         now = self.job.clock.ticks(watermark)
         tables = []
         if now is not None:
             stream.set_watermark(now)
+        if only_woken:
+            self._publish(stream)
+            return
         if came:
             stream.note_rows()
         else:
@@ -156,6 +173,7 @@ class Bucket:
         if early:
             tables.append(stream.emit(early=True))
         late = stream.take_late()
+        published = self._publish(stream)
         written = self._keep(stream, header, watermark, _next_call(stream, clock, came))
         answers = pa.concat_tables(tables) if tables else stream.schema.empty_table()
         counts = self._counts(stream, before, answers)
@@ -164,14 +182,25 @@ class Bucket:
                 "a window was revised, which this query never does: the one whose state it went on with did. Pass "
                 "checkpoint= with the path, so that the columns of revisions are kept"
             )
-        yield {**self._packed(answers, late), **counts, "written": written}
+        yield {**self._packed(answers, late), **counts, "written": written, **published}
+
+    def _publish(self, stream: DrivenStream) -> dict[str, int]:
+        """Publish what the batch changed, before it commits: a batch that runs again publishes the same again."""
+        if self.job.serve is None:
+            return dict.fromkeys(PUBLISHED, 0)
+        from muntin.serving.parts import STORES, Part
+
+        writer = self.place.query or "a test"
+        part = Part(STORES.get(self.job.serve), writer, self.batch, self.job.parts[self.place.bucket], self.job.buckets)
+        part.publish(stream.state, *stream.take_changes())
+        return part.counted.metrics()
 
     def begin(self, packed: Sequence[tuple[bytes, bool]], reached: int, watermark: int, clock: int) -> None:
         """Start from rows of a history, or from none. All windows due by then count as emitted.
 
         `reached` is the watermark after the whole history, `watermark` is Spark's own.
         """
-        stream = DrivenStream(self.job.query, self.job.schema, clock * 1_000_000)
+        stream = self._noting(DrivenStream(self.job.query, self.job.schema, clock * 1_000_000))
         for _ in self._take(stream, packed):
             pass
         now = self.job.clock.ticks(reached)
@@ -181,6 +210,7 @@ class Bucket:
         early = stream.begin_early()
         stream.emit(early=early)
         stream.take_late()
+        self._publish(stream)
         self._keep(stream, None, watermark, _next_call(stream, clock, came=True))
 
     def _take(self, stream: DrivenStream, packed: Iterable[tuple[bytes, bool]]) -> Iterator[None]:
@@ -201,7 +231,7 @@ class Bucket:
         job = self.job
         stream = MEMORY.take(self.place, None if header is None else header.stamp)
         if header is None:
-            return DrivenStream(job.query, job.schema, now)
+            return self._noting(DrivenStream(job.query, job.schema, now))
         # Also for a cached stream: its worker may have outlived the query it was created for.
         # All of its facts, since Spark may call this bucket before the clerk, whose error would come too late.
         saved = facts_of(header, job.query, job.further)
@@ -217,6 +247,11 @@ class Bucket:
         stream.now = now
         for window in windows[known:]:
             stream.add(window)
+        return self._noting(stream)
+
+    def _noting(self, stream: DrivenStream) -> DrivenStream:
+        """Return a stream that notes what is to be published."""
+        stream.notes_changes = self.job.serve is not None
         return stream
 
     def _goes_on(self, saved: Mapping[str, str], *, came: bool) -> bool:

@@ -19,6 +19,9 @@ from muntin.spark.local_files import ANSWERS, CHUNKS, delete_unread, folder
 from muntin.spark.memory import Place
 from muntin.spark.worker import settle
 
+BATCH_ID = "streaming.sql.batchId"
+"""The name under which Spark tells its tasks the number of a micro-batch."""
+
 
 class Processor:
     """Answers a query bucket by bucket, with the state opened by Spark."""
@@ -28,7 +31,7 @@ class Processor:
         self.handle = handle
         self.state = BucketState(header, chunks, LocalChunks(folder(CHUNKS)), allow_pickle=job.allow_pickle)
         self.facts = facts
-        self.query = _query_of_task()
+        self.query, self.batch = _query_of_task()
         delete_unread(folder(ANSWERS))
 
     def begin(self, bucket: int, history: Any, now: Any) -> None:
@@ -55,7 +58,7 @@ class Processor:
             yield from self._run(bucket, [], now, came=False)
 
     def _bucket(self, bucket: int) -> Bucket:
-        return Bucket(self.job, self.handle, self.state, Place(self.query, bucket))
+        return Bucket(self.job, self.handle, self.state, Place(self.query, bucket), self.batch)
 
     def _run(self, bucket: int, packed: list[tuple[bytes, bool]], now: Any, *, came: bool) -> Iterator[Row]:
         watermark, clock = now.getCurrentWatermarkInMs(), now.getCurrentProcessingTimeInMs()
@@ -83,12 +86,17 @@ class Processor:
         self.facts.update((json.dumps({name: now[name] for name in (*(saved or {}), *now) if name in now}),))
 
 
-def _query_of_task() -> str:
-    """Return the id of the streaming query whose task this is, the same after a restart; "" outside of a task."""
+def _query_of_task() -> tuple[str, int]:
+    """Return the id of the streaming query whose task this is, and the number of its batch.
+
+    The same after a restart; "" and 0 outside of a task.
+    """
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    return "" if task is None else task.getLocalProperty("sql.streaming.queryId") or ""
+    if task is None:
+        return "", 0
+    return task.getLocalProperty("sql.streaming.queryId") or "", int(task.getLocalProperty(BATCH_ID) or 0)
 
 
 @contextmanager

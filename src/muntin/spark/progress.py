@@ -35,6 +35,11 @@ class Progress:
     """State of the buckets called in the last batch."""
     written: int = 0
     """Bytes of state written."""
+    published: int = 0
+    """Values of keys published by `serve=`."""
+    published_bytes: int = 0
+    publishing_ms: int = 0
+    """The time that it took, of all tasks together."""
     watermark: str | None = None
     rows_per_second: float = 0.0
 

@@ -49,6 +49,7 @@ def streaming(
     checkpoint: str | None = None,
     allow_pickle: bool = False,
     adopt: bool = False,
+    serve: str | None = None,
 ) -> DataFrame:
     """Return a streaming DataFrame of the answers to a query over another one."""
     from pyspark.sql import functions as F
@@ -62,6 +63,7 @@ def streaming(
     require_adoption(adopt, checkpoint, history)
     require_names(query, late)
     require_no_watermark(frame)
+    serve = None if serve is None else served_at(query, serve)
     if history is not None:
         past.require_history(history, frame)
     if query.time is None:
@@ -88,7 +90,7 @@ def streaming(
     constant = () if late or adopt or has_adopted else constant_columns(plan, finite=False)
     order = None if saved is None else order_of(saved, query)
     begun = history is not None
-    job = Job(query, schema, clock, count, late, begun, constant, allow_pickle, adopt, has_adopted, order)
+    job = Job(query, schema, clock, count, late, begun, constant, allow_pickle, adopt, has_adopted, order, serve)
     if saved is not None:
         job.require_checkpoint(saved)
     answers = known_to_spark(plan.answer_schema)
@@ -136,6 +138,19 @@ def require_adoption(adopt: Any, checkpoint: str | None, history: Any) -> None:
             "a history is read by the first micro-batch of a checkpoint alone, and adopt=True goes on with one that is "
             "there: leave one out; what is new is null in windows that have begun"
         )
+
+
+def served_at(query: Query, url: str) -> str:
+    """Return the URL of a store as workers open it; reject a query whose answers are not those of frames."""
+    from muntin.serving.publishing import require_features
+    from muntin.serving.urls import seen_from_anywhere
+
+    require_features(query)
+    if query.time is None:
+        raise UnsupportedOperationError(
+            "serve= needs the times of rows, and this query has time=None, which takes those of batches: name a column"
+        )
+    return seen_from_anywhere(url)
 
 
 def with_clock(frame: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from muntin.types import Array
 
 def ask(state: StreamState, points: Any) -> Any:
     """Return the points with the answers of the stream's frames there."""
-    frames = _frames(state)
+    frames = frames_of(state.query, state.windows)
     points = whole(points, state.query.key)
     kind = kind_of(points)
     points = as_table(points) if isinstance(points, Mapping) else points  # convert once, not on every read
@@ -33,16 +33,18 @@ def ask(state: StreamState, points: Any) -> Any:
     with working_on(rows):
         if state.core is None:
             require_columns(state.query.key, given)
-            columns = _before_rows(state.query, rows, len(frames))
+            columns = before_rows(state.query, rows, len(frames))
         else:
-            columns = _columns(state, state.core, _PointReader(state.core, kind, points, given), frames)
+            reader = PointReader(state.core, kind, points, given)
+            order, asked = reader.sorted_points(reader.found(), frames)
+            columns = answers_at(state.core, order, asked, {i: state.complete_from.get(i) for i in frames})
     return kind.beside(points, dict(zip(names, columns, strict=True)))
 
 
-def _frames(state: StreamState) -> dict[int, str]:
-    """Return the names of the stream's frames, by window_id."""
-    names = state.query.windows.names
-    frames = {i: names[i] for i, each in state.windows.items() if each.is_frame}
+def frames_of(query: Query, windows: Iterable[int]) -> dict[int, str]:
+    """Return the names of a stream's frames, by window_id; reject one without any."""
+    names = query.windows.names
+    frames = {i: names[i] for i in windows if query.windows[i].is_frame}
     if not frames:
         raise UnsupportedOperationError(
             "ask is for frames, and this stream has none; take window.trailing, window.leading or window.frame"
@@ -50,18 +52,19 @@ def _frames(state: StreamState) -> dict[int, str]:
     return frames
 
 
-def _before_rows(query: Query, rows: int, frames: int) -> list[pa.Array]:
+def before_rows(query: Query, rows: int, frames: int) -> list[pa.Array]:
     """Return the answers of no rows, for a stream whose column types are not resolved yet."""
     nothing = [each.empty for each in query.aggregates.values()]
     return [pa.nulls(rows) if each is None else pa.array([each] * rows) for each in nothing * frames]
 
 
-def _columns(state: StreamState, core: StreamCore, reader: _PointReader, frames: dict[int, str]) -> list[pa.Array]:
-    """Return the aggregates of each frame, in the input order of the points."""
-    order, points = reader.sorted_points(frames)
+def answers_at(
+    core: StreamCore, order: Array | None, points: AskedPoints, complete_from: Mapping[int, int | None]
+) -> list[pa.Array]:
+    """Return the aggregates of each frame, in the input order of the points; see `StreamCore.ask`."""
     places, count = None if order is None else inverse(order), len(points.times)
     found: dict[tuple[int, str], pa.Array] = {}
-    for each in core.ask(points, {i: state.complete_from.get(i) for i in frames}):
+    for each in core.ask(points, complete_from):
         every = range(len(each.windows))
         all_places = None if places is None else np.concatenate([places + i * count for i in every])
         for name, raw in each.aggregates.items():
@@ -70,14 +73,16 @@ def _columns(state: StreamState, core: StreamCore, reader: _PointReader, frames:
                 lacks = core.begun.lacking(name, np.repeat(each.windows, count), each.begins)
                 column = nulled(column, lacks if all_places is None else lacks[all_places])
             found |= {(each.windows[i], name): column.slice(i * count, count) for i in every}
-    return [found[i, name] for i in frames for name in core.plan.aggregates]
+    return [found[i, name] for i in complete_from for name in core.plan.aggregates]
 
 
-class _PointReader:
-    """Reads points in the column types of a stream."""
+class PointReader:
+    """Reads points in the column types of a stream. Without a time, all have the same: the greatest, or `now`."""
 
-    def __init__(self, core: StreamCore, kind: TableKind, points: Any, given: list[Any]) -> None:
-        self._core = core
+    def __init__(
+        self, core: StreamCore, kind: TableKind, points: Any, given: list[Any], now: int | None = None
+    ) -> None:
+        self._core, self._now = core, now
         self._time = core.query.time if core.query.time in given else None
         types = dict(core.types.keys)
         if self._time is not None:
@@ -85,11 +90,25 @@ class _PointReader:
         self._table = as_rows_have_it(kind.read(points, list(types)), types)
         self._rows = row_count(points)
 
-    def sorted_points(self, frames: dict[int, str]) -> tuple[Array | None, AskedPoints]:
-        """Return the points by key and time, and their places in the input; None if already sorted. O(p log p)."""
+    @property
+    def keys(self) -> list[Any]:
+        """The key columns."""
+        return [self._table[name] for name in self._core.types.keys]
+
+    def found(self) -> Array:
+        """Return the number of each point's key; -1 if unknown."""
+        return self._core.keys.find(self.keys, self._rows)
+
+    def sorted_points(
+        self, keys: Array, frames: Mapping[int, str], some: Array | None = None
+    ) -> tuple[Array | None, AskedPoints]:
+        """Return the points by key and time, and their places in the input; None if already sorted. O(p log p).
+
+        With `some` only these points, by their places.
+        """
         times = self._times()
-        columns = [self._table[name] for name in self._core.types.keys]
-        keys = self._core.keys.find(columns, self._rows)
+        if some is not None:
+            keys, times = keys[some], times[some]
         order = None
         if len(keys) > 1 and not _ascends(keys, times):
             order = np.lexsort((times, keys))
@@ -97,13 +116,16 @@ class _PointReader:
 
         def refusal(place: int, window_id: int, since: int | None) -> MuntinError:
             row = place if order is None else int(order[place])
+            row = row if some is None else int(some[row])
             return self._refusal(row, int(times[place]), frames[window_id], since)
 
         return order, AskedPoints(keys, times, refusal)
 
     def _times(self) -> Array:
         core = self._core
-        if self._time is None:
+        if self._time is None and self._now is not None:
+            times = Column(np.full(self._rows, self._now, np.int64), None, core.types.time)
+        elif self._time is None:
             now = core.progress.horizon if core.query.time is not None else core.progress.time_of_rows()
             times = Column(np.full(self._rows, now, np.int64), None, core.types.time)
         else:

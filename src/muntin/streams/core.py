@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from muntin.streams.progress import Progress
 from muntin.streams.reading import TableReader, read_times
 from muntin.streams.row_reading import Row, RowReader
 from muntin.streams.silence import Silence
-from muntin.streams.strategy import Batch, Strategy
+from muntin.streams.strategy import KEYED, Batch, KeyedState, Strategy
 from muntin.tables.answers import Answers, AnswerTables
 from muntin.tables.over import as_rows_have_it
 from muntin.tables.run import reach_of, require_order
@@ -64,6 +64,8 @@ class StreamCore:
         self._crowd = _FEW_KEYS
         self._undo: list[RestorePoint] | None = None
         self._has_begun = False  # whether strategies may have changed since the last restore point
+        self.is_published = False
+        """Whether a call may fail after its rows were taken, because a store of features is away."""
 
     def _silence(self, forget_after: int, delay: int) -> Silence:
         """Return the tracker of each key's last row; reject a `forget_after` that could forget rows still needed."""
@@ -172,13 +174,15 @@ class StreamCore:
         table = self.tables.table(answers, self.keys.take)
         return table.combine_chunks() if len(answers) > 1 else table
 
-    def release_keys(self) -> None:
-        """Release keys of which no strategy holds anything, whenever their number has doubled."""
+    def release_keys(self, before: Callable[[Array], object] | None = None) -> None:
+        """Release keys of which no strategy holds anything, whenever their number has doubled; `before` gets them."""
         if not self.types.keys or len(self.keys) < 2 * self._crowd:
             return
         held = _union([each.held_keys() for each in self.strategies])
         idle = np.setdiff1d(self.keys.in_use(), held, assume_unique=True)
         if len(idle):
+            if before is not None:
+                before(idle)
             self.keys.release(idle)
             if self.silence is not None:
                 self.silence.release(idle)
@@ -248,6 +252,20 @@ class StreamCore:
         self.strategies = kept
         self.plan = _without(self.plan, window_id)  # the columns of answers stay
 
+    # ------------------------------------------------------------ some keys
+
+    def save_keys(self, keys: Array) -> KeyedState:
+        """Return what `ask` needs of some keys, ascending, which are renumbered in their order. O(their state)."""
+        parts = [each.save_keys(keys) for each in self.strategies]
+        return KeyedState(*(_numbered(getattr(each, name) for each in parts) for name in KEYED))
+
+    def load_keys(self, arrays: Mapping[str, Array], keys: int) -> None:
+        """Replace the state of all strategies by the arrays of a `KeyedState` of so many keys."""
+        for i, each in enumerate(self.strategies):
+            prefix = f"{i}."
+            mine = {name.removeprefix(prefix): held for name, held in arrays.items() if name.startswith(prefix)}
+            each.load_keys(mine, keys)
+
     # ------------------------------------------------------------ state
 
     def restore_point(self) -> RestorePoint:
@@ -255,7 +273,7 @@ class StreamCore:
         # A strategy that cannot fail is unchanged when a push is rejected: rows are validated before any is kept. If it
         # is interrupted all the same, by Ctrl-C or lack of memory, the stream is no longer consistent.
         self._has_begun = False
-        may_fail = any(each.may_fail for each in self.strategies)
+        may_fail = self.is_published or any(each.may_fail for each in self.strategies)
         parts = [each.restore_point() for each in self.strategies] if may_fail else []
         parts += [self.keys.restore_point(), self.progress.restore_point()]
         if self.silence is not None:
@@ -323,6 +341,11 @@ def _with(plan: Plan, window_id: int, window: Window) -> Plan:
 
 def _without(plan: Plan, window_id: int) -> Plan:
     return replace(plan, windows={i: each for i, each in plan.windows.items() if i != window_id})
+
+
+def _numbered(named: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what strategies have by name, under their numbers."""
+    return {f"{i}.{name}": held for i, each in enumerate(named) for name, held in each.items()}
 
 
 def _union(keys: list[Array]) -> Array:

@@ -22,6 +22,7 @@ from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.slices import Slices
 from muntin.streams.state import StreamState
 from muntin.streams.strategy import Strategy
+from muntin.types import Array
 from muntin.windows.base import Window
 
 
@@ -46,6 +47,10 @@ class DrivenStream:
         """The clock's time in nanoseconds; also set by the driver."""
         self._state = StreamState(query, Forced(), lambda: self.now, dict(enumerate(query.windows)))
         self._core = self._state.resolve(schema)
+        self.notes_changes = False
+        """Whether `take_changes` returns anything; also set by the driver."""
+        self._changed: list[Array] = []
+        self._gone: list[list[pa.Array]] = []
 
     @property
     def schema(self) -> pa.Schema:
@@ -88,7 +93,9 @@ class DrivenStream:
     def take(self, data: pa.Table) -> None:
         """Take rows, late ones judged by the watermark; those that no window takes are kept for `take_late`."""
         with working_on(data.num_rows):
-            self._state.take(data)
+            batch = self._state.take(data)
+        if self.notes_changes:
+            self._changed.append(batch.keys)
 
     @property
     def slices(self) -> list[Slices] | None:
@@ -117,8 +124,28 @@ class DrivenStream:
     def emit(self, *, early: bool = False) -> pa.Table:
         """Return the windows that are due or have changed; `early` adds others that hold rows."""
         out = self._core.table(self._core.emit(early=early))
-        self._core.release_keys()
+        self._core.release_keys(self._note_gone if self.notes_changes else None)
         return out
+
+    def _note_gone(self, idle: Array) -> None:
+        """Note keys whose numbers are given to others."""
+        self._gone.append(self._core.keys.take(idle))
+        self._changed = [each[~np.isin(each, idle)] for each in self._changed]
+
+    def take_changes(self) -> tuple[Array, list[list[pa.Array]]]:
+        """Return the numbers of the keys that had rows since the last call, and the keys of which nothing is left.
+
+        All keys, if nothing is left of any: whoever drives the stream forgets it then.
+        """
+        changed, gone, self._changed, self._gone = self._changed, self._gone, [], []
+        if self.is_empty:
+            return self._core.keys.in_use(), gone
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *changed])), gone
+
+    @property
+    def state(self) -> StreamState:
+        """The state, to be read."""
+        return self._state
 
     def begin_early(self) -> bool:
         """Return whether early results are due; if so, start the wait for the next ones."""

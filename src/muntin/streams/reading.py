@@ -151,3 +151,15 @@ def read_watermark(value: Any, kind: ColumnType | None) -> int:
     if ticks is None:
         raise InvalidArgumentError(f"the watermark is {value!r}; it must be a time")
     return int(ticks)
+
+
+def as_time(time: int, kind: ColumnType) -> np.datetime64 | int:
+    """Return a time in the unit of the time column as a `datetime64` in UTC, if times are timestamps or dates.
+
+    >>> as_time(86_400, column_type(pa.timestamp("s")))
+    np.datetime64('1970-01-02T00:00:00')
+    """
+    if kind.logical is None or not pa.types.is_temporal(kind.logical):
+        return time
+    unit: Any = "D" if pa.types.is_date32(kind.logical) else getattr(kind.logical, "unit", "ms")
+    return np.datetime64(time, unit)

@@ -49,17 +49,8 @@ def save(state: StreamState, segments: dict[str, list[Segment]] | None = None) -
     schema: list[tuple[str, pa.DataType | None]] = []
     core = state.core
     if core is not None:
-        types = core.types
-        header["core"] = {
-            "strategies": core.groups(),
-            "places": [[place.to_json() for place in each.places] for each in core.strategies],
-            "progress": core.progress.save(),
-            "columns": list(types.columns),
-            **_of_changes(core),
-        }
-        schema = [(f"time {state.query.time}", types.time.logical)]
-        schema += [(f"column {name}", kind.logical) for name, kind in types.columns.items()]
-        schema += [(f"key {name}", kind) for name, kind in types.keys.items()]
+        described, schema = describe(core)
+        header["core"] = {**described, "progress": core.progress.save(), **_of_changes(core)}
         arrays |= {f"keys.{name}": array for name, array in core.keys.save().items()}
         if core.silence is not None:
             arrays |= {f"silence.{name}": array for name, array in core.silence.save().items()}
@@ -79,6 +70,21 @@ def _of_changes(core: StreamCore) -> dict[str, Any]:
     if core.plan.adopted[0] > BEFORE_TIME:
         found["adopted"] = list(core.plan.adopted)
     return found
+
+
+def describe(core: StreamCore) -> tuple[dict[str, Any], list[tuple[str, pa.DataType | None]]]:
+    """Return how a stream keeps its state, for a header, and the types of its columns."""
+    types = core.types
+    described = {"strategies": core.groups(), "places": places_of(core), "columns": list(types.columns)}
+    schema: list[tuple[str, pa.DataType | None]] = [(f"time {core.query.time}", types.time.logical)]
+    schema += [(f"column {name}", kind.logical) for name, kind in types.columns.items()]
+    schema += [(f"key {name}", kind) for name, kind in types.keys.items()]
+    return described, schema
+
+
+def places_of(core: StreamCore) -> list[list[dict[str, Any]]]:
+    """Return where each strategy has what belongs to which aggregate."""
+    return [[place.to_json() for place in each.places] for each in core.strategies]
 
 
 def migrate(snapshot: bytes, query: Query) -> bytes:

@@ -61,6 +61,30 @@ class HeldBatch:
     """No row from this time on was evicted."""
 
 
+@dataclass(frozen=True)
+class KeyedState:
+    """The state of some keys, numbered from 0 on: what answers points, without what is known of emitted windows."""
+
+    fixed: Mapping[str, Array]
+    """What stays as it is while windows do: which of them share rows."""
+    marks: Mapping[str, Array]
+    """How far the stream had come, the same for all keys. Of two states the greater numbers hold for both."""
+    numbers: Mapping[str, Array]
+    """One entry for each key."""
+    tables: Mapping[str, Mapping[str, Array]]
+    """Columns by table, an entry for each row; the first column is the key, ascending."""
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, those of tables under the name of the table."""
+        columns = {f"{name}.{column}": held for name, table in self.tables.items() for column, held in table.items()}
+        return {**self.fixed, **self.marks, **self.numbers, **columns}
+
+
+KEYED = ("fixed", "marks", "numbers", "tables")
+"""The fields of a `KeyedState`."""
+
+
 class Strategy(ABC):
     """A way to keep what windows need of the rows."""
 
@@ -159,6 +183,17 @@ class Strategy(ABC):
     def complete(self, batch: Batch, missing: Missing) -> None:
         """Give aggregates that came later the rows of a history, by key and time: those that the others have had."""
         raise missing.refusal(f"{type(self).__name__} takes no history of rows that it has had")
+
+    def save_keys(self, keys: Array) -> KeyedState:
+        """Return what `ask` needs of some keys, ascending, which are renumbered in their order. O(state of the keys).
+
+        `load_keys` of a strategy with the same plan takes it, and those of several streams joined.
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot tell what it keeps of a single key")
+
+    def load_keys(self, state: Mapping[str, Array], keys: int) -> None:
+        """Replace the state by the arrays of a `KeyedState` of so many keys, by name, to answer points."""
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot tell what it keeps of a single key")
 
     @property
     def row_bytes(self) -> int | None:

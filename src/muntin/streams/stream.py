@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time as system_time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,15 +26,36 @@ from muntin.streams.asking import ask
 from muntin.streams.core import StreamCore
 from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import Forced
-from muntin.streams.reading import read_watermark
+from muntin.streams.reading import as_time, read_watermark
 from muntin.streams.row_reading import Row, row_of
 from muntin.streams.state import StreamState
 from muntin.streams.steps import Step
 from muntin.tables.answers import Answers
 from muntin.tabular import as_table
 from muntin.turns import changing, exclusive
-from muntin.types import is_whole
+from muntin.types import Array, is_whole
 from muntin.windows.base import Window
+
+_NO_KEYS = np.zeros(0, np.int64)
+
+
+class Publisher(Protocol):
+    """Publishes what a stream keeps of its keys, so that other processes can ask."""
+
+    def begin(self, state: StreamState) -> None:
+        """Publish all of a stream, in place of whatever was published."""
+
+    def push(self, state: StreamState, changed: Array) -> None:
+        """Publish the keys that a call changed, by their numbers; all if the windows have changed."""
+
+    def note(self, columns: list[pa.Array]) -> None:
+        """Remove these keys with the next batch, unless they are there again."""
+
+    def metrics(self) -> Mapping[str, int]:
+        """Return what was published."""
+
+    def close(self) -> None:
+        """Close the connections."""
 
 
 class Stream:
@@ -66,10 +87,12 @@ class Stream:
         merge: str = "auto",
         clock: Callable[[], int] | None = None,
         most_late: int | None = 1_000_000,
+        publisher: Publisher | None = None,
     ) -> None:
         self._turn = threading.Lock()  # held by the thread whose call is running
         self._halfway = False
         """Whether a call was interrupted and could not be rolled back completely."""
+        self._publisher: Publisher | None = None
         self._observers: tuple[Callable[[Step], object], ...] = ()
         if clock is not None and not callable(clock):
             raise InvalidArgumentError(f"clock is {clock!r}; give a function that returns the time as an integer")
@@ -97,6 +120,9 @@ class Stream:
             snapshots.load(self._state, Snapshot.decode(snapshot))
         elif history is not None:
             self.push(history)  # what was due by then is not emitted
+        if publisher is not None:
+            publisher.begin(self._state)
+        self._publisher = publisher
 
     # ------------------------------------------------------------ rows in, windows out
 
@@ -155,9 +181,23 @@ class Stream:
             except TooManyWindowsError as error:
                 row = f"row {int(np.argmax(batch.times))} of this push, whose time is {batch.latest}"
                 raise TooManyWindowsError(f"{error} (the latest row is {row})") from None
+            self._publish(batch.keys)
         with changing(self):
-            core.release_keys()
+            self._release_keys(core)
         return out
+
+    def _publish(self, changed: Array) -> None:
+        """Publish keys that have new rows, and the watermark; all keys if the windows have changed."""
+        if self._publisher is not None:
+            self._publisher.push(self._state, changed)
+
+    def _release_keys(self, core: StreamCore) -> None:
+        """Release keys of which nothing is held; what is published of them is removed with the next batch."""
+        published = self._publisher
+        if published is None:
+            core.release_keys()
+        else:
+            core.release_keys(lambda idle: published.note(core.keys.take(idle)))
 
     @exclusive
     def advance(self, watermark: Any) -> pa.Table:
@@ -187,8 +227,9 @@ class Stream:
             core.be_careful(reached)
             core.progress.set_watermark(reached, reached)
             out = core.table(answers + _emit(core))
+            self._publish(_NO_KEYS)
         with changing(self):
-            core.release_keys()
+            self._release_keys(core)
         return out
 
     @exclusive
@@ -203,8 +244,9 @@ class Stream:
             return self._nothing()
         with all_or_nothing(self._state, self):
             out = core.table(_follow_clock(core) + _emit(core))
+            self._publish(_NO_KEYS)
         with changing(self):
-            core.release_keys()
+            self._release_keys(core)
         return out
 
     @exclusive
@@ -220,11 +262,14 @@ class Stream:
         core = state.core
         if state.closed or core is None:
             state.closed = True
-            return self._nothing()
-        with all_or_nothing(state, self):
-            core.be_careful(END_OF_TIME)
-            out = core.table(core.close())
-            state.closed = True
+            out = self._nothing()
+        else:
+            with all_or_nothing(state, self):
+                core.be_careful(END_OF_TIME)
+                out = core.table(core.close())
+                state.closed = True
+        if self._publisher is not None:
+            self._publisher.close()  # what is published stays
         return out
 
     # ------------------------------------------------------------ observers
@@ -343,7 +388,9 @@ class Stream:
         """
         self._require_open()
         with all_or_nothing(self._state, self):
-            return self._state.add(window)
+            window_id = self._state.add(window)
+            self._publish(_NO_KEYS)
+        return window_id
 
     @exclusive
     def remove(self, window_id: int) -> None:
@@ -352,6 +399,7 @@ class Stream:
         self._require_window(window_id)
         with all_or_nothing(self._state, self):
             self._state.remove(window_id)
+            self._publish(_NO_KEYS)
 
     def complete_from(self, window_id: int) -> Any:
         """Return the time from which a window is complete: one that begins earlier may lack rows.
@@ -385,11 +433,7 @@ class Stream:
         np.datetime64('2024-03-01T09:30:05')
         """
         watermark, core = self._state.watermark, self._state.core
-        if watermark is None or core is None or core.plan.time_type.logical is None:
-            return watermark
-        kind = core.plan.time_type.logical
-        unit: Any = "D" if pa.types.is_date32(kind) else getattr(kind, "unit", "ms")
-        return np.datetime64(watermark, unit) if pa.types.is_temporal(kind) else watermark
+        return watermark if watermark is None or core is None else as_time(watermark, core.plan.time_type)
 
     def metrics(self) -> dict[str, int | None]:
         """Return counts: rows, those behind the watermark (late), those that no window took (dropped), and of state.
@@ -400,7 +444,8 @@ class Stream:
         they are; `keys` and `bytes` are current. `watermark` is in the unit of the time column;
         `watermark_time` is the same as a time. O(1) except for object columns.
         """
-        return self._state.metrics()
+        published = {} if self._publisher is None else self._publisher.metrics()
+        return {**self._state.metrics(), **published}
 
     def explain(self) -> QueryPlan:
         """Return how this stream answers each window, with its current state. O(windows); see `Query.explain`.

@@ -212,6 +212,13 @@ class ByNumber(Part):
         numbers = self._numbers.reshape(-1, NUMBERS)
         return {name: numbers[:, column].copy() for name, column in _COLUMNS.items()}
 
+    def numbers_of(self, keys: Array) -> dict[str, Array]:
+        """Return the numbers of some keys."""
+        numbers = np.zeros((len(keys), NUMBERS), np.int64)
+        known = keys < len(self._numbers) // NUMBERS
+        numbers[known] = self._numbers.reshape(-1, NUMBERS)[keys[known]]
+        return {name: numbers[:, column].copy() for name, column in _COLUMNS.items()}
+
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state."""
         self._numbers = np.stack([state[name] for name in _COLUMNS], axis=1).ravel()

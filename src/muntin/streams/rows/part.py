@@ -194,5 +194,9 @@ class Part(ABC):
     def adopt(self, store: RowStore, change: Change) -> None:
         """Note, once loaded, that the state is of a query with another lateness, or that emitted early or not."""
 
+    def numbers_of(self, keys: Array) -> dict[str, Array]:
+        """Return what of `save` has an entry for each key, for some keys."""
+        return {}
+
     def check(self, store: RowStore) -> None:
         """Raise `InvariantError` if the state contradicts the rows."""

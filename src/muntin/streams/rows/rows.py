@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -45,11 +45,12 @@ from muntin.streams.rows.part import OWN, REFUSED, Emission, Held, Moment, Part
 from muntin.streams.rows.store import RowStore
 from muntin.streams.rows.tree import LEAF, NODE
 from muntin.streams.segments import Segment, Segmented
-from muntin.streams.strategy import Batch, HeldBatch
+from muntin.streams.strategy import Batch, HeldBatch, KeyedState
 from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
 
+T = TypeVar("T")
 NEVER = END_OF_TIME
 """A key that sleeps forever: nothing happens to it until a row comes, or the stream closes."""
 PARTS: tuple[type[Part], ...] = (ByTime, ByNumber, ByEnd, ByCount, ByMark, ByValue, ByCode, ByPolicy)
@@ -203,6 +204,44 @@ class Group:
         for part in self.parts:
             state |= {f"of.{part.window_id}.{name}": array for name, array in part.save().items()}
         return state
+
+    def save_keys(self, keys: Array) -> KeyedState:
+        """Return what answers points of some keys, without the numbers beside rows: these are of emitted windows."""
+        known = keys[keys < self.store.keys]
+        owners, places = self.store.rows(known)
+        rows = self.store.as_arrays(np.searchsorted(keys, owners), places)
+        words = {f"beside.{name}" for part in self.parts for name in part.beside}
+        numbers = {
+            f"of.{part.window_id}.{name}": each for part in self.parts for name, each in part.numbers_of(keys).items()
+        }
+        whole = {f"of.{part.window_id}.{name}": each for part in self.parts for name, each in part.save().items()}
+        return KeyedState(
+            {"windows": np.array([part.window_id for part in self.parts], np.int64)},
+            {
+                "marks": np.array([self.complete_from, self.kept_from, self.forgotten_at], np.int64),
+                **{name: each for name, each in whole.items() if name not in numbers},
+            },
+            numbers,
+            {"rows": {name: each for name, each in rows.items() if name not in words}},
+        )
+
+    def load_keys(self, state: Mapping[str, Array], keys: int) -> None:
+        """Replace the state by one that `save_keys` returned, of a group of the same definitions."""
+        rows: dict[str, Array] = {}
+        parts: dict[str, dict[str, Array]] = {str(part.window_id): {} for part in self.parts}
+        for name, held in state.items():
+            if name.startswith("rows."):
+                rows[name[len("rows.") :]] = held
+            elif name.startswith("of."):
+                _, whose, mine = name.split(".", 2)
+                parts[whose][mine] = held
+        for part in self.parts:
+            rows |= {f"beside.{name}": np.zeros(len(rows["keys"]), kind) for name, kind in part.beside.items()}
+        self.complete_from, self.kept_from, self.forgotten_at = map(int, state["marks"])
+        self.store.load(rows)
+        self.store.know_keys(keys)
+        for part in self.parts:
+            part.load(parts[str(part.window_id)])
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state by one that `save` returned, of a group of the same definitions."""
@@ -536,6 +575,25 @@ class Rows(Replayed):
         for i, group in enumerate(self.groups):
             group.load(under(f"{i}.", state))
 
+    def save_keys(self, keys: Array) -> KeyedState:
+        """Return what answers points of some keys. O(rows of the keys)."""
+        groups = [group.save_keys(keys) for group in self.groups]
+        return KeyedState(
+            {"groups": np.array([len(groups)], np.int64), **_numbered(each.fixed for each in groups)},
+            {"watermark": np.array([self._watermark], np.int64), **_numbered(each.marks for each in groups)},
+            _numbered(each.numbers for each in groups),
+            _numbered(each.tables for each in groups),
+        )
+
+    def load_keys(self, state: Mapping[str, Array], keys: int) -> None:
+        """Replace the state by that of some keys. O(rows)."""
+        self._watermark = int(state["watermark"][0])
+        members = [state[f"{i}.windows"].tolist() for i in range(int(state["groups"][0]))]
+        if members != [[part.window_id for part in group.parts] for group in self.groups]:
+            self.groups = self.empty_groups(state)
+        for i, group in enumerate(self.groups):
+            group.load_keys(under(f"{i}.", state), keys)
+
     def empty_groups(self, state: Mapping[str, Array]) -> list[Group]:
         """Return groups without rows, of the definitions that those of a state have."""
         members = (state[f"{i}.windows"].tolist() for i in range(int(state["groups"][0])))
@@ -589,6 +647,11 @@ def _bindings(plan: Plan) -> tuple[list[Binding], dict[str, Aggregation], dict[s
     moving = {name: each for name, each in rest.items() if numbering_for(each, plan.types) is not None}
     apart = {name: each for name, each in rest.items() if name not in moving}
     return [each for each in bindings if grows.isdisjoint(each.names)], apart, moving
+
+
+def _numbered(named: Iterable[Mapping[str, T]]) -> dict[str, T]:
+    """Return what groups have by name, under their numbers."""
+    return {f"{i}.{name}": held for i, each in enumerate(named) for name, held in each.items()}
 
 
 def in_order(keys: Array, times: Array) -> Array | None:

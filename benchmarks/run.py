@@ -37,6 +37,7 @@ EXPERIMENTS = (
     "slide_moments",
     "slide_by_time",
     "over",
+    "words",
     "ask",
     "serving",
     "own_aggregation",

@@ -14,6 +14,7 @@ import muntin
 from muntin import Query, agg, rows, window
 from muntin.aggregations.binding import Binding
 from muntin.kernels.cache import load_fresh, uncompiled
+from muntin.spark.upsert import _moved
 from muntin.streams.rows import states
 from muntin.streams.rows.states import StateStore
 
@@ -97,6 +98,24 @@ def test_a_key_keeps_one_state_for_old_rows() -> None:
     assert max(size for _, size in sizes[10:]) <= 1.1 * sizes[1][1]
     (store,) = query.explain(table(0).schema).stores
     assert (store.strategy, store.slices, store.piece) == ("tiles", 1, "tile")
+
+
+def test_silent_keys_are_not_looked_at() -> None:
+    """A push looks at the keys of its rows, however many others live."""
+    query = Query(window.lifetime(), SUMMED, key="k", time="t")
+    with uncompiled():
+        for strategy in ("auto", "rows"):
+            stream = query.stream(strategy=strategy)
+            stream.push({"k": range(100), "t": range(100), "v": [1] * 100})
+            stream.push({"k": [7, 8], "t": [500, 501], "v": [1, 1]})
+            (group,) = stream._state.core.strategies[0].groups
+            assert len(group.awake(600, early=False)) == 0
+            assert len(stream.push({"k": [3], "t": [700], "v": [1]})) == 1
+
+
+def test_an_upserted_frame_is_known_by_its_end() -> None:
+    query = Query([window.trailing(5), window.lifetime(), window.policy(muntin.policies.at_most_rows(2))], SUMMED)
+    assert _moved(query) == [1, 2]
 
 
 def test_states_without_a_fixed_size_keep_their_rows() -> None:

@@ -1,8 +1,8 @@
 """The words that people use, beside the libraries they know them from.
 
 `window.lifetime()` beside polars' `cum_sum`: the running sum of each of 10,000 keys, rows in the order of their times,
-which are distinct. polars adds up the rows of a key as they stand; muntin sorts them by time, of which it finds that they
-are in order, and aggregates a frame for each. Both run on one thread. At least half as fast.
+which are distinct. polars adds up the rows of a key as they stand; muntin finds that they are in the order of their
+times, and aggregates a frame for each. Both run on one thread. At least half as fast.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ ROWS: Mapping[str, Sequence[Any]] = {
     "t": MINUTES,
     "v": VALUES,
     "distance": (0, 2, 5, 7, 12, 14, 17, 21, 24, 28, 33),
+    "gap": (2, 5, 1, 1, 1, 6, 1, 2, 1, 1, 2),
     "marker": [minute in (4, 10, 18) for minute in MINUTES],
 }
 END = 27
@@ -33,6 +34,7 @@ KINDS = {
     "tumbling": "window.tumbling(6)",
     "sliding": "window.sliding(9, every=3)",
     "session": "window.session(3)",
+    "session_gaps": 'window.session(gap_column="gap")',
     "cumulative": "window.cumulative(12, every=4)",
     "calendar": 'window.calendar("1 month", zone="Europe/Berlin")',
     "trailing": "window.trailing(6)",

@@ -392,3 +392,22 @@ def test_a_long_key_without_a_time_is_refused(session: Any) -> None:
     query = Query(window.trailing("1 hour"), {"n": agg.count()})
     with pytest.raises(Exception, match="ts.*null"):
         query.spark(frame_of(session, table), pieces=3).toArrow()
+
+
+@pytest.mark.connect
+def test_sessions_with_gaps_are_those_of_spark(session: Any) -> None:
+    """Also where windows only touch, and where a long gap reaches over others; Spark filters rows without a gap."""
+    from pyspark.sql import functions as F
+
+    table, chance = calls(600, 5), np.random.default_rng(6)
+    seconds = chance.choice([0, 1, 1, 2, 3, 30], len(table))
+    gaps = pa.array(seconds * 1_000_000, pa.duration("us"), mask=chance.random(len(table)) < 0.1)
+    frame = frame_of(session, table.append_column("gap", gaps))
+    query = Query(window.session(gap_column="gap"), {"n": COUNT, "total": agg.sum("len")}, key="region")
+    ours = query.spark(frame).select("region", "window.start", "window.end", "n", "total")
+    spans = F.session_window("ts", F.concat(F.expr("extract(SECOND FROM gap)").cast("string"), F.lit(" seconds")))
+    native = frame.groupBy("region", spans.alias("w")).agg(F.count("*").alias("n"), F.sum("len").alias("total"))
+    theirs = native.select("region", "w.start", "w.end", "n", "total")
+    assert listed(ours.toArrow()) == listed(theirs.toArrow())
+    whole = query.run(table.append_column("gap", gaps))
+    assert ours.count() == whole.num_rows

@@ -139,7 +139,7 @@ class _File:
                 raise self._wrong((*path, kind), f'it needs another word, {word}, such as {word} = "{example}"')
         values = {word: self._argument(known, words[word], word, (*path, word), kind) for word in words}
         first = values.pop(kind)
-        if known.takes_first:
+        if known.takes_first and (first is not True or known.first_is_needed):
             return self._made(lambda **named: known.make(first, **named), values, path, kind)
         if first is not True:
             raise self._wrong((*path, kind), f"it is {first!r}, and a {kind} window has no length; write {kind} = true")

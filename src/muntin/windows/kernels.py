@@ -147,6 +147,29 @@ def session_windows(times: Ints, ends: Ints, gap: int, first: Ints, last: Ints) 
 
 
 @kernel
+def spanned_windows(times: Ints, gaps: Ints, ends: Ints, first: Ints, last: Ints, stop: Ints) -> int:
+    """Find the runs of rows in which none comes after all before it have ended: each lasts for a gap of its own."""
+    count = 0
+    begin = 0
+    for key in range(len(ends)):
+        row = begin
+        while row < ends[key]:
+            reached = times[row] + gaps[row]
+            after = row + 1
+            while after < ends[key] and times[after] <= reached:
+                reached = max(reached, times[after] + gaps[after])
+                after += 1
+            if len(first) > 0:
+                first[count] = row
+                last[count] = after
+                stop[count] = reached
+            count += 1
+            row = after
+        begin = ends[key]
+    return count
+
+
+@kernel
 def framed_windows(
     times: Ints,
     ends: Ints,
@@ -247,6 +270,7 @@ FINDING = (
     hopping_windows,
     growing_windows,
     session_windows,
+    spanned_windows,
     framed_windows,
     counted_windows,
     windows_of_last_rows,

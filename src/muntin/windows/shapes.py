@@ -80,6 +80,7 @@ class EdgesFrom(Enum):
     RULE = "a rule, for any time"
     MARKS = "rows that are marked"
     VALUES = "the values of a column"
+    GAPS = "how long each row keeps its window open"
     COUNTS = "how many rows there are at multiples of a duration"
     CODE = "code of the user, for each row"
 

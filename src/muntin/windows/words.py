@@ -21,6 +21,8 @@ class Word:
     """The required options, each with an example."""
     takes_first: bool = True
     """Whether the function takes a first argument; if not, it is written `NAME = true`."""
+    first_is_needed: bool = True
+    """Whether it must be given; if not, `NAME = true` leaves it out."""
 
 
 WORDS: dict[str, Word] = {}
@@ -31,6 +33,7 @@ def word(
     *,
     first_is_length: bool = True,
     takes_first: bool = True,
+    first_is_needed: bool = True,
     lengths: tuple[str, ...] = (),
     plain: tuple[str, ...] = (),
     required: Mapping[str, str] | None = None,
@@ -38,7 +41,8 @@ def word(
     """Let query files name windows by the function that creates them.
 
     `lengths` and `plain` are its options, `required` the mandatory ones, each with an example. The first argument is a
-    length unless `first_is_length` is false, and none if `takes_first` is: then `NAME = true` stands for it.
+    length unless `first_is_length` is false; unless `first_is_needed` it may be left out, by `NAME = true`, which is
+    all that can be written if `takes_first` is false.
 
     >>> sorted(WORDS)[:2]
     ['calendar', 'cumulative']
@@ -47,7 +51,9 @@ def word(
     def decorate(make: _Make) -> _Make:
         own = ("",) if first_is_length and takes_first else ()
         options = (*lengths, *plain)
-        WORDS[make.__name__] = Word(make, frozenset((*own, *lengths)), options, required or {}, takes_first)
+        WORDS[make.__name__] = Word(
+            make, frozenset((*own, *lengths)), options, required or {}, takes_first, first_is_needed
+        )
         return make
 
     return decorate

@@ -10,6 +10,7 @@ from queries.oracle.results import Found, Row
 from muntin import window as w
 from muntin.windows.kinds.cumulative import Cumulative
 from muntin.windows.kinds.session import Session
+from muntin.windows.kinds.session_by_column import SessionByColumn
 from muntin.windows.kinds.sliding import Sliding
 
 
@@ -71,6 +72,21 @@ def ones_own(definition: w.ContextFree, rows: list[Row]) -> list[Found]:
         spans += ended
         previous = edge
     return by_time(spans, rows)
+
+
+def sessions_by_column(definition: SessionByColumn, rows: list[Row]) -> list[Found]:
+    """Return the windows [t, t + gap) that meet, joined; a row without a gap is in none."""
+    groups: list[tuple[list[Row], int]] = []
+    for row in rows:
+        gap = row.values[definition.gap_column]
+        if not gap:
+            continue
+        if groups and row.time <= groups[-1][1]:
+            members, end = groups[-1]
+            groups[-1] = [*members, row], max(end, row.time + gap)
+        else:
+            groups.append(([row], row.time + gap))
+    return [Found((m[0].time, end), m[0].time, end, tuple(m), end) for m, end in groups]
 
 
 def sessions(definition: Session, rows: list[Row]) -> list[Found]:

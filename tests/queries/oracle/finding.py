@@ -7,7 +7,7 @@ from typing import Any
 
 from queries.oracle.by_contents import context_aware, delta, programmed, punctuated
 from queries.oracle.by_rows import rows_every, sliding_rows
-from queries.oracle.by_time import cumulative, ones_own, sessions, sliding
+from queries.oracle.by_time import cumulative, ones_own, sessions, sessions_by_column, sliding
 from queries.oracle.frames import ROW_FRAMES, TIME_FRAMES, frames_by_rows, frames_by_time
 from queries.oracle.results import Found, Row
 
@@ -19,6 +19,7 @@ from muntin.windows.kinds.policy import Programmed
 from muntin.windows.kinds.punctuated import Punctuated
 from muntin.windows.kinds.rows_every import RowsEvery
 from muntin.windows.kinds.session import Session
+from muntin.windows.kinds.session_by_column import SessionByColumn
 from muntin.windows.kinds.sliding import Sliding
 from muntin.windows.kinds.sliding_rows import SlidingRows
 
@@ -45,6 +46,7 @@ of_kind.register(Sliding, sliding)
 of_kind.register(Cumulative, cumulative)
 of_kind.register(w.ContextFree, ones_own)
 of_kind.register(Session, sessions)
+of_kind.register(SessionByColumn, sessions_by_column)
 of_kind.register(TIME_FRAMES, frames_by_time)
 of_kind.register(ROW_FRAMES, frames_by_rows)
 of_kind.register(SlidingRows, sliding_rows)

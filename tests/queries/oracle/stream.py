@@ -18,6 +18,7 @@ from muntin.windows.kinds.frame import Frame
 from muntin.windows.kinds.leading import Leading
 from muntin.windows.kinds.policy import Programmed
 from muntin.windows.kinds.session import Session
+from muntin.windows.kinds.session_by_column import SessionByColumn
 from muntin.windows.kinds.sliding_rows import SlidingRows
 
 
@@ -54,6 +55,10 @@ class Stream:
         self.horizon = -NEVER
         self.parts: dict[tuple[tuple[Any, ...], int], Part] = {}
         self.late: list[Mapping[str, Any]] = []
+        self.longest = [0] * len(self.windows)
+        """The longest gap that rows brought along before this push, of sessions by a column."""
+        self.forgotten = [-NEVER] * len(self.windows)
+        """The end of the last such session that is final and forgotten, of any key."""
         self.arrived = 0
         self.taken = 0
 
@@ -68,6 +73,7 @@ class Stream:
             if not sum(self._take(key, i, row) for i in range(len(self.windows))):
                 late.append(row)
         self.late += [row.values for row in sorted(late, key=lambda row: row.number)]
+        self._note_gaps()
         self.seen = max([self.seen, *(row.time for row in arrived)])
         self.horizon = max(self.horizon, self.seen)
         if arrived:
@@ -119,10 +125,25 @@ class Stream:
 
     def _final_from(self, definition: Any, due: float) -> float:
         """Return the watermark from which on a window never changes."""
-        changes_at_its_end = isinstance(definition, Session | TIME_FRAMES | w.ContextAware)
+        changes_at_its_end = isinstance(definition, Session | SessionByColumn | TIME_FRAMES | w.ContextAware)
         if isinstance(definition, Leading | Frame) and definition.closed in ("left", "neither"):
             changes_at_its_end = not frame_around(definition, 0)[1]
         return due + max(self.query.lateness, 1 if changes_at_its_end else 0)
+
+    def _note_gaps(self) -> None:
+        for (_, window_id), part in self.parts.items():
+            definition = self.windows[window_id]
+            if isinstance(definition, SessionByColumn):
+                gaps = [row.values[definition.gap_column] for row in part.rows]
+                self.longest[window_id] = max([self.longest[window_id], *gaps])
+
+    def _forget_sessions(self, window_id: int, part: Part, found: list[Found], watermark: float) -> None:
+        """Forget the final sessions of a key that has been silent for the longest gap since."""
+        end = max((each.due for each in found), default=NEVER)
+        is_over = all(each.place in part.final for each in found)
+        if is_over and end + self.longest[window_id] + max(self.query.lateness, 1) <= watermark < NEVER:
+            self.forgotten[window_id] = max(self.forgotten[window_id], end)
+            part.rows.clear()
 
     def _take(self, key: tuple[Any, ...], window_id: int, row: Row) -> bool:
         """Take a row, where a window can; return whether it is not late."""
@@ -138,6 +159,9 @@ class Stream:
             before = {found.place: found for found in self.query.find(definition, part.rows, self.horizon)}
             after = {found.place: found for found in self.query.find(definition, [*part.rows, row], self.horizon)}
             if not self._accepts(definition, row, before, after):
+                return False
+            is_late = isinstance(definition, SessionByColumn) and row.time < self.watermark
+            if is_late and not any(place in part.final for place in before) and row.time <= self.forgotten[window_id]:
                 return False
             judged = row.time < self.watermark or isinstance(definition, Delta | w.ContextAware)
             new = (place for place in after if place not in before and judged)
@@ -167,7 +191,7 @@ class Stream:
             return True
         if not any(found.due + self.query.lateness > self.watermark for found in holding.values()):
             return False
-        if not isinstance(definition, Session | w.ContextAware):
+        if not isinstance(definition, Session | SessionByColumn | w.ContextAware):
             return True
         gone = (found for place, found in before.items() if place not in after)
         return all(self._final_from(definition, found.due) > self.watermark for found in gone)
@@ -183,6 +207,8 @@ class Stream:
                 youngest = max(row.time for row in part.rows)
                 if youngest + 2 * definition.gap + max(self.query.lateness, 1) <= watermark:
                     part.rows.clear()
+            if isinstance(definition, SessionByColumn):
+                self._forget_sessions(window_id, part, found, watermark)
             if isinstance(definition, Programmed):
                 self._judge(part, found, watermark)
         self.watermark = watermark

@@ -32,6 +32,7 @@ from muntin.streams.rows.adopting import adopted
 from muntin.streams.rows.by_code import ByCode
 from muntin.streams.rows.by_count import ByCount
 from muntin.streams.rows.by_end import ByEnd
+from muntin.streams.rows.by_gap import ByGap
 from muntin.streams.rows.by_mark import ByMark
 from muntin.streams.rows.by_number import ByNumber
 from muntin.streams.rows.by_policy import ByPolicy
@@ -53,7 +54,7 @@ from muntin.windows.base import Window
 T = TypeVar("T")
 NEVER = END_OF_TIME
 """A key that sleeps forever: nothing happens to it until a row comes, or the stream closes."""
-PARTS: tuple[type[Part], ...] = (ByTime, ByNumber, ByEnd, ByCount, ByMark, ByValue, ByCode, ByPolicy)
+PARTS: tuple[type[Part], ...] = (ByTime, ByNumber, ByEnd, ByGap, ByCount, ByMark, ByValue, ByCode, ByPolicy)
 """The kinds of windows over rows in order. The first that answers a definition takes it."""
 
 

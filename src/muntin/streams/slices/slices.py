@@ -43,7 +43,7 @@ from muntin.tables.answers import Answers
 from muntin.types import Array
 from muntin.windows.base import Window
 from muntin.windows.limits import may_be_many, too_many
-from muntin.windows.shapes import Periodic
+from muntin.windows.shapes import EdgesFrom, Periodic
 
 MANY_SLICES = 64
 """Windows of more slices than this are answered from a tree: with fewer, maintaining it costs more than it saves."""
@@ -104,6 +104,8 @@ class Slices(Replayed):
         for each in plan.windows.values():
             if each.time_shape is None:
                 split = decide(Facts.of([each], [], ordered=plan.ordered)).split
+                if each.edges is EdgesFrom.GAPS:
+                    return f"{each!r}: {each.edges.value} is in the rows, and not in their slices"
                 return f"{each!r} is not by time" if split.answer == WHOLE else f"{each!r}: {split.why}"
             if plan.emit_empty and each.emits_empty:
                 return "windows without rows have no slices"

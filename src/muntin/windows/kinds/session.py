@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from muntin.durations import in_unit_of
+from muntin.errors import InvalidArgumentError
 from muntin.types import Array, ColumnType
 from muntin.windows.base import Context, Measure, Window
 from muntin.windows.found import Cut, Found, SortedRows, filled, finding
+from muntin.windows.kinds.session_by_column import SessionByColumn
 from muntin.windows.lengths import positive
 from muntin.windows.shapes import Gap, Lookback
 from muntin.windows.words import word
@@ -92,12 +94,24 @@ class Session(Window):
         return 2 * int(self.gap) + delay + max(1, lateness)
 
 
-@word()
-def session(gap: Any) -> Session:
+@word(first_is_needed=False, plain=("gap_column",))
+def session(gap: Any = None, *, gap_column: str | None = None) -> Session | SessionByColumn:
     """Return windows of rows that follow each other within the gap: [first row, last row + gap).
 
-    >>> from muntin import window
+    With `gap_column` each row has a gap of its own, and opens the window [t, t + its gap); windows that meet are one.
+    The column holds integers in the unit of the times, or durations. A row whose gap is null or 0 is in no window; a
+    negative gap is refused.
+
+    >>> from muntin import Query, agg, window
     >>> window.session("5 minutes").context
     <Context.FORWARD_FREE: 'forward context free'>
+    >>> visits = Query(window.session(gap_column="stays"), {"n": agg.count()}, time="t")
+    >>> visits.run({"t": [1, 3, 7, 20], "stays": [10, 1, 2, 5]}).select(["window", "n"]).to_pylist()
+    [{'window': {'start': 1, 'end': 11}, 'n': 3}, {'window': {'start': 20, 'end': 25}, 'n': 1}]
     """
-    return Session(gap)
+    if (gap is None) == (gap_column is None):
+        raise InvalidArgumentError(
+            f"window.session: gap is {gap!r} and gap_column is {gap_column!r}; give one of them: a gap for all rows, "
+            "or the column with the gap of each"
+        )
+    return Session(gap) if gap_column is None else SessionByColumn(gap_column)

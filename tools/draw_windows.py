@@ -48,6 +48,7 @@ KINDS = {
     "sliding_rows": "window.sliding(rows(4), every=rows(2))",
     "trailing_rows": "window.trailing(rows(3))",
     "rows_every": "window.sliding(rows(3), every=6)",
+    "time_every": "window.sliding(6, every=rows(3))",
     "delta": 'window.delta("distance", 10, every=5)',
     "punctuated": 'window.punctuated("marker")',
     "policy": 'window.policy(policies.sum_at_most("v", 12))',

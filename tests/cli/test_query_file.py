@@ -74,6 +74,7 @@ def test_a_file_is_the_query_it_says(tmp_path):
     [
         ('tumbling = "1 minute"', window.tumbling("1 minute")),
         ("lifetime = true", window.lifetime()),
+        ('sliding = "1 hour"\nevery = "10 rows"', window.sliding("1 hour", every=rows(10))),
         ('session = true\ngap_column = "gap"', window.session(gap_column="gap")),
         ('lifetime = true\nclosed = "left"', window.lifetime(closed="left")),
         ('tumbling = "1 hour"\noffset = "15 minutes"', window.tumbling("1 hour", offset="15 minutes")),

@@ -101,6 +101,7 @@ KINDS: dict[str, Any] = {
     "frame": frames(),
     "frame of rows": frames_of_rows(),
     "rows every": rows_every(),
+    "time every": st.builds(lambda n, k: window.sliding(n, every=rows(k)), SMALL, st.integers(1, 4)),
     "delta": delta(),
     "punctuated": st.just(window.punctuated("mark")),
     "policy": POLICIES.map(window.policy),

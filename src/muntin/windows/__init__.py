@@ -34,6 +34,7 @@ from muntin.windows.kinds.rows_every import RowsEvery
 from muntin.windows.kinds.session import session
 from muntin.windows.kinds.sliding import Sliding
 from muntin.windows.kinds.sliding_rows import SlidingRows
+from muntin.windows.kinds.time_every import TimeEvery
 from muntin.windows.kinds.trailing import trailing
 from muntin.windows.lengths import Rows, rows
 from muntin.windows.words import word
@@ -80,11 +81,12 @@ def tumbling(range: Any, *, offset: Any = 0) -> Sliding | SlidingRows:
 
 
 @word(lengths=("every", "offset"), required={"every": "1 minute"})
-def sliding(range: Any, *, every: Any, offset: Any = 0) -> Sliding | SlidingRows | RowsEvery:
-    """Return overlapping windows of length `range`, one every `every`: by time, by rows, or rows by time.
+def sliding(range: Any, *, every: Any, offset: Any = 0) -> Sliding | SlidingRows | RowsEvery | TimeEvery:
+    """Return overlapping windows of length `range`, one every `every`: by time, by rows, or one by the other.
 
     Each row is in range / every windows, rounded up or down. `sliding(rows(10), every="5 seconds")` holds, at every
-    multiple of five seconds, the last ten rows before it.
+    multiple of five seconds, the last ten rows before it; `sliding("1 hour", every=rows(10))`, after every tenth row of
+    a key, those of its last hour, (t - 1 hour, t].
 
     >>> from muntin import rows, window
     >>> window.sliding("24 hours", every="1 minute").edges_known
@@ -100,10 +102,8 @@ def sliding(range: Any, *, every: Any, offset: Any = 0) -> Sliding | SlidingRows
     if isinstance(range, Rows):
         return RowsEvery(range, every, offset)
     if isinstance(every, Rows):
-        raise InvalidArgumentError(
-            f"window.sliding: every is {every!r} and the range is {range!r}, a duration; give every as a duration too, "
-            f"or use window.trailing({range!r}) for a result at each row"
-        )
+        _no_offset(offset, "window.sliding")
+        return TimeEvery(range, every)
     return Sliding(range, every, offset)
 
 

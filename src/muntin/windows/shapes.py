@@ -82,6 +82,7 @@ class EdgesFrom(Enum):
     VALUES = "the values of a column"
     GAPS = "how long each row keeps its window open"
     COUNTS = "how many rows there are at multiples of a duration"
+    STEPS = "how many rows have come"
     CODE = "code of the user, for each row"
 
 

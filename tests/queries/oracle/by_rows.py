@@ -1,4 +1,4 @@
-"""Windows of `range` rows of a key, every `every` rows or at the multiples of a time."""
+"""Windows of `range` rows of a key, every `every` rows or at the multiples of a time; of a time every `every` rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from queries.oracle.results import NEVER, Found, Row
 
 from muntin.windows.kinds.rows_every import RowsEvery
 from muntin.windows.kinds.sliding_rows import SlidingRows
+from muntin.windows.kinds.time_every import TimeEvery
 
 
 def sliding_rows(definition: SlidingRows, rows: list[Row]) -> list[Found]:
@@ -31,4 +32,14 @@ def rows_every(definition: RowsEvery, rows: list[Row]) -> list[Found]:
         members = tuple(rows[from_row:to_row])
         span = (from_row, to_row)
         found.append(Found(span, members[0].time, members[-1].time, members, due, rows=span, slot=due))
+    return found
+
+
+def time_every(definition: TimeEvery, rows: list[Row]) -> list[Found]:
+    found = []
+    for to_row in range(definition.every.count, len(rows) + 1, definition.every.count):
+        end = rows[to_row - 1].time
+        members = tuple(row for row in rows[:to_row] if row.time > end - definition.range)
+        span = (to_row - len(members), to_row)
+        found.append(Found(span, members[0].time, end, members, end, rows=span, slot=to_row))
     return found

@@ -6,7 +6,7 @@ from functools import singledispatch
 from typing import Any
 
 from queries.oracle.by_contents import context_aware, delta, programmed, punctuated
-from queries.oracle.by_rows import rows_every, sliding_rows
+from queries.oracle.by_rows import rows_every, sliding_rows, time_every
 from queries.oracle.by_time import cumulative, ones_own, sessions, sessions_by_column, sliding
 from queries.oracle.frames import ROW_FRAMES, TIME_FRAMES, frames_by_rows, frames_by_time
 from queries.oracle.results import Found, Row
@@ -22,11 +22,21 @@ from muntin.windows.kinds.session import Session
 from muntin.windows.kinds.session_by_column import SessionByColumn
 from muntin.windows.kinds.sliding import Sliding
 from muntin.windows.kinds.sliding_rows import SlidingRows
+from muntin.windows.kinds.time_every import TimeEvery
 
 ALL_TIMES = (
-    Sliding | Cumulative | Session | TIME_FRAMES | SlidingRows | ROW_FRAMES | RowsEvery | Punctuated | Programmed
+    Sliding
+    | Cumulative
+    | Session
+    | TIME_FRAMES
+    | SlidingRows
+    | ROW_FRAMES
+    | RowsEvery
+    | TimeEvery
+    | Punctuated
+    | Programmed
 )
-"""Definitions of which every row has some window, that is due no earlier than the row."""
+"""Definitions of which every row has some window, or counts for some, that is due no earlier than the row."""
 
 
 def find(definition: Any, rows: list[Row], time_type: ColumnType) -> list[Found]:
@@ -51,6 +61,7 @@ of_kind.register(TIME_FRAMES, frames_by_time)
 of_kind.register(ROW_FRAMES, frames_by_rows)
 of_kind.register(SlidingRows, sliding_rows)
 of_kind.register(RowsEvery, rows_every)
+of_kind.register(TimeEvery, time_every)
 of_kind.register(Delta, delta)
 of_kind.register(Punctuated, punctuated)
 of_kind.register(w.ContextAware, context_aware)

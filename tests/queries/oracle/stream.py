@@ -20,6 +20,7 @@ from muntin.windows.kinds.policy import Programmed
 from muntin.windows.kinds.session import Session
 from muntin.windows.kinds.session_by_column import SessionByColumn
 from muntin.windows.kinds.sliding_rows import SlidingRows
+from muntin.windows.kinds.time_every import TimeEvery
 
 
 @dataclass
@@ -185,6 +186,8 @@ class Stream:
         holding = {place: found for place, found in after.items() if row in found.members}
         if row.time >= self.watermark and not isinstance(definition, Delta):
             return bool(holding) or isinstance(definition, ALL_TIMES)
+        if isinstance(definition, TimeEvery):  # it would move final rows on
+            return False
         if isinstance(definition, SlidingRows | ROW_FRAMES):  # it moves others on: what counts is when they were due
             holding = {place: before.get(place, found) for place, found in holding.items()}
         if isinstance(definition, TIME_FRAMES | ROW_FRAMES) and self._has_frame(definition, row, before, after):

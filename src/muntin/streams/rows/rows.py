@@ -36,6 +36,7 @@ from muntin.streams.rows.by_gap import ByGap
 from muntin.streams.rows.by_mark import ByMark
 from muntin.streams.rows.by_number import ByNumber
 from muntin.streams.rows.by_policy import ByPolicy
+from muntin.streams.rows.by_step import ByStep
 from muntin.streams.rows.by_time import ByTime
 from muntin.streams.rows.by_value import ByValue
 from muntin.streams.rows.completing import completed
@@ -54,7 +55,7 @@ from muntin.windows.base import Window
 T = TypeVar("T")
 NEVER = END_OF_TIME
 """A key that sleeps forever: nothing happens to it until a row comes, or the stream closes."""
-PARTS: tuple[type[Part], ...] = (ByTime, ByNumber, ByEnd, ByGap, ByCount, ByMark, ByValue, ByCode, ByPolicy)
+PARTS: tuple[type[Part], ...] = (ByTime, ByNumber, ByEnd, ByGap, ByCount, ByStep, ByMark, ByValue, ByCode, ByPolicy)
 """The kinds of windows over rows in order. The first that answers a definition takes it."""
 
 

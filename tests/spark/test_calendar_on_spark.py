@@ -66,3 +66,22 @@ def test_stream(session: Any, tmp_path: Path) -> None:
     closed = [each for each in windows(run) if each[3] <= last]
     assert windows(found) == closed
     assert len(closed) > 50
+
+
+def test_zones_of_rows(session: Any, tmp_path: Path) -> None:
+    """As a batch and as a stream: each row by the clock that it names; those that name none are late."""
+    table = hours(300).filter(pa.compute.greater(pa.compute.field("ts"), pa.scalar(0, pa.timestamp("us", "UTC"))))
+    names = ["Europe/Berlin", "America/Sao_Paulo", "Europe/Paris", None]
+    zones = pa.array([names[i] for i in np.random.default_rng(7).integers(0, 4, len(table))])
+    table = table.append_column("zone", zones)
+    query = Query(window.calendar("1 month", zone_column="zone"), {"n": agg.count()}, key="k", time="ts")
+    run = query.run(table)
+    assert windows(query.spark(session.createDataFrame(table)).toArrow()) == windows(run)
+    feed = Feed(session, tmp_path, table.schema)
+    for i in range(3):
+        feed.add(table.slice(i * 30, 30) if i < 2 else table.slice(60))
+    found = pa.concat_tables(feed.run(query))
+    last = table["ts"].to_pylist()[-1]
+    closed = [each for each in windows(run) if each[3] <= last]
+    assert windows(found) == closed
+    assert len(closed) > 50

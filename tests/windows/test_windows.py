@@ -26,6 +26,7 @@ WRITTEN = [
     ("window.sliding('1 hour', every='1 minute', offset='30 seconds')", FREE, Measure.TIME, True, False),
     ("window.cumulative('1 day', every='1 hour')", FREE, Measure.TIME, True, False),
     ("window.session('5 minutes')", FORWARD_FREE, Measure.TIME, False, False),
+    ("window.calendar('1 day', zone_column='zone')", FREE, Measure.TIME, False, False),
     ("window.session(gap_column='gap')", FORWARD_FREE, Measure.TIME, False, False),
     ("window.trailing('1 hour')", FORWARD_AWARE, Measure.TIME, False, True),
     ("window.trailing('1 hour', closed='left', delay='1 minute')", FORWARD_AWARE, Measure.TIME, False, True),

@@ -81,6 +81,7 @@ class EdgesFrom(Enum):
     MARKS = "rows that are marked"
     VALUES = "the values of a column"
     GAPS = "how long each row keeps its window open"
+    ZONES = "the wall clock that each row names"
     COUNTS = "how many rows there are at multiples of a duration"
     STEPS = "how many rows have come"
     CODE = "code of the user, for each row"

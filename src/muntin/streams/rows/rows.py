@@ -39,6 +39,7 @@ from muntin.streams.rows.by_policy import ByPolicy
 from muntin.streams.rows.by_step import ByStep
 from muntin.streams.rows.by_time import ByTime
 from muntin.streams.rows.by_value import ByValue
+from muntin.streams.rows.by_zone import ByZone
 from muntin.streams.rows.completing import completed
 from muntin.streams.rows.finding import Fresh
 from muntin.streams.rows.holistic import MovingWindows
@@ -55,7 +56,19 @@ from muntin.windows.base import Window
 T = TypeVar("T")
 NEVER = END_OF_TIME
 """A key that sleeps forever: nothing happens to it until a row comes, or the stream closes."""
-PARTS: tuple[type[Part], ...] = (ByTime, ByNumber, ByEnd, ByGap, ByCount, ByStep, ByMark, ByValue, ByCode, ByPolicy)
+PARTS: tuple[type[Part], ...] = (
+    ByTime,
+    ByNumber,
+    ByEnd,
+    ByGap,
+    ByCount,
+    ByStep,
+    ByZone,
+    ByMark,
+    ByValue,
+    ByCode,
+    ByPolicy,
+)
 """The kinds of windows over rows in order. The first that answers a definition takes it."""
 
 

@@ -104,7 +104,7 @@ class Slices(Replayed):
         for each in plan.windows.values():
             if each.time_shape is None:
                 split = decide(Facts.of([each], [], ordered=plan.ordered)).split
-                if each.edges is EdgesFrom.GAPS:
+                if each.edges in (EdgesFrom.GAPS, EdgesFrom.ZONES):
                     return f"{each!r}: {each.edges.value} is in the rows, and not in their slices"
                 return f"{each!r} is not by time" if split.answer == WHOLE else f"{each!r}: {split.why}"
             if plan.emit_empty and each.emits_empty:

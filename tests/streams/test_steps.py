@@ -96,3 +96,34 @@ def test_times_and_partial_steps() -> None:
     for found in (made.run({"ts": stamps}), pa.concat_tables([(s := made.stream()).push({"ts": stamps}), s.close()])):
         assert found["n"].to_pylist() == [2, 2]
         assert [row["window"]["from_row"] for row in found.to_pylist()] == [0, 2]
+
+
+def test_rows_one_by_one() -> None:
+    """Rows are held for as long as a window may reach back to them."""
+    times = [1, 2, 6, 7, 7, 7, 9, 11, 11, 14, 15, 18, 18, 19]
+    whole = query(5, 2).run(table(times))
+    with uncompiled():
+        stream = query(5, 2).stream()
+        pushed = [stream.push(table([t], i)) for i, t in enumerate(times)]
+        assert shown(pa.concat_tables(pushed)) == shown(whole)
+        assert stream.metrics()["kept"] < 8
+
+
+def test_rows_at_the_watermark_are_next() -> None:
+    with uncompiled():
+        stream = query(5, 2).stream()
+        stream.push(table([4]))
+        stream.advance(10)
+        assert shown(stream.push(table([10, 10, 10], 1))) == [(10, 10, 1, 2, [1], 0), (10, 10, 1, 4, [1, 2, 3], 0)]
+        assert shown(stream.push(table([10, 10], 4))) == [(10, 10, 1, 6, [1, 2, 3, 4, 5], 0)]
+
+
+def test_a_late_row_of_the_time_of_others_changes_windows_with_the_same_bounds() -> None:
+    with uncompiled():
+        stream = query(9, 3, allowed_lateness=10).stream()
+        stream.push(table([1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 5]))
+        assert shown(stream.push(table([1], 11))) == [
+            (1, 2, 0, 6, [0, 1, 2, 3, 11, 4], 1),
+            (1, 2, 0, 9, [0, 1, 2, 3, 11, 4, 5, 6, 7], 1),
+            (1, 5, 0, 12, [0, 1, 2, 3, 11, 4, 5, 6, 7, 8, 9, 10], 0),
+        ]

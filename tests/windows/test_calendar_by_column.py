@@ -156,6 +156,16 @@ def test_zones_that_agree_share_windows_until_they_do_not() -> None:
     assert query.run(table)["n"].to_pylist() == [2, 2, 1, 1]
 
 
+def test_windows_that_end_together_and_begin_apart() -> None:
+    """The day of 23 hours in Berlin ends with one of 24 where clocks are not put forward."""
+    stamps = pa.array([dt.datetime(2024, 3, 31, h, tzinfo=dt.UTC) for h in (9, 10, 11)] + [dt.datetime(2024, 4, 1, 6)])
+    table = pa.table({"ts": stamps, "zone": ["Europe/Berlin", "Etc/GMT-2", "Europe/Berlin", "UTC"], "i": range(4)})
+    stream = DAYS.stream()
+    first = stream.push(table)
+    assert sorted(first["ids"].to_pylist()) == sorted(DAYS.run(table)["ids"].to_pylist()[:2]) == [[0, 2], [1]]
+    assert stream.push(table.slice(1, 1))["ids"].to_pylist() == [[1, 1]]
+
+
 def rows(zones: Any, unit: str = "s") -> pa.Table:
     return pa.table({"ts": pa.array(range(len(zones)), pa.timestamp(unit)), "zone": zones, "i": range(len(zones))})
 

@@ -195,7 +195,7 @@ class ByGap(CutWindows):
         ]
         table = np.array(found, np.int64).reshape(-1, 3)
         keys, start, end = (table[:, i].copy() for i in range(3))
-        first, last, counts = store.within(keys, start, end + 1)  # a row at the very end belongs to it
+        first, last, counts = store.within(keys, start, end)  # no gap is 0: all rows are before the end
         is_final = end <= self.settled(moment.before)
         return Cuts(keys, first, last, start, end, end, end, counts, is_final=is_final)
 

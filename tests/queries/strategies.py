@@ -14,8 +14,8 @@ from muntin import ProcessingTime, agg, policies, rows, window
 
 SMALL = st.integers(1, 12)
 
-COLUMNS = ("t", "k", "v", "km", "mark", "gap")
-"""Time, key, value (or null), a column that advances with time (or null), markers (or null), gaps (some null or 0)."""
+COLUMNS = ("t", "k", "v", "km", "mark")
+"""Time, key, value (or null), a column that advances with time (or null), markers (or null)."""
 
 
 @st.composite
@@ -90,7 +90,7 @@ KINDS: dict[str, Any] = {
     "sliding": sliding(),
     "tumbling": st.builds(lambda n, o: window.tumbling(n, offset=o), SMALL, st.integers(-15, 15)),
     "cumulative": cumulative(),
-    "session by column": st.just(window.session(gap_column="gap")),
+    "session by column": st.just(window.session(gap_column="v")),
     "session": st.integers(1, 6).map(window.session),
     "trailing": SMALL.map(window.trailing),
     "sliding rows": sliding_rows(),
@@ -184,7 +184,6 @@ def tables(draw: Any, most: int = 25) -> list[dict[str, Any]]:
                 "v": draw(st.one_of(st.none(), st.integers(0, 20))),
                 "km": draw(st.sampled_from([travelled] * 5 + [None])),
                 "mark": draw(st.sampled_from([False, False, True, None])),
-                "gap": draw(st.sampled_from([1, 2, 2, 3, 5, 9, 20, 0, None])),
             }
         )
     return table

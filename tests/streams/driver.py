@@ -14,7 +14,7 @@ from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.query.plan import Plan
 from muntin.streams.strategy import Batch, Strategy
 
-TYPES = {"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "km": pa.int64(), "mark": pa.bool_(), "gap": pa.int64()}
+TYPES = {"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "km": pa.int64(), "mark": pa.bool_()}
 
 
 class Driver:

@@ -18,7 +18,7 @@ from muntin.streams.strategy import Batch, Strategy
 from muntin.tables.answers import Answers
 from muntin.types import INT64, column_type
 
-TYPES = {"v": INT64, "km": INT64, "mark": column_type(pa.bool_()), "gap": INT64}
+TYPES = {"v": INT64, "km": INT64, "mark": column_type(pa.bool_())}
 
 
 def plan_of(query: oracle.Query, **more: Any) -> Plan:

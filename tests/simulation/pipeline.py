@@ -33,9 +33,7 @@ DYING = 17
 DEATH = "the compiler dies"
 drawn = partial(strategies.drawn, tries=2)
 JUMP = 1_000
-SCHEMA = pa.schema(
-    {"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "km": pa.int64(), "mark": pa.bool_()}
-)
+SCHEMA = pa.schema({"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "km": pa.int64(), "mark": pa.bool_()})
 
 
 class Sink:

@@ -31,9 +31,7 @@ from muntin.windows.kinds.punctuated import Punctuated
 
 CASES = int(os.environ.get("MUNTIN_SPARK_CASES", "3"))
 KEYS = ((), ("k",), ("k", "mark"))
-SCHEMA = pa.schema(
-    {"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "km": pa.int64(), "mark": pa.bool_()}
-)
+SCHEMA = pa.schema({"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "km": pa.int64(), "mark": pa.bool_()})
 
 
 def case(seed: int) -> tuple[oracle.Query, list[dict[str, Any]], random.Random]:

@@ -18,6 +18,7 @@ from muntin import Query, agg, rows, window
 from muntin.aggregations.binding import Binding, bind
 from muntin.columns import Column
 from muntin.kernels.cache import load_fresh, uncompiled
+from muntin.kernels.tiers import waiting
 from muntin.streams.rows import folding
 from muntin.streams.rows.rows import Rows
 from muntin.streams.rows.store import RowStore
@@ -301,3 +302,17 @@ def test_a_frame_that_never_holds_rows_is_not_revised() -> None:
         late = stream.push({"t": [20]})
     assert [each["from_row"] for each in first["window"].to_pylist()] == [1, 2]
     assert [(row["window"]["from_row"], row["revision"]) for row in late.to_pylist()] == [(3, 0)]
+
+
+@pytest.mark.compiled
+def test_objects_move_beside_compiled_kernels(caplog: pytest.LogCaptureFixture) -> None:
+    """Late rows move those behind them: text too, which no compiled kernel takes, so that none is asked to."""
+    times = np.random.default_rng(1).permutation(300)
+    data = pa.table({"t": times, "s": [f"at {t}" for t in times]})
+    query = Query(window.trailing(5), {"all": agg.collect("s")}, time="t", watermark=300)
+    with waiting():
+        stream = query.stream()
+        for i in range(0, 300, 50):
+            stream.push(data.slice(i, 50))
+        assert stream.close()["all"].to_pylist() == query.run(data)["all"].to_pylist()
+    assert not caplog.records

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from muntin.durations import BEFORE_TIME, END_OF_TIME
+from muntin.durations import BEFORE_TIME, END_OF_TIME, less
 from muntin.query.plan import Plan
 from muntin.streams.rows.cut import Cuts, CutWindows, Kept
 from muntin.streams.rows.finding import Fresh
@@ -18,6 +18,7 @@ from muntin.streams.rows.store import RowStore
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 from muntin.windows.base import Window
+from muntin.windows.found import filled, finding
 from muntin.windows.shapes import EdgesFrom
 
 Span = tuple[int, int]
@@ -151,16 +152,29 @@ class ByGap(CutWindows):
         """Return OWN for rows in a session that is not final, REFUSED for the rest, and for those without a gap."""
         verdicts = np.full(len(rows.times), REFUSED, np.int8)
         gaps = self.window.gaps(rows.columns)
-        over = watermark - self.lateness if watermark > BEFORE_TIME else watermark
-        for row, (key, time, gap) in enumerate(
-            zip(rows.keys.tolist(), rows.times.tolist(), gaps.tolist(), strict=True)
-        ):
-            if gap:
-                changed = self._sessions.add(key, time, gap, over if time < watermark else None)
+        late = np.flatnonzero((gaps > 0) & (rows.times < watermark))
+        if len(late):
+            over = less(watermark, self.lateness)
+            cells = (each[late].tolist() for each in (rows.keys, rows.times, gaps))
+            for row, key, time, gap in zip(late.tolist(), *cells, strict=True):
+                changed = self._sessions.add(key, time, gap, over)
                 if changed is not None:
                     verdicts[row] = OWN
                     self._changed.append((key, *changed))
+        punctual = np.flatnonzero((gaps > 0) & (rows.times >= watermark))
+        verdicts[punctual] = OWN
+        self._take(*(each[punctual] for each in (rows.keys, rows.times, gaps)))
         return verdicts
+
+    def _take(self, keys: Array, times: Array, gaps: Array) -> None:
+        """Take rows that are not late, those of a key together. O(1) each, and a look-up for each session of them."""
+        ends = np.append(np.flatnonzero(np.diff(keys)) + 1, len(keys)).astype(np.int64)[: len(keys)]
+        first, _, stop = filled(finding().spanned_windows, (np.ascontiguousarray(times), gaps, ends), 3)
+        cells = (each.tolist() for each in (keys[first], times[first], stop - times[first]))
+        for key, time, gap in zip(*cells, strict=True):
+            changed = self._sessions.add(key, time, gap, None)
+            assert changed is not None  # it is not late
+            self._changed.append((key, *changed))
 
     def took(self, store: RowStore, rows: Batch) -> None:
         """Note the longest gap."""

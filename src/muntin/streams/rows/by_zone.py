@@ -120,7 +120,8 @@ class ByZone(CutWindows):
         start, end = self.window.spans(rows.times, rows.columns)
         is_late = (rows.times < watermark) & (end <= less(watermark, self.lateness))
         own = (start < end) & ~is_late
-        for key, low, high in zip(*(each[own].tolist() for each in (rows.keys, start, end)), strict=True):
+        windows = np.unique(np.stack([each[own] for each in (rows.keys, start, end)], axis=1), axis=0)
+        for key, low, high in windows.tolist():
             self._open.add(key, low, high)
             self._changed.append((key, high))
         return np.where(own, OWN, REFUSED).astype(np.int8)

@@ -157,9 +157,11 @@ class RowStore:
             tree.close(self.tree, log.stale[:stale])
 
     def _write(self, held: Array, moves: Array, count: int, places: Array, new: Any) -> None:
-        if count:
-            bits = held if held.dtype == OBJECT else held.view(f"u{held.dtype.itemsize}")
-            self.kernels.move_values(bits, moves, count)
+        if count and held.dtype == OBJECT:  # no compiled kernel takes objects
+            for to, source in zip(moves[:count:2].tolist(), moves[1:count:2].tolist(), strict=True):
+                held[to] = held[source]
+        elif count:
+            self.kernels.move_values(held.view(f"u{held.dtype.itemsize}"), moves, count)
         held[places] = new
 
     def evict(self, keys: Array, counts: Array) -> int:

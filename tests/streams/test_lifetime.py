@@ -14,7 +14,7 @@ import muntin
 from muntin import Query, agg, rows, window
 from muntin.aggregations.binding import Binding
 from muntin.kernels.cache import load_fresh, uncompiled
-from muntin.spark.upsert import _moved
+from muntin.spark.identity import moving_bounds
 from muntin.streams.rows import states
 from muntin.streams.rows.states import StateStore
 
@@ -115,7 +115,7 @@ def test_silent_keys_are_not_looked_at() -> None:
 
 def test_an_upserted_frame_is_known_by_its_end() -> None:
     query = Query([window.trailing(5), window.lifetime(), window.policy(muntin.policies.at_most_rows(2))], SUMMED)
-    assert _moved(query) == [1, 2]
+    assert moving_bounds(query)["start"] == [1, 2]
 
 
 def test_states_without_a_fixed_size_keep_their_rows() -> None:

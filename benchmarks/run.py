@@ -40,6 +40,7 @@ EXPERIMENTS = (
     "words",
     "ask",
     "serving",
+    "expressions",
     "own_aggregation",
     "fused",
     "threads",

@@ -36,6 +36,19 @@ def test_no_public_name_loads_a_large_package() -> None:
     assert not found & {*LARGE}
 
 
+def test_queries_without_expressions_need_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUNTIN_UNCOMPILED", "1")
+    calls = (
+        "import muntin.spark.batch, muntin.spark.over, muntin.spark.streaming, muntin.spark.processor\n"
+        "from muntin import Query, agg, window\n"
+        "query = Query(window.trailing(5), {'n': agg.count()}, time='t')\n"
+        "rows = {'t': [1, 2]}\n"
+        "stream = query.stream(history=rows)\n"
+        "query.stream(stream.snapshot()).push(rows), query.run(rows), query.over(rows), query.explain()"
+    )
+    assert "sqlglot" not in loaded_by(f"exec({calls!r})")
+
+
 def test_a_query_loads_no_engine() -> None:
     found = loaded_by("from muntin import Query, agg, rows, window")
     engines = {"muntin.streams", "muntin.tables", "muntin.plans", "muntin.spark", "muntin.arrays.runner"}

@@ -146,6 +146,41 @@ def test_an_error_names_the_line_and_the_key(was, becomes, line, key, says):
     assert "\n" not in message
 
 
+EXPRESSED = """where = "price > 0"
+[columns]
+revenue = "price * pieces"
+late = "hour > 18"
+[[windows]]
+tumbling = "1 hour"
+[aggregates]
+total = "sum(revenue)"
+n = { agg = "count", where = "late" }
+"""
+
+
+def test_expressions():
+    query = parse_query(EXPRESSED)
+    assert query.where == "price > 0"
+    assert query.columns == {"revenue": "price * pieces", "late": "hour > 18"}
+    assert query.inputs == ("ts", "price", "pieces", "hour")
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "line", "key", "says"),
+    [
+        ("price > 0", "price >", 1, "where", "where: this is no expression that can be read"),
+        ('"price > 0"', "5", 1, "where", "give a condition as a text"),
+        ("hour > 18", "hour(ts)", 4, "columns.late", "there is no function hour"),
+        ('"hour > 18"', "18", 2, "columns", "give names to expressions"),
+    ],
+)
+def test_a_wrong_expression_names_the_line_and_the_key(was, becomes, line, key, says):
+    with pytest.raises(QueryFileError) as caught:
+        parse_query(EXPRESSED.replace(was, becomes, 1), "q.toml")
+    assert str(caught.value).startswith(f"q.toml:{line}: {key}: ")
+    assert says in str(caught.value)
+
+
 def test_what_is_no_toml_names_the_line():
     with pytest.raises(QueryFileError, match=r"^q\.toml:2: .* at column"):
         parse_query('time = "at"\nkey = \n', "q.toml")

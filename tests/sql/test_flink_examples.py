@@ -253,9 +253,9 @@ GROUP BY TUMBLE(sold_at, INTERVAL '1' DAY), shop""",
   SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY amount DESC) AS place
   FROM TABLE(TUMBLE(TABLE Sales, DESCRIPTOR(sold_at), INTERVAL '10' MINUTES))
 ) WHERE place <= 3""",
-        4,
-        3,
-        "no WHERE",
+        2,
+        26,
+        "cannot be computed",
     ),
     "the last of each window": (
         """SELECT sold_at, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY sold_at DESC) AS place

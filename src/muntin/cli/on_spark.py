@@ -167,7 +167,10 @@ def _spark_schema(query: Query, schema: pa.Schema) -> StructType:
     likely, _ = types_of(query, None)
     kinds = {**likely.keys, **{name: each.logical for name, each in likely.columns.items()}}
     kinds[str(query.time)] = likely.time.logical
-    found = ((field.name, kinds[field.name] if pa.types.is_null(field.type) else field.type) for field in schema)
+    found = (
+        (field.name, kinds.get(field.name, field.type) if pa.types.is_null(field.type) else field.type)
+        for field in schema
+    )
     return StructType([StructField(name, _spark_type(kind)) for name, kind in found])
 
 

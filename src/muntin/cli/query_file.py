@@ -35,7 +35,7 @@ from muntin.cli import toml_lines
 from muntin.errors import MuntinError
 from muntin.query import Query
 from muntin.suggestions import AGGREGATIONS, WINDOWS, hint
-from muntin.windows import Window, rows
+from muntin.windows import Window, rows, tumbling
 from muntin.windows.words import WORDS, Word
 
 _ROWS = re.compile(r"\s*(\d+)\s+rows?\s*", re.IGNORECASE)
@@ -96,15 +96,28 @@ class _File:
             try:  # separately, so that the error names this key
                 Query(windows, aggregates, **{key: value})
             except (MuntinError, TypeError) as error:
-                raise self._wrong((key,), str(error)) from error
+                raise self._wrong(self._guilty(key, value), str(error)) from error
         try:
             return Query(windows, aggregates, **settings)
         except MuntinError as error:
             raise self._wrong((), str(error)) from error
 
+    def _guilty(self, key: str, value: Any) -> toml_lines.Path:
+        """Return which line of a setting is wrong: of computed columns the first that is none by itself."""
+        for name, text in value.items() if key == "columns" else ():
+            try:
+                Query(tumbling(1), {"n": aggregations.count()}, columns={name: text})
+            except MuntinError:
+                return (key, name)
+        return (key,)
+
     def _require_setting(self, key: str, value: Any) -> None:
         if key in ("partial", "emit_empty", "ordered") and not isinstance(value, bool):
             raise self._wrong((key,), f"it is {value!r}; give true or false")
+        if key == "columns" and not (isinstance(value, dict) and _is_list_of(str, list(value.values()))):
+            raise self._wrong((key,), f'it is {value!r}; give names to expressions, such as [columns] with a = "b * c"')
+        if key == "where" and not isinstance(value, str):
+            raise self._wrong((key,), f'it is {value!r}; give a condition as a text, such as "price > 0"')
         if key == "key" and not (isinstance(value, str) or _is_list_of(str, value)):
             raise self._wrong((key,), f"it is {value!r}; give the name of a column, or a list of names")
 

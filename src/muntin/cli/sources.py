@@ -99,6 +99,11 @@ class Source:
             raise InputError(f"{path} does not exist")
         self.path = path
         self.columns = list(query.inputs)
+        if query.time is not None and query.time not in self.columns:
+            raise InputError(
+                f"the time column {query.time!r} is computed, and the times of files are looked at before their rows: "
+                "write it into the files"
+            )
         self.time = query.time
         self._all_columns = all_columns
         self._folders: FolderColumns | None = None

@@ -44,7 +44,7 @@ def open_page(
         return watch_files(answers, query=query, port=port)
     if query is not None:
         time, key, watermark = time or query.time, key or query.key, watermark or query.watermark
-        column = column or next(iter(query.reads), None)
+        column = column or next((name for name in query.reads if name not in query.expressions), None)
     if time is None or column is None:
         missing = "--time" if time is None else "--column"
         raise InvalidArgumentError(f"raw rows need {missing}, the name of a column; a --query may name it as well")

@@ -10,6 +10,7 @@ import pyarrow as pa
 from muntin.aggregations.binding import bind
 from muntin.batches import BatchSource
 from muntin.errors import InvalidArgumentError, MuntinError
+from muntin.query.computing import computed_schema
 from muntin.query.plan import CLOCK_TYPE, Types
 from muntin.query.query import Query
 from muntin.query.timing import likely_time
@@ -25,7 +26,7 @@ def types_of(query: Query, schema: Any) -> tuple[Types, dict[str, str]]:
 
     Of a schema, a table or a mapping of names to types; likely ones without it.
     """
-    return _likely(query) if schema is None else (Types.of(query, _arrow_schema(schema)), {})
+    return _likely(query) if schema is None else (Types.of(query, computed_schema(query, _arrow_schema(schema))), {})
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:

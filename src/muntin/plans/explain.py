@@ -65,6 +65,8 @@ class Subject:
             keys=keys,
             bytes=keys * sum(known) if len(known) == len(stores) else None,
             run=_run(query),
+            columns={name: query.expressions[name] for name in query.computed},
+            where=query.where,
             **_of_streams(query),
         )
 

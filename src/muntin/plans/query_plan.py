@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from textwrap import wrap
 from typing import Any
 
@@ -206,6 +206,10 @@ class QueryPlan:
     order: str
     now: Mapping[str, Any] | None = None
     """In a running stream: its metrics."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The computed columns that something reads, as they were written."""
+    where: str | None = None
+    """The condition for rows, as it was written."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain values, for JSON."""
@@ -234,6 +238,11 @@ class QueryPlan:
     def _of_the_query(self) -> Iterator[tuple[str, str]]:
         yield "in short", "; ".join(self._in_short()) or "there is no window"
         yield "aggregates", ", ".join(f"{name} = {each}" for name, each in self.aggregates.items())
+        if self.columns:
+            computed = ", ".join(f"{name} = {text}" for name, text in self.columns.items())
+            yield "columns", f"{computed}: computed for each row as it comes, by Arrow, on Spark by Spark's expressions"
+        if self.where is not None:
+            yield "where", f"{self.where}: other rows are left out before anything else, and move no watermark"
         yield "key", ", ".join(self.key) or "none: all rows share their windows"
         yield "time", "the clock's, as rows come" if self.time is None else f"{self.time}, {self.time_type}"
         if self.assumed:

@@ -108,6 +108,11 @@ class Query:
     the query reads, the latest such. The letters of Flink and Debezium are understood, too: "+I", "+U", "-U", "-D",
     and "c", "r", "d".
 
+    `columns` maps names to SQL expressions over the columns of a row, in Spark's dialect and with Spark SQL's types and
+    nulls, and the names go wherever one of a column goes: key, time, aggregates, windows. Rows for which the condition
+    `where` is false or null are left out before anything else, as if they had never come: they move no watermark, are
+    not late, and `over` does not return them. Both need `pip install muntin[sql]`.
+
     >>> import pyarrow as pa
     >>> from muntin import Query, agg, window
     >>> calls = pa.table({"ts": [1, 4, 12, 3], "region": ["n", "n", "n", "s"], "len": [7, 9, 2, 5]})
@@ -129,6 +134,8 @@ class Query:
     ordered: bool = False
     forget_after: Any = None
     changes: str | None = None
+    columns: Mapping[str, str] | None = None
+    where: str | None = None
 
     if not TYPE_CHECKING:  # type checkers see the fields, and reject other names themselves
 
@@ -165,6 +172,7 @@ class Query:
         if twice:
             raise InvalidArgumentError(f"{min(twice)!r} is a key and an aggregate; give one of them another name")
         self._require_durations()
+        self._require_expressions()
         for name in ("partial", "emit_empty", "ordered"):
             _require_flag(name, getattr(self, name))
         self._require_changes()
@@ -203,6 +211,30 @@ class Query:
         if self.emit_early is not None and not isinstance(self.emit_early, ProcessingTime):
             positive(self.emit_early, "emit_early")
 
+    def _require_expressions(self) -> None:
+        """Read the expressions; reject what is none, at its place."""
+        if self.columns is not None and not isinstance(self.columns, Mapping):
+            raise InvalidArgumentError(
+                f"columns is {self.columns!r}; give names to expressions, such as {{'revenue': 'price * pieces'}}"
+            )
+        object.__setattr__(self, "columns", dict(self.columns) if self.columns else None)
+        for name, text in self.expressions.items():
+            if not isinstance(name, str) or not name:
+                raise InvalidArgumentError(f"a computed column has the name {name!r}; give it a text")
+            if not isinstance(text, str):
+                raise InvalidArgumentError(
+                    f"the column {name!r} is {text!r}; give an expression of SQL as a text, such as 'price * pieces'"
+                )
+        if self.where is not None and not isinstance(self.where, str):
+            raise InvalidArgumentError(
+                f"where is {self.where!r}; give a condition of SQL as a text, such as 'price > 0'"
+            )
+        if self.computes:
+            from muntin.expressions.needs import require_sqlglot
+
+            require_sqlglot("columns= and where= are read")
+            _ = self.inputs  # reads all of them
+
     def __repr__(self) -> str:
         """Return the expression that creates it, without defaults."""
         given = ((each.name, getattr(self, each.name), each.default) for each in fields(self)[2:])
@@ -224,9 +256,37 @@ class Query:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns that rows must have: key, time, what aggregates and windows read, and `changes`."""
+        """The columns that rows must have: the key, the time, what aggregates, windows and expressions read."""
+        needed = self.needed
+        if not self.computes:
+            return needed
+        from muntin.expressions.rows import WHERE, label, names_of
+
+        read = {name: names_of(text, label(name)) for name, text in self.expressions.items()}
+        names = [each for name in needed for each in read.get(name, (name,))]
+        return tuple(dict.fromkeys((*names, *(() if self.where is None else names_of(self.where, WHERE)))))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns of rows once all are computed: key, time, what aggregates and windows read, and `changes`."""
         named = (*self.key, self.time, *self.reads, self.changes)
         return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """The computed columns, by their names: `columns`, or none."""
+        return self.columns or {}
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """The computed columns that the key, the time, the aggregates or the windows read: the others are not."""
+        needed = self.needed
+        return tuple(name for name in self.expressions if name in needed)
+
+    @property
+    def computes(self) -> bool:
+        """Whether rows are prepared by expressions."""
+        return bool(self.expressions) or self.where is not None
 
     @overload
     def run(self, table: LazyFrameLike, *, threads: int = 1) -> Any: ...

@@ -122,7 +122,7 @@ class Record:
 
 def about(state: StreamState) -> bytes:
     """Return what a stream publishes: its query, and the types of its columns."""
-    asked = facts(state.query)
+    asked = {**facts(state.query), **state.expressed_elsewhere}
     header: dict[str, Any] = {"kind": KIND, "version": VERSION, "query": asked, "windows": list(state.windows)}
     header["core"] = None
     schema: Sequence[tuple[str, pa.DataType | None]] = ()

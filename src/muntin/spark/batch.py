@@ -15,6 +15,7 @@ from muntin.query.query import Query
 from muntin.spark import native, survey
 from muntin.spark.changelog import without_deletions
 from muntin.spark.collations import require_bytewise
+from muntin.spark.computed import computed
 from muntin.spark.constants import constant_columns, with_constants, without_constants
 from muntin.spark.explained import default_parallelism
 from muntin.spark.given import known_as
@@ -129,6 +130,7 @@ def _order_matters(plan: Plan) -> bool:
 
 def batch(query: Query, frame: DataFrame, *, path: str = "auto", pieces: int | None = None) -> DataFrame:
     """Return a DataFrame of the answers to a query over another one."""
+    query, frame = computed(query, frame)
     require_columns(query, arrow_schema(frame))
     query, frame = without_deletions(query, frame)
     resolved = Resolved.of(query, frame)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.errors import SnapshotError
+from muntin.query.computing import is_expression
 from muntin.query.query import ProcessingTime, Query
 from muntin.spark.bucket_state import BucketState, Header, facts_of, with_further
 from muntin.spark.buckets import labels
@@ -22,7 +23,7 @@ from muntin.spark.memory import MEMORY, Place
 from muntin.spark.pack import as_binary, from_binary
 from muntin.streams.adopting import Adoption
 from muntin.streams.driven import DrivenStream
-from muntin.streams.facts import differences, facts, windows_of
+from muntin.streams.facts import differences, facts, in_words, windows_of
 from muntin.streams.migrating import facts_as_now
 
 _AGGREGATE = "aggregate "
@@ -62,6 +63,8 @@ class Job:
     """The aggregates in the order that the checkpoint records: states of version 2 are in that order."""
     serve: str | None = None
     """The URL of the store to which features are published."""
+    expressions: Mapping[str, str] = field(default_factory=dict)
+    """The facts of the expressions by which Spark computed the rows; the query has none of them."""
 
     @property
     def follows_clock(self) -> bool:
@@ -92,7 +95,7 @@ class Job:
     def further(self) -> dict[str, str]:
         """The facts besides the query's."""
         types = {f"{TYPE}{field.name}": str(field.type) for field in self.schema}
-        return {**types, BUCKETS: str(self.buckets)}
+        return {**types, BUCKETS: str(self.buckets), **self.expressions}
 
     def require_checkpoint(self, saved: Mapping[str, str]) -> None:
         """Reject the recorded facts of a checkpoint that cannot be resumed from; name every difference."""
@@ -110,7 +113,13 @@ class Job:
 
     def require_adoptable(self, saved: Mapping[str, str]) -> None:
         """Reject the facts of a state with which the query cannot go on."""
-        Adoption.of({name: text for name, text in saved.items() if is_of_query(name)}, self.query).require()
+        own = {name: text for name, text in saved.items() if is_of_query(name)}
+        before = {name: own.pop(name) for name in list(own) if is_expression(name)}
+        for name in (*before, *self.expressions):
+            if before.get(name) != self.expressions.get(name):
+                words = in_words(name, before.get(name), self.expressions.get(name))
+                raise SnapshotError(f"the query cannot go on with this checkpoint: {words}")
+        Adoption.of(own, self.query).require()
         for name, now in self.further.items():
             if saved.get(name, now) != now:
                 raise SnapshotError(
@@ -252,6 +261,7 @@ class Bucket:
     def _noting(self, stream: DrivenStream) -> DrivenStream:
         """Return a stream that notes what is to be published."""
         stream.notes_changes = self.job.serve is not None
+        stream.set_expressions(self.job.expressions)
         return stream
 
     def _goes_on(self, saved: Mapping[str, str], *, came: bool) -> bool:

@@ -11,6 +11,7 @@ from muntin.spark import batch, native, native_frames, survey
 from muntin.spark import over as beside
 from muntin.spark.batch import Resolved, kept_whole
 from muntin.spark.changelog import without_deletions
+from muntin.spark.computed import computed
 from muntin.spark.needs import advice
 from muntin.tables.over import require_frames
 
@@ -23,6 +24,7 @@ def explain(query: Query, frame: DataFrame, *, path: str = "auto", over: bool = 
 
     For a batch DataFrame: which path runs, and which windows need all rows of a key in one task. No row is read.
     """
+    query, frame = computed(query, frame)
     if over:
         return _explain_over(query, frame, path)
     if frame.isStreaming:

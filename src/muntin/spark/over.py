@@ -20,7 +20,9 @@ from muntin.query.query import Query
 from muntin.spark import given, native_frames, survey
 from muntin.spark.batch import Resolved, asked_pieces, choose, placed
 from muntin.spark.changelog import without_deletions
+from muntin.spark.computed import computed, computed_beside
 from muntin.spark.names import column, inner, inner_schema, with_inner_names
+from muntin.spark.quoting import quoted
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.streaming import require_columns
 from muntin.spark.survey import LongKey
@@ -61,6 +63,20 @@ def over(
         if each is not None and (each.isStreaming if schema is None else given.is_streaming(each)):
             raise UnsupportedOperationError("over is for finite DataFrames, and this one is streaming; use spark")
     require_frames(query)
+    if not query.computes:
+        return _over(query, frame, at, path, pieces)
+    names = column_names(query, (frame if at is None else at).columns)
+    if at is not None:
+        return _over(*computed(query, frame), at, path, pieces)
+    plain, rows = computed_beside(query, frame)
+    found = _over(plain, rows, None, path, pieces)
+    columns = list(frame.columns)
+    answers = found.columns[-len(names) :]
+    return found.select(*(quoted(each) for each in (*rows.columns[: len(columns)], *answers))).toDF(*columns, *names)
+
+
+def _over(query: Query, frame: DataFrame, at: DataFrame | None, path: str, pieces: int | None) -> DataFrame:
+    """Return rows or points with the answers, for a validated query without expressions."""
     require_columns(query, arrow_schema(frame))
     query, frame = without_deletions(query, frame)
     asked = frame if at is None else at

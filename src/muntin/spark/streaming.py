@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from muntin.errors import ColumnError, InvalidArgumentError, UnsupportedOperationError
+from muntin.query.computing import expression_facts
 from muntin.query.plan import default_time, resolve
 from muntin.query.query import ProcessingTime, Query
 from muntin.query.timing import Timing
@@ -20,6 +21,7 @@ from muntin.spark.bucket import COUNTS, PACKED_ANSWERS, RESULT, Job, order_of
 from muntin.spark.checkpoint import ADOPTED, saved_facts
 from muntin.spark.clock import Clock
 from muntin.spark.collations import require_bytewise
+from muntin.spark.computed import computed
 from muntin.spark.constants import constant_columns, with_constants, without_constants
 from muntin.spark.explained import default_parallelism, has_watermark
 from muntin.spark.given import known_as
@@ -66,6 +68,9 @@ def streaming(
     serve = None if serve is None else served_at(query, serve)
     if history is not None:
         past.require_history(history, frame)
+    expressions = expression_facts(query)
+    history = None if history is None else computed(query, history)[1]
+    query, frame = computed(query, frame)
     if query.time is None:
         frame = with_clock(frame)
         history = None if history is None else with_clock(history)
@@ -90,7 +95,9 @@ def streaming(
     constant = () if late or adopt or has_adopted else constant_columns(plan, finite=False)
     order = None if saved is None else order_of(saved, query)
     begun = history is not None
-    job = Job(query, schema, clock, count, late, begun, constant, allow_pickle, adopt, has_adopted, order, serve)
+    job = Job(
+        query, schema, clock, count, late, begun, constant, allow_pickle, adopt, has_adopted, order, serve, expressions
+    )
     if saved is not None:
         job.require_checkpoint(saved)
     answers = known_to_spark(plan.answer_schema)

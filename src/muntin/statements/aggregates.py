@@ -11,10 +11,10 @@ from sqlglot import exp
 from muntin import aggregations
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import MuntinError
+from muntin.expressions.places import Text
 from muntin.statements.columns import Columns, is_column
 from muntin.statements.functions import Function, Make
 from muntin.statements.intervals import duration_of
-from muntin.statements.places import Text
 from muntin.suggestions import AGGREGATIONS, hint
 
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
@@ -129,7 +129,7 @@ class Aggregates:
             raise self.text.refused(node, f"{name} has no DISTINCT; COUNT and collect_distinct have")
         if isinstance(node, exp.Order):
             raise self.text.refused(node.expressions[0], f"{name} takes rows in the order of their times, and no other")
-        return self.columns.name(node, f"what {name} reads")
+        return self.columns.expression(node)
 
     def _literal(self, node: Any, name: str) -> Any:
         """Return a parameter: a number, a text, true or false, a duration, or an array of these."""
@@ -148,17 +148,11 @@ class Aggregates:
         )
 
     def _flag(self, node: Any) -> str:
-        """Return the boolean column of a condition: `flag`, `flag IS TRUE` or `flag = TRUE`."""
+        """Return the boolean column of a condition: of `flag`, `flag IS TRUE` and `flag = TRUE` it is flag itself."""
         column = node
         if isinstance(node, exp.Is | exp.EQ) and isinstance(node.expression, exp.Boolean) and node.expression.this:
             column = node.this
-        if not is_column(column):
-            raise self.text.refused(
-                node,
-                f"a condition is a boolean column, and {self.text.written(node)!r} is an expression; compute it as a "
-                "column of the table first",
-            )
-        return self.columns.name(column, "a condition")
+        return self.columns.expression(column if is_column(column) else node)
 
     def _made(self, call: Any, make: Make, positional: list[Any], named: dict[str, Any]) -> Aggregation:
         try:

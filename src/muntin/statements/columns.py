@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from muntin.statements.places import Text
+from muntin.expressions.places import Text
+
+if TYPE_CHECKING:
+    from muntin.statements.sources import Source
 
 CLOCKS = ("proctime", "current_timestamp", "now")
 """Functions that give the time at which a row is read."""
@@ -19,6 +22,7 @@ class Columns:
 
     text: Text
     tables: tuple[str, ...]
+    source: Source
 
     def name(self, node: Any, what: str) -> str:
         """Return the name of a column; reject what is none. `what` says where one is needed."""
@@ -31,7 +35,13 @@ class Columns:
             raise self.text.refused(
                 node, f"{self.text.written(node)} is no column of {self.tables[0] if self.tables else 'the table'}"
             )
-        return str(node.name)
+        return self.source.name(node, str(node.name))
+
+    def expression(self, node: Any) -> str:
+        """Return the name of the column that an expression is computed as; of a column its own name."""
+        if is_column(node) and (len(node.parts) == 1 or (len(node.parts) == 2 and node.table in self.tables)):
+            return self.name(node, "")
+        return self.source.column(node)
 
     def time(self, node: Any) -> str | None:
         """Return the name of the time column, None for the clock's time."""

@@ -38,8 +38,7 @@ class Framed:
                     raise self._refused(item.args["alias"], f"{name} is a key; call the aggregate otherwise")
                 found.append((item, name, frame, aggregates[name]))
             elif is_column(node):
-                name = self.select.columns.name(node, "an item")
-                self.select.require_title(item, (name,), f"answers stand beside the rows, which have it as {name}")
+                self._require_there(item, node)
             elif isinstance(node, exp.Star):
                 if any(node.args.values()):
                     raise self._refused(item, "answers stand beside all columns: write * alone")
@@ -56,6 +55,13 @@ class Framed:
         if all(frame.window == first.window for _, _, frame, _ in found):
             return Meaning(first.window, aggregates, first.key, first.time)
         return self._several(found)
+
+    def _require_there(self, item: Any, node: Any) -> None:
+        """Reject a column that the rows do not have, or that is called otherwise there."""
+        name = self.select.columns.name(node, "an item")
+        if name in self.select.source.computed:
+            raise self._refused(item, f"{name} is computed, and answers stand beside the rows as they are")
+        self.select.require_title(item, (name,), f"answers stand beside the rows, which have it as {name}")
 
     def _named(self) -> dict[str, Any]:
         """Return the definitions of the clause WINDOW by name."""

@@ -11,9 +11,9 @@ from sqlglot import exp
 from muntin import windows
 from muntin.durations import in_any_unit, is_unitless
 from muntin.errors import MuntinError, SqlError
+from muntin.expressions.places import Text
 from muntin.statements.columns import Columns
 from muntin.statements.intervals import duration_of, less
-from muntin.statements.places import Text
 from muntin.suggestions import hint
 
 _CURRENT = "CURRENT ROW"

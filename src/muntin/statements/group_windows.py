@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from muntin import windows
 from muntin.errors import MuntinError
+from muntin.expressions.places import Text
 from muntin.statements.columns import Columns, is_call
 from muntin.statements.intervals import duration_of
-from muntin.statements.places import Text
 from muntin.suggestions import hint
 
 FLINK = {

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from muntin.durations import NANOSECONDS, UNIT_OF, in_any_unit, is_unitless
 from muntin.errors import InvalidArgumentError
-from muntin.statements.places import Text
+from muntin.expressions.places import Text
 
 _UNITS = ("day", "hour", "minute", "second")
 """Of what an interval such as '1 02:03:04' DAY TO SECOND has parts, in their order."""

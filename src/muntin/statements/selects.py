@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from sqlglot import exp
 
 from muntin.aggregations.aggregation import Aggregation
+from muntin.expressions.places import Text
 from muntin.query.query import RESERVED
 from muntin.statements.aggregates import Aggregates, call_of
 from muntin.statements.columns import Columns, is_call
 from muntin.statements.functions import Make, known
 from muntin.statements.group_windows import FLINK
-from muntin.statements.places import Text
+from muntin.statements.sources import Source, of_source
 
-_READ = ("expressions", "from_", "group", "windows")
+_READ = ("expressions", "from_", "group", "where", "windows")
+_BOUNDS = ("window_start", "window_end", "window_time")
 _REFUSED = {
-    "where": "a query has no WHERE: leave rows out before, or skip them with FILTER (WHERE flag) of a boolean column",
     "having": "a query has no HAVING: leave windows out of the answer afterwards",
     "order": "answers have no order: sort them afterwards",
     "limit": "a query has no LIMIT: take the first windows of the answer afterwards",
@@ -38,6 +39,8 @@ class Meaning:
     aggregates: dict[str, Aggregation]
     key: tuple[str, ...]
     time: str | None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    where: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,11 +81,11 @@ class Select:
         source = self.node.args.get("from_")
         if source is None:
             raise self.text.refused(self.node, "there is no FROM; name the table: FROM readings")
-        table = source.this
+        _, table = of_source(self.text, source.this)
         if not isinstance(table, exp.Table):
-            raise self.text.refused(
-                table, "a query reads a table, and no other statement; ask two queries, one after the other"
-            )
+            raise self.text.refused(table, "a query reads a table, or a subquery of one")
+        if table is not source.this and not isinstance(table.this, exp.Identifier):
+            raise self.text.refused(table, "a table function stands outside of subqueries, around a table")
         for word, given in table.args.items():
             if given and word not in ("this", "db", "catalog", "alias"):
                 raise self.text.refused(table, f"a table is named alone, without {word.upper()}")
@@ -107,10 +110,24 @@ class Select:
     @cached_property
     def columns(self) -> Columns:
         """What reads names of its columns."""
-        function = self.table_function
-        named = self._table if function is None else next(function.find_all(exp.Table), None)
-        names = (self._table.alias, "" if named is None else named.name)
-        return Columns(self.text, tuple(name for name in names if name))
+        return Columns(self.text, self.source.tables, self.source)
+
+    @cached_property
+    def source(self) -> Source:
+        """The columns that names mean, and which rows there are."""
+        function, node = self.table_function, self.node.args["from_"].this
+        source, _ = of_source(self.text, node)
+        if node is self._table:
+            named = node if function is None else next(function.find_all(exp.Table), None)
+            names = (node.alias, "" if named is None else named.name)
+            source.tables = tuple(name for name in names if name)
+        where = self.node.args.get("where")
+        if where is not None:
+            bound = next((each for each in where.find_all(exp.Column) if str(each.name).lower() in _BOUNDS), None)
+            if function is not None and bound is not None:
+                raise self.text.refused(bound, "WHERE is for rows; leave windows out of the answer afterwards")
+            source.keep(where.this)
+        return source
 
     @cached_property
     def aggregates(self) -> Aggregates:

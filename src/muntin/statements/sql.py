@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from muntin.aggregations.aggregation import Aggregation
-from muntin.errors import InvalidArgumentError, UnsupportedOperationError
+from muntin.errors import InvalidArgumentError
+from muntin.expressions import needs
 from muntin.query.query import Query
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ def sql(
 
     Windows are Flink's table functions (`TUMBLE(TABLE t, DESCRIPTOR(ts), ...)`, HOP, CUMULATE, SESSION) and group
     windows, Spark's `window` and `session_window`, and `OVER (PARTITION BY ... ORDER BY ... RANGE BETWEEN ...)`.
-    Functions are the aggregations of `agg`, by their names here and in SQL; `functions` are your own. The key and the
-    time come from the statement. The table name does not matter: `run`, `over`, `stream` and `spark` take the table.
+    Functions are the aggregations of `agg`, by their names here and in SQL; `functions` are your own. They take
+    expressions, and so do FILTER and WHERE; FROM takes a subquery that computes columns and leaves rows out. These
+    become `columns` and `where` of the query. The key and the time come from the statement. The table name does not
+    matter: `run`, `over`, `stream` and `spark` take the table.
     What a query cannot express raises an `SqlError` with its line and column.
 
     `dialect="spark"` reads "double quotes" as text and backslashes as Spark does; otherwise they quote names. All other
@@ -53,8 +57,8 @@ def sql(
     require_sqlglot()
     if not isinstance(text, str):
         raise InvalidArgumentError(f"the statement is {text!r}; give a text")
+    from muntin.expressions.places import Text
     from muntin.statements.grammar import parsed
-    from muntin.statements.places import Text
     from muntin.statements.selects import Select
 
     require_dialect(dialect)
@@ -72,6 +76,8 @@ def sql(
         idle_timeout=idle_timeout,
         emit_early=emit_early,
         ordered=ordered,
+        columns=meant.columns,
+        where=meant.where,
     )
 
 
@@ -84,7 +90,10 @@ def _meaning(select: Select) -> Meaning:
 
     select.require_clauses()
     framed = any(node.find(exp.Window) is not None for _, node in select.items)
-    return Framed(select).meaning() if framed else Grouped(select).meaning()
+    found = Framed(select).meaning() if framed else Grouped(select).meaning()
+    source = select.source
+    computed = {name: str(each) for name, each in source.computed.items()}
+    return replace(found, columns=computed, where=None if source.where is None else str(source.where))
 
 
 def _require_functions(functions: Any) -> None:
@@ -110,12 +119,4 @@ def require_dialect(dialect: object) -> None:
 
 def require_sqlglot() -> None:
     """Reject where the parser is not installed, or cannot be extended, and say what to do."""
-    try:
-        from sqlglot import parser
-    except ModuleNotFoundError as error:
-        raise UnsupportedOperationError("SQL is read by sqlglot: pip install 'muntin[sql]'") from error
-    if not str(parser.__file__).endswith(".py"):
-        raise UnsupportedOperationError(
-            "SQL is read by a parser that extends sqlglot's, and the compiled one, of the package sqlglotc, cannot be "
-            "extended: pip uninstall sqlglotc"
-        )
+    needs.require_sqlglot("SQL is read")

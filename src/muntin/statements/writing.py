@@ -14,7 +14,9 @@ import pyarrow as pa
 from muntin.aggregations.aggregation import Aggregation
 from muntin.durations import is_unitless
 from muntin.errors import InvalidArgumentError, SqlError, UnsupportedOperationError
+from muntin.query.computing import expression_facts
 from muntin.query.query import Query
+from muntin.statements.expressed import Expressed
 from muntin.statements.functions import NOT_OVER, SWAPPED, WRITTEN
 from muntin.statements.grammar import KEYWORDS
 from muntin.statements.intervals import in_words, quoted, written
@@ -71,13 +73,20 @@ def _require_same(query: Query, statement: str, dialect: str | None) -> None:
         found = sql(statement, dialect=dialect)
     except SqlError as error:
         raise UnsupportedOperationError(f"SQL cannot say this: {statement!r} would be {error}") from error
-    if (found.key, found.time, found.aggregates) != (query.key, query.time, query.aggregates):
+    if _asked(found) != _asked(query):
         raise UnsupportedOperationError(f"SQL cannot say this: {statement!r} would be {found!r}")
     for ours, theirs in zip(query.windows, found.windows, strict=True):
         if _resolved(ours) != _resolved(theirs):
             raise UnsupportedOperationError(f"SQL has no words for {ours!r}; it has them for {theirs!r}")
     if len(query.windows) > 1 and query.windows.names != found.windows.names:
         raise UnsupportedOperationError(f"SQL cannot say this: {statement!r} would be {found!r}")
+
+
+def _asked(query: Query) -> tuple[Any, ...]:
+    """Return what a statement asks for besides windows."""
+    facts = expression_facts(query)
+    computed = {name: facts[f"column {name}"] for name in query.computed}
+    return query.key, query.time, query.aggregates, computed, facts.get("where")
 
 
 def _resolved(window: Window) -> Window:
@@ -92,6 +101,9 @@ class _Writer:
         self.table = ".".join(name(part) for part in table.split("."))
         self.time = name(cast("str", query.time))
         self.keys = [name(each) for each in query.key]
+        self.expressed = Expressed(query, table, dialect)
+        where = self.expressed.where
+        self.where = "" if where is None else f"\nWHERE {where}"
 
     # ------------------------------------------------------------ GROUP BY
 
@@ -103,14 +115,16 @@ class _Writer:
             )
         window = self.query.windows[0]
         if self.dialect == "spark":
-            source, bounds, groups = self.table, ["window"], [self._spark_window(window)]
+            source, bounds, groups = self.expressed.source(self.table), ["window"], [self._spark_window(window)]
+        elif self.expressed.in_subquery:  # which no table function takes
+            source, bounds, groups = self.expressed.source(self.table), [], [self._group_window(window)]
         else:
             source, bounds = f"TABLE({self._table_function(window)})", ["window_start", "window_end"]
             groups = bounds
         if self.dialect == "spark" and isinstance(_resolved(window).time_shape, Gap):
             bounds = ["session_window"]
         items = [*self.keys, *bounds, *(f"{self._call(made)} AS {name(alias)}" for alias, made in self._aggregates)]
-        return f"SELECT {', '.join(items)}\nFROM {source}\nGROUP BY {', '.join([*self.keys, *groups])}"
+        return f"SELECT {', '.join(items)}\nFROM {source}{self.where}\nGROUP BY {', '.join([*self.keys, *groups])}"
 
     @property
     def _aggregates(self) -> list[tuple[str, Aggregation]]:
@@ -131,6 +145,19 @@ class _Writer:
         lengths += [shape.offset] if shape.offset else []
         arguments = ", ".join(self._length(window, each) for each in lengths)
         return f"{word}({source}, DESCRIPTOR({self.time}), {arguments})"
+
+    def _group_window(self, window: Window) -> str:
+        """Return a function of Flink that GROUP BY takes."""
+        shape = self._shape(window)
+        if isinstance(shape, Gap):
+            return f"SESSION({self.time}, {self._length(window, shape.gap)})"
+        if shape.branch == CUMULATIVE or (shape.offset and self.dialect == "flink"):
+            raise UnsupportedOperationError(f"a table function has no subquery, and no other has words for {window!r}")
+        word, lengths = (
+            ("TUMBLE", [shape.length]) if shape.every == shape.length else ("HOP", [shape.every, shape.length])
+        )
+        lengths += [shape.offset] if shape.offset else []
+        return f"{word}({self.time}, {', '.join(self._length(window, each) for each in lengths)})"
 
     def _spark_window(self, window: Window) -> str:
         shape = self._shape(window)
@@ -177,11 +204,14 @@ class _Writer:
         for _, made in self._aggregates:
             if self.dialect == "spark" and made.name in NOT_OVER:
                 raise UnsupportedOperationError(f"Spark has no function for {made!r} that goes with OVER")
-        items = [self.time, *self.keys]
+        items = [
+            name(each) for each in (cast("str", self.query.time), *self.query.key) if each not in self.query.computed
+        ]
+        source = f"{self.expressed.source(self.table)}{self.where}"
         if len(windows) == 1:
             over = self._over(windows[0])
             items += [f"{self._call(made)} OVER {over} AS {name(alias)}" for alias, made in self._aggregates]
-            return f"SELECT {', '.join(items)}\nFROM {self.table}"
+            return f"SELECT {', '.join(items)}\nFROM {source}"
         if self.dialect == "flink":
             raise UnsupportedOperationError(f"the query has {len(windows)} windows, and an OVER of Flink has one")
         for each in names:
@@ -191,7 +221,7 @@ class _Writer:
         clause = ",\n       ".join(
             f"{name(each)} AS {self._over(window)}" for each, window in zip(names, windows, strict=True)
         )
-        return f"SELECT {', '.join(items)}\nFROM {self.table}\nWINDOW {clause}"
+        return f"SELECT {', '.join(items)}\nFROM {source}\nWINDOW {clause}"
 
     def _over(self, window: Window) -> str:
         partition = f"PARTITION BY {', '.join(self.keys)} " if self.keys else ""
@@ -230,11 +260,11 @@ class _Writer:
 
     def _call(self, made: Aggregation) -> str:
         """Return the call of an aggregation, with FILTER."""
-        where = "" if made.where is None else f" FILTER (WHERE {name(made.where)})"
+        where = "" if made.where is None else f" FILTER (WHERE {self.expressed.column(made.where)})"
         return f"{self._function(made)}{where}"
 
     def _function(self, made: Aggregation) -> str:
-        columns = [name(each) for each in made.columns]
+        columns = [self.expressed.column(each) for each in made.columns]
         if made.name in ("count_rows", "count_values", "count_distinct") and not made.skip_nan:
             words = {"count_rows": "*", "count_values": "{}", "count_distinct": "DISTINCT {}"}[made.name]
             return f"count({words.format(*columns)})"

@@ -30,7 +30,7 @@ from muntin.streams.core import StreamCore
 from muntin.streams.facts import facts, in_words
 from muntin.streams.places import Places
 from muntin.streams.plan import STRATEGIES
-from muntin.streams.snapshots import load_counts, require_readable, require_strategies, save, types_of
+from muntin.streams.snapshots import expressions_in, load_counts, require_readable, require_strategies, save, types_of
 from muntin.streams.state import StreamState
 from muntin.types import NULL, Array, ColumnType
 
@@ -206,6 +206,7 @@ def go_on(
         known = {adoption.places[i]: since for i, since in state.complete_from.items() if i in adoption.places}
         state.complete_from = known
         if snapshot.header["core"] is not None:
+            state.expressions = expressions_in(snapshot, state.query)
             adopting = _Adopting(state, snapshot, adoption, schema)
             adopting.run()
             if history is not None:

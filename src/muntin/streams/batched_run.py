@@ -20,6 +20,7 @@ from muntin.batches import BatchSource
 from muntin.columns import in_one_piece
 from muntin.errors import MuntinError
 from muntin.kernels.tiers import working_on
+from muntin.query.computing import computed_rows, without_expressions
 from muntin.query.plan import Types, require_time_column
 from muntin.query.query import Query
 from muntin.streams.core import StreamCore
@@ -39,14 +40,23 @@ ROWS_AT_ONCE = 1 << 20
 def run_batches(query: Query, source: BatchSource, threads: int = 1) -> Any:
     """Return every window of a table that comes in batches, as a table of the same kind. See `Query.run`."""
     require_threads(threads)
-    require_time_column(query, source.schema.names)
+    if query.time not in query.expressions:
+        require_time_column(query, source.schema.names)
     tables = source.tables(query.inputs)
+    if query.computes:
+        query, tables = without_expressions(query), _computed(query, tables)
     first, whole = _first(tables)
     core = None if whole else _folding(query, first[0].schema)
     if core is None:
         return source.write(run(query, pa.concat_tables([*first, *tables]), threads))
     with working_on(MOST_ROWS):
         return source.write(_folded(core, first, tables))
+
+
+def _computed(query: Query, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the rows that a query's condition holds for, with its columns, batch by batch."""
+    for each in tables:
+        yield computed_rows(query, each)[0]
 
 
 def _first(tables: Iterator[pa.Table]) -> tuple[list[pa.Table], bool]:

@@ -127,6 +127,10 @@ class DrivenStream:
         self._core.release_keys(self._note_gone if self.notes_changes else None)
         return out
 
+    def set_expressions(self, facts: Mapping[str, str]) -> None:
+        """Set the facts of the expressions by which the driver computes rows, for what is published of the query."""
+        self._state.expressed_elsewhere = facts
+
     def _note_gone(self, idle: Array) -> None:
         """Note keys whose numbers are given to others."""
         self._gone.append(self._core.keys.take(idle))

@@ -12,6 +12,7 @@ import numpy as np
 
 from muntin.aggregations.aggregation import Aggregation
 from muntin.durations import spelled
+from muntin.query.computing import expression_facts
 from muntin.query.query import ProcessingTime, Query
 
 _ALWAYS = ("watermark", "allowed_lateness", "partial", "emit_empty", "idle_timeout", "emit_early")
@@ -43,6 +44,7 @@ def facts(query: Query) -> dict[str, str]:
         "time": str(query.time),
         **words,
         **{name: repr(value if name == "changes" else _option(value)) for name, value in options.items()},
+        **expression_facts(query),
     }
 
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 from muntin.columns import Column, arrow_reader, extent, one_chunk, place_of, read_column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import ColumnTypeError, InvalidArgumentError
+from muntin.expressions.types import as_spark
 from muntin.keys.table import KeyTable
-from muntin.layouts import plain_column
+from muntin.layouts import plain_column, plain_type
 from muntin.query.plan import Types
 from muntin.tables.run import as_times, require_room
 from muntin.types import INT64, Array, ColumnType, assignable, column_type
@@ -123,6 +124,16 @@ def cast_safely(column: Any, kind: Any, name: str) -> Any:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ColumnTypeError(f"column {name!r} held {kind} before, and now {column.type}: {error}") from error
     raise ColumnTypeError(f"column {name!r} held {kind} before, and now {column.type}; cast it before it is pushed")
+
+
+def in_types(data: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with some of its columns in the types of a schema; reject those that do not fit. O(rows cast)."""
+    for field in schema:
+        place = place_of(data.schema, field.name)
+        if as_spark(plain_type(data.schema.field(place).type)) != field.type:
+            column = cast_safely(data.column(place), field.type, field.name)
+            data = data.set_column(place, field.name, column)
+    return data
 
 
 def read_watermark(value: Any, kind: ColumnType | None) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from time import time_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from muntin.columns import type_of_values, wide
 from muntin.durations import BEFORE_TIME
-from muntin.errors import SnapshotError
+from muntin.errors import ColumnError, SnapshotError
+from muntin.query.computing import expressions_of
 from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot, refusing_forged
@@ -24,6 +26,9 @@ from muntin.streams.plan import STRATEGIES, Forced
 from muntin.streams.segments import Segment, Segmented
 from muntin.streams.state import FIRST_COUNTS, StreamState
 from muntin.tables.answers import as_bytes, from_bytes
+
+if TYPE_CHECKING:
+    from muntin.expressions.rows import RowExpressions
 
 KIND = "stream"
 VERSION = 3
@@ -51,6 +56,8 @@ def save(state: StreamState, segments: dict[str, list[Segment]] | None = None) -
     if core is not None:
         described, schema = describe(core)
         header["core"] = {**described, "progress": core.progress.save(), **_of_changes(core)}
+        if state.expressions is not None:
+            schema += [(f"input {each.name}", each.type) for each in state.expressions.inputs]
         arrays |= {f"keys.{name}": array for name, array in core.keys.save().items()}
         if core.silence is not None:
             arrays |= {f"silence.{name}": array for name, array in core.silence.save().items()}
@@ -127,6 +134,7 @@ def load(
         load_counts(state, snapshot)
         if snapshot.header["core"] is not None:
             state.core = _core(state, snapshot)
+            state.expressions = expressions_in(snapshot, state.query)
     for i, each in enumerate(state.core.strategies if known and state.core is not None else ()):
         each.go_on_from(_under(f"{i}.", known))
 
@@ -147,6 +155,15 @@ def load_counts(state: StreamState, snapshot: Snapshot) -> None:
     state.first_watermark = header["first_watermark"]
     state.complete_from = {int(key): value for key, value in header["complete_from"].items()}
     state.late = LateRows((late,) if late.num_rows else (), late.schema if late.num_columns else None)
+
+
+def expressions_in(snapshot: Snapshot, query: Query) -> RowExpressions | None:
+    """Return the expressions of a query by the types of a state; None if they read what that does not know."""
+    before = "input "
+    known = [(name.removeprefix(before), kind) for name, kind in snapshot.schema if name.startswith(before)]
+    with suppress(ColumnError):
+        return expressions_of(query, pa.schema(known))
+    return None
 
 
 def types_of(snapshot: Snapshot, query: Query, further: pa.Schema | None = None) -> Types:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.durations import BEFORE_TIME
 from muntin.errors import UnsupportedOperationError
+from muntin.query.computing import expressions_of
 from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.restoring import RestorePoint
 from muntin.streams.core import StreamCore
 from muntin.streams.late_rows import LateRows
 from muntin.streams.plan import Forced
+from muntin.streams.reading import in_types
 from muntin.streams.row_reading import Row
 from muntin.streams.strategy import Batch
 from muntin.windows.base import Window
+
+if TYPE_CHECKING:
+    from muntin.expressions.rows import RowExpressions
 
 FIRST_COUNTS = ("rows", "late", "dropped")
 """The counts in every snapshot; others are saved only if there is something to count."""
@@ -41,6 +47,10 @@ class StreamState:
     clock: Callable[[], int]
     windows: dict[int, Window]
     """The windows to answer, as the user wrote them, by window_id."""
+    expressions: RowExpressions | None = None
+    """What the query computes, once types of columns are known; None if it computes nothing."""
+    expressed_elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """The facts of expressions that another engine evaluates, which the query has no more."""
     core: StreamCore | None = None
     """None before the first row, which resolves the types of the columns."""
     first_watermark: int | None = None
@@ -70,6 +80,18 @@ class StreamState:
         return self.core
 
     # ------------------------------------------------------------ rows
+
+    def computed(self, data: pa.Table | Row) -> tuple[pa.Table | Row, RowExpressions | None]:
+        """Return the rows that the query's condition holds for, with its columns, and how they were computed. O(rows).
+
+        The types of the columns that expressions read are those of the first rows, as those of all others are.
+        """
+        if not self.query.computes:
+            return data, None
+        table = data.table() if isinstance(data, Row) else data
+        known = self.expressions or expressions_of(self.query, table.schema)
+        assert known is not None
+        return known.over(in_types(table, known.inputs)), known
 
     def take(self, data: pa.Table | Row) -> Batch:
         """Take rows, judged by the watermark; count and keep the late ones. Returns the rows as read."""

@@ -109,7 +109,7 @@ class Stream:
             raise InvalidArgumentError("adopt=True goes on with the state of another query: give its snapshot")
         if adopt:
             assert snapshot is not None
-            rows = None if history is None else as_table(history)
+            rows = None if history is None else self._state.computed(as_table(history))[0]
             go_on(self._state, Snapshot.decode(snapshot), history=rows)
         elif snapshot is not None and history is not None:
             raise InvalidArgumentError(
@@ -136,8 +136,9 @@ class Stream:
         of your own code, which runs for each row.
         """
         self._require_open()
-        core = self._state.core
-        seen = () if core is None else core.types.columns  # a row of a list may leave these out
+        core, expressions = self._state.core, self._state.expressions
+        seen = [] if core is None else [*core.types.columns]  # a row of a list may leave these out
+        seen += [] if expressions is None else expressions.inputs.names
         return self._observed(self._push, as_table(table, self.query.inputs, seen))
 
     @exclusive
@@ -166,9 +167,11 @@ class Stream:
 
     def _push(self, data: pa.Table | Row) -> pa.Table:
         state = self._state
+        data, expressions = state.computed(data)
         if state.core is None and not data.num_rows:
             return self._nothing()
         with working_on(data.num_rows), all_or_nothing(state, self):
+            state.expressions = expressions
             core = state.core or state.resolve(data.schema)
             if core.lacks_types and data.num_rows:
                 core = learn_types(state, data.schema)

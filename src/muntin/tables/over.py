@@ -20,10 +20,11 @@ from muntin.kernels.tiers import working_on
 from muntin.keys.order import by_key_and_time, placed
 from muntin.keys.table import KeyTable
 from muntin.notebooks import Progress
+from muntin.query.computing import without_expressions
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import Query
 from muntin.tables.answers import cast
-from muntin.tables.run import reach_of, read_needed, require_room, require_time, sorted_rows, stays_of, time_column
+from muntin.tables.run import reach_of, read_rows, require_room, require_time, sorted_rows, stays_of, time_column
 from muntin.tabular import kind_of, opened, whole
 from muntin.types import Array, column_type, is_zoned
 from muntin.windows.base import Window
@@ -45,8 +46,10 @@ def over_tables(query: Query, table: Any, at: Any = None) -> Any:
     """Return rows or points with the answers of frames there, for a validated query."""
     asked, kind = table if at is None else at, kind_of(table if at is None else at)
     names = column_names(query, kind.names(asked))
-    data = read_needed(query, table)
-    query, stay = stays_of(query, data)
+    data, kept = read_rows(query, table)
+    if at is None and kept is not None:
+        asked = kind.take(asked, kept)
+    query, stay = stays_of(without_expressions(query), data)
     if stay is not None:
         data = data.take(pa.array(stay))
         asked = kind.take(asked, stay) if at is None else asked

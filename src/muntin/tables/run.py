@@ -19,6 +19,7 @@ from muntin.keys.order import by_key_and_time, placed, row_of_each
 from muntin.keys.table import key_numbers
 from muntin.memory import room
 from muntin.notebooks import Progress
+from muntin.query.computing import computed_rows, without_expressions
 from muntin.query.plan import Plan, require_time_column, resolve, time_type
 from muntin.query.query import Query
 from muntin.tables.answers import Answers, AnswerTables, TakeKeys
@@ -38,7 +39,7 @@ def run(query: Query, table: Any, threads: int = 1) -> Any:
     data = read_needed(query, table)
     shown = Progress(f"{data.num_rows:,} rows, {len(query.windows)} kinds of windows", len(query.windows) + 1)
     with working_on(data.num_rows), shown as progress:
-        query, stay = stays_of(query, data, threads)
+        query, stay = stays_of(without_expressions(query), data, threads)
         data = data if stay is None else data.take(pa.array(stay))
         return kind.write(_run(query, data, progress, worth_it(data.num_rows, threads)))
 
@@ -95,11 +96,17 @@ def opened_rows(query: Query, table: Any) -> Any:
 
 def read_needed(query: Query, table: Any) -> pa.Table:
     """Return the columns of an opened table that a query reads; reject a table that lacks some. O(rows)."""
+    return read_rows(query, table)[0]
+
+
+def read_rows(query: Query, table: Any) -> tuple[pa.Table, Array | None]:
+    """Return the same, of the rows that the query's condition holds for; and their numbers, None for all. O(rows)."""
     kind = kind_of(table)
-    require_time_column(query, kind.names(table))
-    data = kind.read(table, query.inputs)
+    if query.time not in query.expressions:
+        require_time_column(query, kind.names(table))
+    data, places = computed_rows(query, kind.read(table, query.inputs))
     untyped = not data.num_rows and pa.types.is_floating(data.schema.field(str(query.time)).type)
-    return _without_types(data) if untyped else data
+    return (_without_types(data) if untyped else data), places
 
 
 def _without_types(data: pa.Table) -> pa.Table:

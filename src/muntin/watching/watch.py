@@ -136,8 +136,10 @@ def _watch_stream(stream: Stream, column: str | None, port: int) -> Watching:
     rows = None
     if column is not None and column not in query.reads:
         raise ColumnError(f"the query reads no column {column!r}; it reads {', '.join(map(repr, query.reads))}")
-    if query.time is not None and query.reads:
-        rows = Rows(query.time, column or query.reads[0], query.key, query.watermark)
+    shown = [name for name in (query.reads if column is None else (column,)) if name not in query.expressions]
+    others = {query.time, *query.key}
+    if query.time is not None and shown and not others & query.expressions.keys():  # rows come as they were pushed
+        rows = Rows(query.time, shown[0], query.key, query.watermark)
     watched = Watched("a stream in this process", windows=True, rows=rows, plan=stream.explain().to_dict())
     return Watching(watched, [Live(stream)], port)
 

@@ -17,16 +17,28 @@ class Text:
     """
 
     sql: str
+    where: str = ""
+    """What the text is, if errors must say so."""
 
     def refused_at(self, start: int, reason: str) -> SqlError:
         """Return the error of what begins with a character of the text. O(length)."""
         line = self.sql.count("\n", 0, start) + 1
-        return SqlError(reason, line, start - self.sql.rfind("\n", 0, start))
+        about = f"{self.where}: " if self.where else ""
+        return SqlError(f"{about}{reason}", line, start - self.sql.rfind("\n", 0, start))
 
     def refused(self, node: Any, reason: str) -> SqlError:
         """Return the error of a part of the statement. O(length)."""
+        return self.refused_at(self.start(node), reason)
+
+    def start(self, node: Any) -> int:
+        """Return where a part begins. O(parts in it)."""
         own = node.meta.get("start")
-        return self.refused_at(_first(node) if own is None else own, reason)
+        return _first(node) if own is None else int(own)
+
+    def opens(self, node: Any) -> bool:
+        """Return whether a part begins with a parenthesis in the text: the parser adds some of its own."""
+        own = node.meta.get("start")
+        return own is not None and self.sql[own : own + 1] == "("
 
     def knows(self, node: Any) -> bool:
         """Return whether the place of a part is known."""

@@ -1,7 +1,9 @@
-"""Tables that change, on Spark: finite DataFrames answer as `run` and `over` do."""
+"""Tables that change, on Spark: finite DataFrames answer as `run` and `over` do, streaming ones as streams."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import strategies as st
 from queries.changelogs import OP, changelogs
 from queries.strategies import drawn
+from spark.feed import Feed
 from spark.test_batch import listed
 
 import muntin.spark
@@ -72,3 +75,48 @@ def test_bad_input_is_refused(session: Any) -> None:
     wrong = table.set_column(4, OP, pa.array(["insert", "upsert", "insert"]))
     with pytest.raises(Exception, match="the column 'op' holds 'upsert'"):
         query.spark(session.createDataFrame(wrong)).collect()
+
+
+def pushes_of(table: pa.Table, sizes: list[int]) -> list[pa.Table]:
+    ends = [0]
+    for size in sizes:
+        ends.append(ends[-1] + size)
+    return [table.slice(a, b - a) for a, b in pairwise([*ends, table.num_rows])]
+
+
+@pytest.mark.parametrize(
+    ("windows", "aggregates"),
+    [
+        (window.sliding("6 seconds", every="3 seconds"), PLAIN),
+        ([window.trailing("3 seconds"), window.session("1 second"), window.trailing(rows(2))], {"n": agg.count()}),
+    ],
+    ids=["slices", "rows"],
+)
+@pytest.mark.parametrize("inverted", [False, True])
+def test_a_streaming_query_takes_rows_back(
+    windows: Any, aggregates: Any, inverted: bool, session: Any, tmp_path: Path
+) -> None:
+    """Every micro-batch emits what the stream of one process emits, across a restart from the checkpoint."""
+    aggregates = {name: each for name, each in aggregates.items() if each.invertible} if inverted else aggregates
+    query = Query(windows, aggregates, key="card", changes=OP, watermark="1 second", allowed_lateness="1 hour")
+    pushes = pushes_of(changed(5), [12, 9])
+    feed, stream = Feed(session, tmp_path, KINDS), query.stream()
+    ours, theirs = [], []
+    for push in pushes:
+        feed.add(push)
+        ours += feed.run(query, buckets=2)  # each run starts from the checkpoint
+        theirs.append(stream.push(push))
+    names = ["card", "window_id", *aggregates]
+    found, expected = (muntin.latest(pa.concat_tables(each)).select(names) for each in (ours, theirs))
+    assert listed(found) == listed(expected)
+
+
+def test_late_deletions_are_beside_the_answers(session: Any, tmp_path: Path) -> None:
+    query = Query(window.tumbling("3 seconds"), PLAIN, key="card", changes=OP)
+    row = {"ts": 1_000_000, "card": "a", "v": 1, "note": 0, OP: "insert"}
+    feed = Feed(session, tmp_path, KINDS)
+    feed.add(pa.Table.from_pylist([row, {**row, "ts": 9_000_000}], KINDS))
+    feed.add(pa.Table.from_pylist([{**row, OP: "delete"}, {**row, "ts": 9_000_000, OP: "delete"}], KINDS))
+    found = pa.concat_tables(feed.run(query, late=True))
+    late = [each for each in found["late"].to_pylist() if each is not None]
+    assert [(each["note"], each[OP]) for each in late] == [(0, "delete")]

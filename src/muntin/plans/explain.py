@@ -21,7 +21,18 @@ from muntin.plans.assumed import types_of
 from muntin.plans.query_plan import Decision, QueryPlan, StorePlan, WindowPlan
 from muntin.query.plan import Plan, resolve
 from muntin.query.query import ProcessingTime, Query
-from muntin.streams.decisions import NOTHING, ROWS, VALUES, Facts, Leaf, decide
+from muntin.streams.decisions import (
+    ANY_ROW,
+    FOUND_AGAIN,
+    NOTHING,
+    ROWS,
+    TAKEN_OUT,
+    VALUES,
+    Decisions,
+    Facts,
+    Leaf,
+    decide,
+)
 from muntin.streams.plan import CHOSEN_FROM, Forced, name_of, strategies_for, why_not
 from muntin.streams.rows.tiles import Tiles
 from muntin.streams.slices.slices import Slices
@@ -67,6 +78,7 @@ class Subject:
             run=_run(query),
             columns={name: query.expressions[name] for name in query.computed},
             where=query.where,
+            changes=_changes(query, self.strategies),
             **_of_streams(query),
         )
 
@@ -91,7 +103,7 @@ class Subject:
         alone = replace(self.plan, windows={i: resolved})
         mine = next(each for each in self.strategies if i in each.plan.windows)
         name = name_of(mine)
-        decisions = decide(Facts.of_plan(alone))
+        decisions = _with_changes(decide(Facts.of_plan(alone)), alone, mine)
         leaf = decisions.kept
         edges = expected.edges_per_tick([resolved])
         shared = expected.edges_per_tick(mine.plan.windows.values()) if isinstance(mine, Slices) else None
@@ -220,6 +232,33 @@ def explain_running(subject: Subject, complete_from: Mapping[int, Any], metrics:
 def _require_positive(value: Any, name: str, kind: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
         raise InvalidArgumentError(f"{name} is {value!r}; it must be a positive number")
+
+
+def _with_changes(decisions: Decisions, plan: Plan, strategy: Strategy) -> Decisions:
+    """Return decisions as they are where rows may be taken back."""
+    if not plan.changes:
+        return decisions
+    if isinstance(strategy, Slices):
+        return replace(decisions, removal=TAKEN_OUT)
+    return replace(decisions, kept=ANY_ROW, removal=FOUND_AGAIN)
+
+
+def _changes(query: Query, strategies: Sequence[Strategy]) -> str:
+    """Return how deletions are answered; nothing without any."""
+    if query.changes is None:
+        return ""
+    without = [i for each in strategies if isinstance(each, Slices) for i in each.plan.windows]
+    kept = [i for each in strategies if not isinstance(each, Slices) for i in each.plan.windows]
+    parts = [f"{query.changes!r} says what a row does"]
+    if without:
+        parts.append(f"{_numbered(without)}: deletions are taken out of states by invert, and no row is kept")
+    if kept:
+        parts.append(f"{_numbered(kept)}: rows are kept, and a deletion takes back one of the same values")
+    return "; ".join(parts)
+
+
+def _numbered(windows: Sequence[int]) -> str:
+    return f"{'window' if len(windows) == 1 else 'windows'} {', '.join(map(str, windows))}"
 
 
 def _decision(leaf: Leaf) -> Decision:

@@ -204,6 +204,8 @@ class QueryPlan:
     early: str
     idle: str
     order: str
+    changes: str = ""
+    """How deletions are answered; empty where none come."""
     now: Mapping[str, Any] | None = None
     """In a running stream: its metrics."""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -255,6 +257,8 @@ class QueryPlan:
         yield "early", self.early
         yield "idle", self.idle
         yield "order", self.order
+        if self.changes:
+            yield "changes", self.changes
         if self.now is not None:
             yield "now", ", ".join(f"{name} {count}" for name, count in self.now.items())
 

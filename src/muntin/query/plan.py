@@ -105,6 +105,8 @@ class Plan:
     """The watermark at which this query went on with the state of another one, and how late rows came to that."""
     ordered: bool = False
     """Whether rows are promised to arrive in time order."""
+    changes: bool = False
+    """Whether rows may be taken back."""
     merge: str = "auto"
     """What merges slices into windows (see mergers.py)."""
 
@@ -190,4 +192,5 @@ def resolve(
         emit_empty=query.emit_empty,
         early=query.emit_early is not None,
         ordered=query.ordered,
+        changes=query.changes is not None,
     )

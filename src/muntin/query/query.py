@@ -190,6 +190,11 @@ class Query:
                 f"changes is {name!r}, which the query also reads as a value, a key or a time: a row and its deletion "
                 "would differ there; give the column that only says what a row does"
             )
+        if self.time is None:
+            raise InvalidArgumentError(
+                f"time is None, the clock's time, and changes is {name!r}: a deletion would come at another time than "
+                "its row; give the name of a time column"
+            )
         if self.ordered:
             raise InvalidArgumentError(
                 "ordered is True, and changes is given: a row that is taken back lies before others, so that no order "

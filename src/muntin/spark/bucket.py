@@ -314,6 +314,7 @@ class Bucket:
     def _counts(self, stream: DrivenStream, before: dict[str, Any], answers: pa.Table) -> dict[str, int]:
         after: dict[str, Any] = stream.metrics()
         counts = {name: after[name] - before[name] for name in ("rows", "late", "dropped")}
+        counts["dropped"] += after["unmatched"] - before["unmatched"]
         counts |= {name: after[name] for name in ("keys", "slices", "bytes")}
         counts["windows"] = answers.num_rows
         counts["revisions"] = (answers["revision"].to_numpy() > 0).sum()

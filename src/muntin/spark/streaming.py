@@ -31,7 +31,6 @@ from muntin.spark.progress import OBSERVED
 from muntin.spark.schemas import arrow_schema, known_to_spark, spark_schema
 from muntin.spark.triggers import refusing_triggers
 from muntin.spark.unpack import LATE, Unpacker
-from muntin.streams.state import require_no_changes
 from muntin.types import ColumnType
 
 if TYPE_CHECKING:
@@ -59,7 +58,6 @@ def streaming(
     from muntin.spark.processor import Processor
     from muntin.spark.shipped import FOR_STREAMS, Shipped, Stateful
 
-    require_no_changes(query)
     session = frame.sparkSession
     needs.apply_settings(session)
     require_adoption(adopt, checkpoint, history)

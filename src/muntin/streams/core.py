@@ -60,7 +60,7 @@ class StreamCore:
         self.strategies: list[Strategy] = strategies_for(self.plan, forced)
         self.lacks_types = any(each == NULL for each in types.columns.values())
         """Whether only nulls are known of a column: rows with values tell its type."""
-        self._reader, self.row_reader = TableReader(types, query.time), RowReader(types, query)
+        self._reader, self.row_reader = TableReader(types, query), RowReader(types, query)
         self._crowd = _FEW_KEYS
         self._undo: list[RestorePoint] | None = None
         self._has_begun = False  # whether strategies may have changed since the last restore point
@@ -93,7 +93,8 @@ class StreamCore:
         times = self._times(reader, data)
         if self.query.ordered:
             require_order(times, self.query.time, after=self.progress.seen)
-        return Batch(reader.key_numbers(data, self.keys), times, columns, arrived)
+        takes = None if self.query.changes is None else reader.takes(data)
+        return Batch(reader.key_numbers(data, self.keys), times, columns, arrived, takes)
 
     def known_rows(self, data: pa.Table) -> Batch:
         """Return the rows of keys that are held, by key and time, stably. O(n log n)."""

@@ -180,6 +180,28 @@ REMOVALS = (
 """How a row leaves a slice."""
 
 
+ANY_ROW = Leaf(
+    ROWS,
+    "rows that change",
+    "a deletion may take back any row, and only the rows tell what is left without it",
+    lambda _: False,
+)
+"""Why rows are kept where deletions come and nothing takes a row out of a state."""
+TAKEN_OUT = Leaf(
+    INVERT,
+    "rows that change, invertible",
+    "a row that is taken back is taken out of the state of its slice, exactly; a deletion is trusted to have come",
+    lambda _: False,
+)
+FOUND_AGAIN = Leaf(
+    RECOMPUTE,
+    "rows that change",
+    "windows are found again among the rows that are left",
+    lambda _: False,
+)
+"""How a row leaves where deletions come."""
+
+
 @dataclass(frozen=True)
 class Decisions:
     """The leaf reached in each tree."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from muntin.errors import InvalidArgumentError, UnsupportedOperationError
 from muntin.query.plan import Plan
+from muntin.streams.changing.changelog import Changelog
 from muntin.streams.mergers import merger_names
 from muntin.streams.rows.in_states import RowStates
 from muntin.streams.rows.rows import Rows
@@ -19,9 +20,10 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "tiles": Tiles,
     "rows": Rows,
     "states": RowStates,
+    "changelog": Changelog,
 }
 """The strategies that can be forced, by name. `register` adds to it."""
-CHOSEN_FROM = ("slices", "tiles", "rows")
+CHOSEN_FROM = ("slices", "tiles", "rows", "changelog")
 """The candidates when nothing is forced, best first. The last one answers whatever the others do not."""
 
 
@@ -82,7 +84,10 @@ def chosen_for(plan: Plan, forced: str = "auto") -> str:
 
 def why_not(name: str, plan: Plan) -> str | None:
     """Return why a strategy cannot answer a plan, or None if it can."""
-    return STRATEGIES[name].can(plan)
+    strategy = STRATEGIES[name]
+    if plan.changes and not strategy.takes_back:
+        return "rows may be taken back, and it takes none back"
+    return strategy.can(plan)
 
 
 def name_of(strategy: Strategy) -> str:

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.columns import Column, arrow_reader, extent, one_chunk, place_of, read_column
+from muntin.columns import Column, arrow_reader, column_of, extent, one_chunk, place_of, read_column
 from muntin.durations import BEFORE_TIME, END_OF_TIME
 from muntin.errors import ColumnTypeError, InvalidArgumentError
 from muntin.expressions.types import as_spark
 from muntin.keys.table import KeyTable
 from muntin.layouts import plain_column, plain_type
+from muntin.query.changes import deletions
 from muntin.query.plan import Types
+from muntin.query.query import Query
 from muntin.tables.run import as_times, require_room
 from muntin.types import INT64, Array, ColumnType, assignable, column_type
 
@@ -25,9 +27,9 @@ class TableReader:
     The places of columns, and whether they must be cast, depend on the schema alone: both are found once per schema.
     """
 
-    def __init__(self, types: Types, time: str | None) -> None:
+    def __init__(self, types: Types, query: Query) -> None:
         self._types = types
-        self._time = time
+        self._time, self._changes = query.time, query.changes
         self._schema: pa.Schema | None = None
         self._columns: list[tuple[str, int, _Read]] = []
         self._keys: list[tuple[int, Callable[[Any], Any] | None]] = []
@@ -58,6 +60,12 @@ class TableReader:
         assert self._times is not None
         place, read = self._times
         return read(data.column(place))
+
+    def takes(self, data: pa.Table) -> Array | None:
+        """Return which rows take another one back, None if none does; reject unknown words."""
+        assert self._changes is not None
+        takes = deletions(column_of(data, self._changes), self._changes)
+        return takes if takes.any() else None
 
     def key_numbers(self, data: pa.Table, table: KeyTable) -> Array:
         """Return the number of each row's key."""

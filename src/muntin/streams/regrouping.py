@@ -364,9 +364,26 @@ def _group(shares: _Shares) -> dict[str, Array]:
     return arrays
 
 
+# ------------------------------------------------------------ rows that change
+
+
+def _changing(shares: _Shares, definitions: int) -> dict[str, Array]:  # noqa: ARG001  # as above
+    """Return rows that may be taken back, emitted windows, and numbers of keys, by definition."""
+    arrays = {"watermark": _greatest(each["watermark"] for each in shares)}
+    for name in sorted({each.partition(".")[0] for each in shares[0].arrays} - {"watermark"}):
+        parts = [each.under(f"{name}.") for each in shares]
+        for kept in ("rows.", "gone.", "done.", "wake."):
+            arrays |= _named(f"{name}.{kept}", _entries([each.under(kept) for each in parts]))
+        emitted = [each.under("emitted.") for each in parts]
+        arrays |= _named(f"{name}.emitted.", _rows_of(emitted, "name0", emitted[0].arrays))
+        arrays[f"{name}.kept_from"] = _greatest(each["kept_from"] for each in parts)
+    return arrays
+
+
 _STRATEGIES: dict[str, Callable[[_Shares, int], dict[str, Array]]] = {
     "slices": _slices,
     "tiles": _ordered,
     "rows": _ordered,
     "states": _ordered,
+    "changelog": _changing,
 }

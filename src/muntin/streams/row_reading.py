@@ -15,6 +15,7 @@ from muntin.columns import Column, pick, read_column, read_only
 from muntin.errors import InvalidArgumentError
 from muntin.keys.encoding import python_types
 from muntin.keys.table import KeyTable
+from muntin.query.changes import deletions
 from muntin.query.plan import Types
 from muntin.query.query import Query
 from muntin.streams.reading import cast_safely
@@ -57,7 +58,7 @@ class RowReader:
     """Reads the single rows of a stream in the column types of the first push."""
 
     def __init__(self, types: Types, query: Query) -> None:
-        time = query.time
+        time, self._changes = query.time, query.changes
         self.names = query.inputs
         self._columns = [(name, _cell_reader(name, kind, kind.logical)) for name, kind in types.columns.items()]
         self._keys = [(name, kind, python_types(kind)) for name, kind in types.keys.items()]
@@ -75,6 +76,13 @@ class RowReader:
         """Return the column of the times, in whatever type it has."""
         assert self._time is not None
         return self._read_time(_cell(row.cells, self._time))
+
+    def takes(self, row: Row) -> Array | None:
+        """Return that the row takes another one back, None if it does not; reject an unknown word."""
+        assert self._changes is not None
+        word = _cell(row.cells, self._changes)
+        takes = deletions(_as_column(word, self._changes, None), self._changes)
+        return takes if takes.any() else None
 
     def key_numbers(self, row: Row, table: KeyTable) -> Array:
         """Return the number of the row's key."""

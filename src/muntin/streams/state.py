@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.durations import BEFORE_TIME
-from muntin.errors import UnsupportedOperationError
 from muntin.query.computing import expressions_of
 from muntin.query.plan import Types
 from muntin.query.query import Query
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
 
 FIRST_COUNTS = ("rows", "late", "dropped")
 """The counts in every snapshot; others are saved only if there is something to count."""
-
-
-def require_no_changes(query: Query) -> None:
-    """Reject a query over rows that change."""
-    if query.changes is not None:
-        raise UnsupportedOperationError(
-            f"changes is {query.changes!r}, and a stream takes no deletions yet: use run, over or finite DataFrames"
-        )
 
 
 @dataclass
@@ -57,7 +48,7 @@ class StreamState:
     """A watermark set before the first row."""
     closed: bool = False
     counts: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys((*FIRST_COUNTS, "late_let_go", "forgotten"), 0)
+        default_factory=lambda: dict.fromkeys((*FIRST_COUNTS, "late_let_go", "forgotten", "unmatched"), 0)
     )
     late: LateRows = field(default_factory=LateRows)
     complete_from: dict[int, int | None] = field(default_factory=dict)
@@ -72,7 +63,6 @@ class StreamState:
 
     def resolve(self, schema: pa.Schema) -> StreamCore:
         """Resolve the types of the columns; return the core."""
-        require_no_changes(self.query)
         types = Types.of(self.query, schema)
         self.core = StreamCore(self.query, self.windows, types, self.forced, self.clock)
         if self.first_watermark is not None:
@@ -99,9 +89,12 @@ class StreamState:
         batch = core.read(data, self.counts["rows"])
         watermark = core.progress.watermark
         taken = core.take(batch)
-        behind = int(np.count_nonzero(batch.times < watermark)) if batch.least < watermark else 0
+        came = batch.times if batch.takes is None else batch.times[~batch.takes]
+        behind = int(np.count_nonzero(came < watermark)) if batch.least < watermark else 0
         dropped = len(taken) - int(np.count_nonzero(taken))
-        self.count(data.num_rows, behind, dropped)
+        unmatched = 0 if batch.takes is None else int(np.count_nonzero(~taken & batch.takes))
+        self.count(data.num_rows, behind, dropped - unmatched)
+        self.counts["unmatched"] += unmatched
         if dropped or self.late.schema is None:
             late = self.late.with_rows(data.table() if isinstance(data, Row) else data, ~taken)
             self.late, let_go = late.newest(self.most_late)

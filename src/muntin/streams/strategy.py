@@ -31,22 +31,33 @@ from muntin.windows.base import Window
 class Batch:
     """The rows of one push, in the order of arrival."""
 
-    __slots__ = ("arrived", "columns", "keys", "latest", "least", "times")
+    __slots__ = ("arrived", "columns", "keys", "latest", "least", "takes", "times")
 
-    def __init__(self, keys: Array, times: Array, columns: Mapping[str, Column], arrived: int = 0) -> None:
+    def __init__(
+        self,
+        keys: Array,
+        times: Array,
+        columns: Mapping[str, Column],
+        arrived: int = 0,
+        takes: Array | None = None,
+    ) -> None:
         self.keys = keys
         """The number of each row's key: small, and stable as long as anything of the key is kept."""
         self.times = times
         self.columns = columns
         self.arrived = arrived
         """The number of earlier rows in this stream: row i is number arrived + i."""
-        self.least, self.latest = extent(times) if len(times) else (END_OF_TIME, BEFORE_TIME)
-        """The least and the greatest time."""
+        self.takes = takes
+        """Which rows take another one back; None if none does."""
+        came = times if takes is None else times[~takes]
+        self.least, self.latest = extent(came) if len(came) else (END_OF_TIME, BEFORE_TIME)
+        """The least and the greatest time of the rows that come."""
 
     def take(self, rows: Array) -> Batch:
         """Return some of the rows, by their places in the batch."""
         columns = {name: column.take(rows) for name, column in self.columns.items()}
-        return Batch(self.keys[rows], self.times[rows], columns, self.arrived)
+        takes = None if self.takes is None else self.takes[rows]
+        return Batch(self.keys[rows], self.times[rows], columns, self.arrived, takes)
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,8 @@ KEYED = ("fixed", "marks", "numbers", "tables")
 class Strategy(ABC):
     """A way to keep what windows need of the rows."""
 
+    takes_back: ClassVar[bool] = False
+    """Whether it understands deletions: see `Batch.takes`."""
     keeps: ClassVar[str | None] = None
     """What is kept of rows besides states, an answer of `decisions.KEPT`; None if each window decides."""
 

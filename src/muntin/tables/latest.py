@@ -81,17 +81,18 @@ def _places(answers: pa.Table, keys: list[str]) -> Array:
     """Return the rows, ascending, with the latest revision of each window that is not retracted."""
     order, begins = emissions(answers, keys)
     last = np.append(begins[1:], True)[: len(order)]
-    there = ~answers["retracted"].to_numpy(zero_copy_only=False)
+    there = ~_retracted(answers)
     return np.sort(order[last & there[order]])
 
 
 def emissions(answers: pa.Table, keys: list[str]) -> tuple[Array, Array]:
     """Return the rows of answers by window and revision, and where each window begins. O(n log n)."""
-    return _by_window(identities(answers, keys), answers["revision"].to_numpy())
+    return _by_window(identities(answers, keys), answers["revision"].to_numpy(), _retracted(answers))
 
 
-def _by_window(identity: Array, revision: Array) -> tuple[Array, Array]:
-    order = np.lexsort((revision, identity))  # stable: keeps the order of emission
+def _by_window(identity: Array, revision: Array, retracted: Array) -> tuple[Array, Array]:
+    # Stable: keeps the order of emission. Of windows that look alike those that are retracted are the last ones.
+    order = np.lexsort((retracted, revision, identity))
     ordinal = _ordinals(identity[order], revision[order])
     whole = np.lexsort((revision[order], ordinal, identity[order]))
     order, ordinal = order[whole], ordinal[whole]
@@ -157,13 +158,16 @@ def _starts(answers: pa.Table, others: list[pa.Array], bounds: list[pa.Array]) -
     retracted: windows of policies. A stream that started from a history also revises windows that it never emitted.
     """
     revision = answers["revision"].to_numpy()
-    order, begins = _by_window(_numbers([*others, *bounds], len(revision)), revision)
+    order, begins = _by_window(_numbers([*others, *bounds], len(revision)), revision, _retracted(answers))
     expected = np.where(begins, 0, np.roll(revision[order], 1) + 1)
     in_turn = (revision[order] == expected) & (begins | (order > np.roll(order, 1)))
     ids = answers["window_id"].to_numpy()
-    retracted = answers["retracted"].to_numpy(zero_copy_only=False)
-    moved = np.isin(ids, ids[order[~in_turn]]) & ~np.isin(ids, ids[retracted])
+    moved = np.isin(ids, ids[order[~in_turn]]) & ~np.isin(ids, ids[_retracted(answers)])
     return pc.if_else(pa.array(moved), None, bounds[0])
+
+
+def _retracted(answers: pa.Table) -> Array:
+    return np.asarray(answers["retracted"].to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _numbers(columns: list[pa.Array], rows: int) -> Array:

@@ -53,6 +53,7 @@ from muntin.streams.slices.purge import PURGE, purge
 from muntin.streams.slices.shapes import Shapes, ints
 from muntin.streams.slices.slicer import FOLDING, PLACING, ROW, SLICER, Edges, Rows, take_rows
 from muntin.streams.slices.stacks import STACKS, Stacks
+from muntin.streams.slices.taking_back import take_rows_back
 from muntin.streams.strategy import Batch
 from muntin.types import Array
 
@@ -221,6 +222,15 @@ class SliceSet:
             lambda: kernel(rows, self.slices, self.blocks, self.script, edges, self.cursor, self.shapes.gap, *further),
             lambda: fold(self.script, inputs, batch.times, self.states),
         )
+
+    def take_back(self, rows: Batch, slots: Array) -> None:
+        """Take rows out of the slices in some slots. One inverse for each."""
+        if not len(slots):
+            return
+        np.subtract.at(self.slices.count, slots, 1)
+        np.minimum.at(self.blocks.stale, rows.keys, slots - self.blocks.base[rows.keys])
+        inputs = self.binding.inputs(rows.columns, len(slots))
+        self.binding.kernels((take_rows_back,), "take_rows_back").take_rows_back(slots, inputs, rows.times, self.states)
 
     def take_slices(self, partials: Partials, states: Array) -> None:
         """Merge slices built elsewhere, with these states, into those held."""

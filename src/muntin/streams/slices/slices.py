@@ -37,6 +37,7 @@ from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.run_set import RunSet
 from muntin.streams.slices.shapes import Shapes, ints
 from muntin.streams.slices.slice_set import STACKED, SliceSet, bounded, require
+from muntin.streams.slices.taking_back import changed_within, is_exact_sum, matched, require_finite, slots_of
 from muntin.streams.sorted_runs.runs import keeps_runs
 from muntin.streams.strategy import Batch
 from muntin.tables.answers import Answers
@@ -60,10 +61,12 @@ class Slices(Replayed):
     with a tree.
     """
 
+    takes_back = True
+
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.shapes = Shapes.of(plan.windows)
-        watched = plan.lateness > 0 or plan.early
+        watched = plan.lateness > 0 or plan.early or plan.changes
         self.sets: list[SliceSet] = []
         runs, others = _groups(plan)
         merger = "lazy"
@@ -82,6 +85,7 @@ class Slices(Replayed):
         self.emitted = EmittedWindows.none(names=4)  # holds no windows that are emitted only once
         self.watermark = BEFORE_TIME
         self._before: tuple[Array, Found] | None = None
+        self._changed: list[tuple[Array, Array]] = []  # keys and times of rows that came late, or went
         self._complete_from = BEFORE_TIME  # all slices from here on are held
         self._early_left = False  # whether the ledger has windows that are not due yet, though none is emitted early
         self._quiet_until = BEFORE_TIME  # before this watermark nothing is due, and nothing becomes final
@@ -101,6 +105,10 @@ class Slices(Replayed):
     @classmethod
     def can(cls, plan: Plan) -> str | None:
         """Return why slices cannot answer a plan, or None if they can."""
+        if plan.changes:
+            reason = _forgets(plan)
+            if reason is not None:
+                return reason
         for each in plan.windows.values():
             if each.time_shape is None:
                 split = decide(Facts.of([each], [], ordered=plan.ordered)).split
@@ -152,7 +160,46 @@ class Slices(Replayed):
         return watermark - self.plan.settled(watermark)
 
     def _take(self, batch: Batch, watermark: int) -> Array:
-        """Put the rows into slices. O(1) combines per row."""
+        """Put the rows into slices, and take rows out of them. O(1) combines per row."""
+        if self.plan.changes:
+            return self._take_changes(batch, watermark)
+        return self._take_rows(batch, watermark)
+
+    def _take_changes(self, batch: Batch, watermark: int) -> Array:
+        """Put rows into slices, and then take out those that deletions take back."""
+        if batch.takes is not None:
+            require_finite(self.plan, batch)
+        self._begin_at(watermark)
+        for each in self.sets:
+            each.know_keys(extent(batch.keys)[1] + 1 if len(batch.keys) else 0)
+        takes = np.zeros(len(batch.times), np.bool_) if batch.takes is None else batch.takes
+        before = None
+        late = batch.times < watermark
+        if watermark > BEFORE_TIME and late.any():
+            self._remember(batch, watermark)
+            before = self._before
+            self._changed.append((batch.keys[late], batch.times[late]))
+        taken = np.ones(len(takes), np.bool_)
+        taken[~takes] = self._take_rows(batch.take(np.flatnonzero(~takes)), watermark)
+        if takes.any():
+            taken[takes] = self._take_back(batch.take(np.flatnonzero(takes)), watermark)
+        self._before = before
+        return taken
+
+    def _take_back(self, batch: Batch, watermark: int) -> Array:
+        """Take rows out of their slices; return which deletions found a row that some window may lose."""
+        lead = self.sets[0]
+        slots = slots_of(lead.slices, lead.blocks, batch.keys, batch.times)
+        if watermark > BEFORE_TIME:
+            late = batch.times < watermark
+            slots[late & (self.shapes.last_ends(batch.times) + self.plan.lateness <= watermark)] = -1
+        found = matched(slots, lead.slices.count)
+        rows, slots = batch.take(np.flatnonzero(found)), slots[found]
+        for each in self.sets:
+            each.take_back(rows, slots)
+        return found
+
+    def _take_rows(self, batch: Batch, watermark: int) -> Array:
         if not len(batch.times):
             return np.ones(0, np.bool_)
         self._begin_at(watermark)
@@ -201,7 +248,7 @@ class Slices(Replayed):
         """Whether slices can be built elsewhere and merged here: only windows by time, with fixed-size states."""
         kinds = (SliceSet, PaneSet)
         plain = all(type(each) in kinds and each.binding.fixed and not each.has_tree for each in self.sets)
-        return plain and not len(self.shapes.gaps)
+        return plain and not len(self.shapes.gaps) and not self.plan.changes
 
     def give_partials(self) -> Partials:
         """Return all slices, and clear them. O(n)."""
@@ -263,7 +310,8 @@ class Slices(Replayed):
             for window_id, due in self.shapes.count_due(lead.slices.low[slots], is_first, after[0], until).items():
                 if may_be_many(due - len(slots)):
                     raise too_many(self.plan.windows[window_id], due, _between(after[0], until))
-        return lead.find(chosen, after, until)
+        found = lead.find(chosen, after, until)
+        return found.pick(found.rows > 0) if self.plan.changes else found  # all rows of a slice may have gone
 
     def may_open_many(self, span: int, keys: int) -> bool:
         """Return whether moving the watermark by `span` may make more windows due than a call may find. O(1)."""
@@ -290,7 +338,12 @@ class Slices(Replayed):
         chosen, before = self._before
         self._before = None
         after = self._find(chosen, self._final_until, self.watermark)
-        changes = EmittedWindows.of(before.names, before.rows).changes(EmittedWindows.of(after.names, after.rows))
+        rows = after.rows
+        if self._changed:  # as many rows may have come as went
+            keys, times = (np.concatenate(each) for each in zip(*self._changed, strict=True))
+            rows = np.where(changed_within((keys, times), after.keys, after.start, after.end), -1 - rows, rows)
+            self._changed = []
+        changes = EmittedWindows.of(before.names, before.rows).changes(EmittedWindows.of(after.names, rows))
         return self._revise(after, changes.numbered_by(self.emitted))
 
     def _emit_early(self, chosen: Array, watermark: int, early: bool) -> list[Answers]:
@@ -368,7 +421,8 @@ class Slices(Replayed):
     @cached_property
     def may_fail(self) -> bool:
         """Whether an aggregation can raise an error."""
-        return any(each.may_fail for each in self.sets)
+        rounds = self.plan.changes and not all(each.binding.exact for each in self.sets)
+        return rounds or any(each.may_fail for each in self.sets)
 
     # ------------------------------------------------------------ adding and removing definitions
 
@@ -457,6 +511,7 @@ class Slices(Replayed):
         )
         self.shapes.own.load({n.removeprefix("own."): array for n, array in state.items() if n.startswith("own.")})
         self.watermark, self._complete_from = state["marks"].tolist()
+        self._changed = []
         self._before, self._quiet_until = None, BEFORE_TIME
         self._early_left = not self.plan.early and bool((self.emitted.names[3] > self.watermark).any())
 
@@ -503,6 +558,24 @@ def _between(after: int, until: int) -> str:
     """Return the span in which windows end, in words."""
     since = "" if after == BEFORE_TIME else f" after {after}"
     return f"they end{since} by {until}" if until < END_OF_TIME else f"they end{since or ' at any time'}"
+
+
+def _forgets(plan: Plan) -> str | None:
+    """Return why rows cannot be taken back from slices that keep none; None if they can."""
+    for each in plan.windows.values():
+        if not isinstance(each.time_shape, Periodic):
+            return f"rows may be taken back, and {each!r} depends on which rows are left"
+    if plan.early or plan.emit_empty:
+        return "rows may be taken back, and windows without rows, or that are not due, tell of it"
+    for name, aggregation in plan.aggregates.items():
+        binding = plan.bind({name: aggregation})
+        if not (binding.fixed and binding.invertible and aggregation.commutative):
+            return f"rows may be taken back, and nothing takes one out of {name} = {aggregation!r}"
+        if not all(is_exact_sum(part) for part in binding.parts):
+            return f"rows may be taken back, and what is taken out of {name} = {aggregation!r} is rounded"
+        if not all(part.has_neutral or part.mask is not None for part in binding.parts):
+            return f"rows may be taken back, and without rows {name} = {aggregation!r} has no state"
+    return None
 
 
 def _put_back(array: Array, order: Array) -> Array:

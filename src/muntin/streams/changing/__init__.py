@@ -1,0 +1,1 @@
+"""The strategy for rows that deletions may take back."""

@@ -46,16 +46,17 @@ def deletions(column: Any, name: str) -> Array:
         return np.zeros(len(column), np.bool_)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    words = pc.unique(column).to_pylist()
+    encoded = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    encoded = pc.dictionary_encode(encoded, null_encoding="encode")
+    words = encoded.dictionary.to_pylist()
     unknown = {word for word in words if word is not None and word not in ADDING and word not in TAKING}
     if unknown:
         row = next(i for i, word in enumerate(column.to_pylist()) if word in unknown)
         raise unknown_word(column[row].as_py(), name, f" in row {row}")
-    taking = [word for word in words if word in TAKING]
-    if not taking:
+    taking = np.array([word in TAKING for word in words], np.bool_)
+    if not taking.any():
         return np.zeros(len(column), np.bool_)
-    found = pc.is_in(column, pa.array(taking, column.type))
-    return np.asarray(found.to_numpy(zero_copy_only=False) if isinstance(found, pa.Array) else found.to_numpy(), bool)
+    return np.asarray(taking[encoded.indices.to_numpy(zero_copy_only=False)])
 
 
 def unknown_word(word: str, name: str, where: str) -> InvalidArgumentError:

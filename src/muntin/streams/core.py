@@ -94,7 +94,11 @@ class StreamCore:
         if self.query.ordered:
             require_order(times, self.query.time, after=self.progress.seen)
         takes = None if self.query.changes is None else reader.takes(data)
-        return Batch(reader.key_numbers(data, self.keys), times, columns, arrived, takes)
+        batch = Batch(reader.key_numbers(data, self.keys), times, columns, arrived, takes)
+        if takes is not None:
+            for strategy in self.strategies:
+                strategy.require_rows(batch)
+        return batch
 
     def known_rows(self, data: pa.Table) -> Batch:
         """Return the rows of keys that are held, by key and time, stably. O(n log n)."""

@@ -115,6 +115,9 @@ class Strategy(ABC):
     def can(cls, plan: Plan) -> str | None:
         """Return why this strategy cannot answer a plan, or None if it can."""
 
+    def require_rows(self, batch: Batch) -> None:
+        """Reject rows that it cannot take, before anything has changed. By default it takes all."""
+
     @abstractmethod
     def take(self, batch: Batch, watermark: int) -> Array:
         """Take rows, judged by the watermark before them; return which of them some window took."""

@@ -165,10 +165,13 @@ class Slices(Replayed):
             return self._take_changes(batch, watermark)
         return self._take_rows(batch, watermark)
 
-    def _take_changes(self, batch: Batch, watermark: int) -> Array:
-        """Put rows into slices, and then take out those that deletions take back."""
+    def require_rows(self, batch: Batch) -> None:
+        """Reject the deletion of a value that cannot be subtracted."""
         if batch.takes is not None:
             require_finite(self.plan, batch)
+
+    def _take_changes(self, batch: Batch, watermark: int) -> Array:
+        """Put rows into slices, and then take out those that deletions take back."""
         self._begin_at(watermark)
         for each in self.sets:
             each.know_keys(extent(batch.keys)[1] + 1 if len(batch.keys) else 0)
@@ -421,8 +424,7 @@ class Slices(Replayed):
     @cached_property
     def may_fail(self) -> bool:
         """Whether an aggregation can raise an error."""
-        rounds = self.plan.changes and not all(each.binding.exact for each in self.sets)
-        return rounds or any(each.may_fail for each in self.sets)
+        return any(each.may_fail for each in self.sets)
 
     # ------------------------------------------------------------ adding and removing definitions
 

@@ -46,17 +46,17 @@ def is_exact_sum(part: Part) -> bool:
 def require_finite(plan: Plan, batch: Batch) -> None:
     """Reject the deletion of an infinite value or NaN from a sum of floats: nothing takes it out again."""
     assert batch.takes is not None
+    goes = np.flatnonzero(batch.takes)
     for aggregation in plan.aggregates.values():
         for name in aggregation.columns:
-            column = batch.columns[name]
-            if column.values.dtype.kind != "f":
+            if batch.columns[name].values.dtype.kind != "f":
                 continue
-            where = None if aggregation.where is None else batch.columns[aggregation.where]
-            counts = mask_of([column], aggregation.skip_nan, len(batch.times), where)
-            bad = np.flatnonzero(batch.takes & counts & ~np.isfinite(column.values))
+            column = batch.columns[name].take(goes)
+            where = None if aggregation.where is None else batch.columns[aggregation.where].take(goes)
+            bad = np.flatnonzero(mask_of([column], aggregation.skip_nan, len(goes), where) & ~np.isfinite(column.values))
             if len(bad):
                 raise UnsupportedOperationError(
-                    f"row {bad[0]} takes back {column.values[bad[0]]} in column {name!r}, which cannot be subtracted "
+                    f"row {goes[bad[0]]} takes back {column.values[bad[0]]} in column {name!r}, which cannot be subtracted "
                     f"from {aggregation!r}; keep the rows, with stream(strategy='changelog'), or leave such values out"
                 )
 

@@ -53,11 +53,14 @@ def require_finite(plan: Plan, batch: Batch) -> None:
                 continue
             column = batch.columns[name].take(goes)
             where = None if aggregation.where is None else batch.columns[aggregation.where].take(goes)
-            bad = np.flatnonzero(mask_of([column], aggregation.skip_nan, len(goes), where) & ~np.isfinite(column.values))
+            bad = np.flatnonzero(
+                mask_of([column], aggregation.skip_nan, len(goes), where) & ~np.isfinite(column.values)
+            )
             if len(bad):
                 raise UnsupportedOperationError(
-                    f"row {goes[bad[0]]} takes back {column.values[bad[0]]} in column {name!r}, which cannot be subtracted "
-                    f"from {aggregation!r}; keep the rows, with stream(strategy='changelog'), or leave such values out"
+                    f"row {goes[bad[0]]} takes back {column.values[bad[0]]} in column {name!r}, which cannot be "
+                    f"subtracted from {aggregation!r}; keep the rows, with stream(strategy='changelog'), or leave "
+                    "such values out"
                 )
 
 

@@ -229,6 +229,35 @@ def test_a_deletion_of_a_row_that_no_window_can_lose_any_more_is_late(query: Que
     assert stream.metrics()["unmatched"] == 1
 
 
+def test_a_row_that_is_held_but_in_no_window_that_still_changes_is_not_taken_back() -> None:
+    stream = replace(FRAMES, allowed_lateness=0).stream()
+    stream.push(rows_of(("a", 20, 5, "c"), ("a", 25, 5, "c"), ("a", 30, 5, "c")))
+    assert stream.metrics()["kept"] == 3
+    assert stream.push(rows_of(("a", 20, 5, "d"))).num_rows == 0
+    assert (stream.metrics()["unmatched"], stream.metrics()["kept"]) == (1, 3)
+
+
+@pytest.mark.parametrize(("length", "merger"), [(4, "lazy"), (20, "two_stacks"), (200, "flat_fat")])
+def test_rows_are_taken_out_however_slices_are_merged(length: int, merger: str) -> None:
+    """Folds of slices that lost a row must not be used again."""
+    query = replace(SLICED, windows=window.sliding(length, every=2), allowed_lateness=1_000)
+    assert query.explain(SCHEMA | {"card": pa.string()}).stores[0].merge[0].aggregator == merger
+    chance = np.random.default_rng(length)
+    stream, alive, answers = query.stream(), list[tuple[str, int, int]](), []
+    for t in range(0, 400, 2):
+        lines = [("ab"[int(chance.integers(2))], t, int(chance.integers(100)), "c")]
+        if t % 6 == 4:
+            gone = alive.pop(int(chance.integers(max(0, len(alive) - 9), len(alive))))
+            lines.append((*gone, "d"))
+        alive += [line[:3] for line in lines[:1]]
+        answers.append(stream.push(rows_of(*lines)))
+        stream.check()
+    answers.append(stream.close())
+    last = muntin.latest(pa.concat_tables(answers)).select(["card", "window", "n", "spent"])
+    plain = replace(query, changes=None).run(rows_of(*[(*line, "c") for line in alive]))
+    assert sorted(map(str, last.to_pylist())) == sorted(map(str, plain.select(last.column_names).to_pylist()))
+
+
 def test_only_kept_rows_tell_values_apart() -> None:
     wrong = rows_of(("a", 1, 5, "c"), ("a", 1, 6, "d"))
     for query, unmatched in ((SLICED, 0), (KEPT, 1)):
@@ -365,7 +394,8 @@ def test_a_silent_key_is_forgotten_with_its_remaining_windows() -> None:
 def test_states_are_divided_by_key_and_joined(query: Query) -> None:
     """What rescaling on Spark does."""
     schema = pa.schema({"card": pa.string(), "t": pa.int64(), "v": pa.int64(), OP: pa.string()})
-    first = pa.table(rows_of(("a", 1, 5, "c"), ("b", 2, 6, "c"), ("a", 2, 6, "c"), ("b", 11, 3, "c")), schema)
+    lines = [("a", 1, 5, "c"), ("b", 2, 6, "c"), ("b", 3, 1, "c"), ("a", 2, 6, "c"), ("b", 11, 3, "c")]
+    first = pa.table(rows_of(*lines), schema)
     second = pa.table(rows_of(("a", 2, 6, "d"), ("b", 2, 6, "d"), ("b", 15, 3, "c")), schema)
     whole = DrivenStream(query, schema)
     whole.take(first)

@@ -64,6 +64,8 @@ def listed(table: pa.Table) -> list[str]:
 
 
 def held(lake: Any, target: str) -> pa.Table:
+    if target.startswith("ice."):
+        lake.catalog.refreshTable(target)  # a session caches tables of Iceberg, and each batch of a stream has its own
     return lake.sql(f"SELECT * FROM {target}").toArrow()
 
 

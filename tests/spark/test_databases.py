@@ -91,6 +91,15 @@ def test_each_state_is_that_of_latest(url: str) -> None:
     assert [(row["query"], row["batch"]) for row in selected(url, "SELECT * FROM answers_upserts")] == [("a", 2)]
 
 
+def test_several_revisions_in_one_batch(url: str) -> None:
+    """The last one stays, also where the window was there before, or the last is a retraction."""
+    whole = pa.concat_tables(BATCHES)
+    database_of(url).write(whole, SLIDING, Writer("a", 0))
+    database_of(url).write(whole, SLIDING, Writer("a", 1))
+    assert max(whole["revision"].to_pylist()) > 0
+    assert alike(selected(url), flat(muntin.latest(whole)))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_random_batches_that_fail_and_run_again(url: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever statement a batch fails in, nothing of it is there, and it may run again, and again."""

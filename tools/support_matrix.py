@@ -8,6 +8,7 @@ Each cell is found by doing it, on a few rows with plain kernels: a call that is
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ os.environ.setdefault("MUNTIN_UNCOMPILED", "1")  # read when muntin is imported:
 
 import pyarrow as pa
 
-from muntin import Query, agg, policies, rows, slide, window
+from muntin import Query, agg, policies, rows, serving, slide, window
 from muntin.aggregations.aggregation import Aggregation
 from muntin.errors import MuntinError
 from muntin.kernels.cache import uncompiled
@@ -139,6 +140,17 @@ def _asked(query: Query) -> None:
     stream.ask({"k": ["a"]})
 
 
+def _served(query: Query) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/features.db"
+        query.stream(serve=url).push(ORDERED)
+        served = serving.open(url, query)
+        try:
+            served.ask({"k": ["a"], "ts": ORDERED["ts"][-1:]})
+        finally:
+            served.close()
+
+
 def of_window(each: Window) -> dict[str, str]:
     """Return what can be done with a window, by the name of the column."""
     query = Query(each, {"sum": agg.sum("v"), "last": agg.last("text")}, key="k", allowed_lateness="1 minute")
@@ -149,6 +161,7 @@ def of_window(each: Window) -> dict[str, str]:
         "`over`, `at=`": tried(lambda: query.over(ORDERED)),
         "`stream`": streamed,
         "`ask`": tried(lambda: _asked(query)),
+        "[served](reference/serving.md)": tried(lambda: _served(plain)),
         "Spark, batch": tried(lambda: query.run(ORDERED)),  # by the same code, in Spark's tasks
         "Spark, stream": streamed,
         "SQL": tried(plain.to_sql),
@@ -167,6 +180,7 @@ def of_aggregation(name: str) -> dict[str, str]:
         "`run`, `stream`": streamed if tried(lambda: windows.run(ORDERED)) == YES else NO,
         "`over`, `ask`": tried(lambda: (frames.over(ORDERED), _asked(frames))),
         "of a lifetime": tried(lambda: (tiles.over(ORDERED), _asked(tiles))),
+        "[served](reference/serving.md)": tried(lambda: _served(frames)),
         "state": "numbers" if resolve(windows, ROWS.schema).bind(windows.aggregates).fixed else "values",
         "taken back by": "`invert`" if each.invertible else "folding again",
         "Spark": "its own operators, or Python" if known(each) else streamed,

@@ -69,6 +69,7 @@ EXPERIMENTS = (
     "tiles_push",
     "holistic_frames",
     "living_state",
+    "words_per",
     "spark_batch",
     "spark_over",
     "spark_streaming",

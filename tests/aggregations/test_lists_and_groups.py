@@ -379,6 +379,31 @@ def test_many_groups_in_states_merged_and_restored() -> None:
         assert row["top"] == [{"value": value, "result": result} for value, result in best]
 
 
+def test_the_first_and_last_of_rows_that_come_late() -> None:
+    query = Query(
+        window.tumbling(10), {"first": agg.first_k("v", 2), "last": agg.last_k("v", 2)}, time="t", watermark=9
+    )
+    stream = query.stream()
+    for t, v in ((5, "c"), (3, "a"), (7, "e"), (5, "d"), (3, "b")):
+        stream.push({"t": [t], "v": [v]})
+    assert stream.close().select(["first", "last"]).to_pylist() == [{"first": ["a", "b"], "last": ["d", "e"]}]
+
+
+@pytest.mark.parametrize("counts", [(2, 5), (5, 2)])
+def test_groups_merge_in_order_whichever_are_more(counts: tuple[int, int]) -> None:
+    made = agg.per("p", agg.concat("s"))
+    parts = []
+    for name, count in zip("xy", counts, strict=True):
+        state = made.neutral()
+        for i in range(count):
+            state = made.combine(state, made.lift(f"p{i}", name))
+        made.lower(state)  # merges them
+        parts.append(state)
+    answer = made.lower(made.combine(*parts))
+    assert [each["result"] for each in answer[:2]] == ["xy", "xy"]
+    assert len(answer) == max(counts)
+
+
 def test_too_many_values_are_an_error_that_changes_nothing() -> None:
     query = Query(window.tumbling(10), {"n": agg.per("p", agg.count(), most=2)}, time="t")
     stream = query.stream()
@@ -392,7 +417,7 @@ def test_too_many_values_are_an_error_that_changes_nothing() -> None:
 def test_columns_of_nulls_that_get_a_type_later(frame: Any) -> None:
     asked = {
         "sums": agg.per("p", agg.sum("n")),
-        "least": agg.per("p", agg.min("n"), top=2),
+        "greatest": agg.per("p", agg.max("n"), top=2),
         "lists": agg.per("p", agg.collect("n")),
         "nested": agg.per("p", agg.per("n", agg.count())),
         "mode": agg.mode("n"),

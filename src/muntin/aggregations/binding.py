@@ -225,6 +225,11 @@ class Binding:
         return all(part.fixed for part in self.parts)
 
     @cached_property
+    def bounded(self) -> bool:
+        """Whether a state does not grow with its rows, as lists of all values do: more of them may be kept."""
+        return self.fixed or all(each.kind != "holistic" for each in self.aggregations)
+
+    @cached_property
     def compiled(self) -> bool:
         """Whether kernels run compiled."""
         return self.fixed and not self.plain and all(kind.physical != OBJECT for kind in self.types)

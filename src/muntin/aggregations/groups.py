@@ -167,6 +167,8 @@ class Grouping:
 
     def _known(self, state: Any) -> Groups:
         """Return a state as this object knows it, where it was read from a snapshot."""
+        if state is None:  # of a window that began before the aggregation was asked for
+            return self.none()
         if isinstance(state, Stored):
             if state.made is None:
                 state.made = self._read(state.values)

@@ -268,6 +268,8 @@ class _Writer:
         if made.name in ("count_rows", "count_values", "count_distinct") and not made.skip_nan:
             words = {"count_rows": "*", "count_values": "{}", "count_distinct": "DISTINCT {}"}[made.name]
             return f"count({words.format(*columns)})"
+        if any(isinstance(value, Aggregation) for _, value in made.parameters):
+            raise UnsupportedOperationError(f"SQL has no words for {made!r}, an aggregation of aggregations")
         if self.dialect is None:
             function = "count" if made.name == "count_values" else made.name
             parameters = [f"{each} => {_literal(value)}" for each, value in made.parameters]

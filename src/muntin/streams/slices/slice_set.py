@@ -87,7 +87,7 @@ class SliceSet:
         self.watched = watched or shapes.gap >= 0  # removed sessions have left slices with gaps
         self.merger = "lazy" if self.only_counts else merger
         self.has_tree = self.merger == "flat_fat"
-        self.has_stacks = self.merger == STACKED and shapes.slides_alone and bounded(binding)
+        self.has_stacks = self.merger == STACKED and shapes.slides_alone and binding.bounded
         self.spaced = shapes.gap >= 0
         # All sets of a query have their slices in the same slots.
         self.blocks = Blocks.empty(2 if merger == "flat_fat" else 1)
@@ -464,11 +464,6 @@ class SliceSet:
         require(bool((last[inner] >= last[inner - 1]).all()), "the last rows of slices do not ascend")
         both = inner[plain[inner] & plain[inner - 1] & (low[inner] == low[inner - 1])]
         require(bool((first[both] > last[both - 1] + self.shapes.gap).all()), "two slices should have been one")
-
-
-def bounded(binding: Binding) -> bool:
-    """Return whether folds may be kept beside states: these do not grow with their rows, as lists do."""
-    return binding.fixed or all(each.kind != "holistic" for each in binding.aggregations)
 
 
 def require(condition: bool, message: str) -> None:

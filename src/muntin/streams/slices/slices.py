@@ -36,7 +36,7 @@ from muntin.streams.slices.pane_set import MANY_KEYS, PaneSet
 from muntin.streams.slices.partials import Partials
 from muntin.streams.slices.run_set import RunSet
 from muntin.streams.slices.shapes import Shapes, ints
-from muntin.streams.slices.slice_set import STACKED, SliceSet, bounded, require
+from muntin.streams.slices.slice_set import STACKED, SliceSet, require
 from muntin.streams.slices.taking_back import changed_within, is_exact_sum, matched, require_finite, slots_of
 from muntin.streams.sorted_runs.runs import keeps_runs
 from muntin.streams.strategy import Batch
@@ -100,7 +100,7 @@ class Slices(Replayed):
         most = self.shapes.most_slices()
         if most > MANY_SLICES:
             return "flat_fat"
-        return STACKED if most >= FEW_SLICES and self.shapes.slides_alone and bounded(binding) else "lazy"
+        return STACKED if most >= FEW_SLICES and self.shapes.slides_alone and binding.bounded else "lazy"
 
     @classmethod
     def can(cls, plan: Plan) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ def test_a_savepoint(session: Any, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="no batch has been committed"):
         muntin.spark.savepoint(tmp_path / "in", tmp_path / "other")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["checkpoint", "copy", "in"]
+    shutil.rmtree(tmp_path / "checkpoint")  # the copy needs nothing of it
     answers = {(r["k"], r["window"]["start"]): r["n"] for r in query.run(some_rows(0, 160)).to_pylist()}
     more = Query(query.windows, {"n": agg.count(), "high": agg.max("v")}, key="k", time="t", watermark=5)
     found = feed.collect(more.spark(feed.frame(), checkpoint=str(tmp_path / "copy"), adopt=True), checkpoint="copy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -33,7 +34,7 @@ def savepoint(checkpoint: str | Path, target: str | Path) -> int:
     for attempt in range(_TRIES):
         part = new.parent / f".muntin-savepoint-{uuid4().hex}"
         try:
-            last = _copy(old, part)
+            last = _copy(old, part, new)
             part.sync()
             part.move(new)
         except FileNotFoundError:
@@ -46,8 +47,8 @@ def savepoint(checkpoint: str | Path, target: str | Path) -> int:
     raise AssertionError
 
 
-def _copy(old: Folder, new: Folder) -> int:
-    """Copy what a batch and those before it have written; return its number."""
+def _copy(old: Folder, new: Folder, target: Folder) -> int:
+    """Copy what a batch and those before it have written, to be moved to the target; return its number."""
     committed = (old / "commits").numbers()
     if not committed:
         raise SnapshotError(f"{old.uri!r} holds nothing: no batch has been committed there yet")
@@ -63,7 +64,9 @@ def _copy(old: Folder, new: Folder) -> int:
     for file in _files(old / "state"):
         version = file.name.partition(".")[0].partition("_")[0]
         if file.parent.name == "metadata" or not version.isdigit() or int(version) <= last + 1:
-            _copied(file, old, new)
+            copied = _copied(file, old, new)
+            if "/_metadata/" in file.place:
+                copied.write(_elsewhere(copied.text(), old, target))
     known = json.loads((old / "metadata").text())
     (new / "metadata").write(json.dumps({**known, "id": str(uuid4())}))
     return last
@@ -77,9 +80,16 @@ def _files(folder: Folder) -> Iterator[Folder]:
             yield from [entry] if entry.is_file() else _files(entry)
 
 
-def _copied(file: Folder, old: Folder, new: Folder) -> None:
+def _elsewhere(text: str, old: Folder, new: Folder) -> str:
+    """Return metadata of a state that is elsewhere: Spark notes there where the schemas are, by their whole paths."""
+    place = f"file:{new.place}" if new.local is not None else new.uri
+    return re.sub(rf"[\w+.-]+:(//[^/\"]*)?{re.escape(old.place)}(?=/)", lambda _: place, text)
+
+
+def _copied(file: Folder, old: Folder, new: Folder) -> Folder:
     to = new
     for name in file.place.removeprefix(f"{old.place}/").split("/"):
         to = to / name
     new.system.create_dir(to.parent.place)
     file.copy(to)
+    return to

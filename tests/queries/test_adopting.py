@@ -341,6 +341,31 @@ def test_points_of_frames_that_had_begun() -> None:
     assert [(row["n_tiles"], row["high_tiles"]) for row in asked] == [(3, None), (3, None), (1, None), (0, None)]
 
 
+def test_computed_columns_that_are_new_or_other() -> None:
+    """What reads a column that is computed otherwise is new; a condition must stay."""
+    asked = {"t": [1, 4], "v": [2.0, 3.0]}
+    old = Query(window.tumbling(10), {"a": agg.sum("x"), "b": agg.sum("v")}, time="t", columns={"x": "v * 2"})
+    new = Query(
+        window.tumbling(10),
+        {"a": agg.sum("x"), "b": agg.sum("v"), "c": agg.max("y")},
+        time="t",
+        columns={"x": "v * 3", "y": "v + 1"},
+    )
+    stream = old.stream()
+    stream.push(asked)
+    found = muntin.can_adopt(stream.snapshot(), new)
+    assert dict(found.aggregates) == {"a": "added", "b": "kept", "c": "added"}
+    for past, first in ((None, (None, 6.0, None)), (asked, (18.0, 6.0, 4.0))):
+        other = new.stream(stream.snapshot(), adopt=True, history=past)
+        answers = other.push({"t": [5, 11, 25], "v": [1.0, 4.0, 0.0]}).to_pylist()
+        assert [(row["a"], row["b"], row["c"]) for row in answers] == [first, (12.0, 4.0, 5.0)]
+    same = Query(window.tumbling(10), {"b": agg.sum("v")}, time="t")
+    assert same.stream(stream.snapshot(), adopt=True).close().to_pylist()[0]["b"] == 5.0
+    by_value = replace(same, where="v > 2")
+    assert not muntin.can_adopt(stream.snapshot(), by_value)
+    assert "where" in muntin.can_adopt(stream.snapshot(), by_value).refusals[0]
+
+
 # ---------------------------------------------------------------- what is refused, and what is told beforehand
 
 

@@ -61,12 +61,13 @@ def without_expressions(query: Query) -> Query:
     return replace(query, columns=None, where=None) if query.computes else query
 
 
-_COLUMN, _WHERE = "column ", "where"
+COLUMN, _WHERE = "column ", "where"
+"""What the facts of computed columns begin with, and the fact of the condition."""
 
 
 def is_expression(fact: str) -> bool:
     """Return whether a fact of a query is one of its expressions."""
-    return fact == _WHERE or fact.startswith(_COLUMN)
+    return fact == _WHERE or fact.startswith(COLUMN)
 
 
 def expression_facts(query: Query) -> Mapping[str, str]:
@@ -81,5 +82,5 @@ def expression_facts(query: Query) -> Mapping[str, str]:
     from muntin.expressions.parse import parse
     from muntin.expressions.rows import WHERE, label
 
-    found = {f"{_COLUMN}{name}": str(parse(text, label(name))) for name, text in query.expressions.items()}
+    found = {f"{COLUMN}{name}": str(parse(text, label(name))) for name, text in query.expressions.items()}
     return found if query.where is None else {**found, WHERE: str(parse(query.where, WHERE))}

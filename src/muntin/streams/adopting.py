@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from muntin.durations import BEFORE_TIME, in_unit_of
 from muntin.errors import InvalidArgumentError, MuntinError, SnapshotError
+from muntin.query.computing import COLUMN
 from muntin.query.query import Query
 from muntin.snapshots import Snapshot, refusing_forged
 from muntin.streams.begun import Begun, begun_by
@@ -72,16 +73,25 @@ class Adoption:
         held = {i: saved[f"window {i}"] for i in range(len(saved)) if f"window {i}" in saved}
         if present is not None:
             held = {i: held[i] for i in present}
-        places = _matches(held, [asked[f"window {i}"] for i in range(len(query.windows))])
+        names = [each for each in dict.fromkeys((*asked, *saved)) if not each.startswith(("window ", "aggregate "))]
+        changed = [name for name in names if saved.get(name) != asked.get(name)]
+        # What reads a column that is computed otherwise now is not the same, though it is called so.
+        other = {name.removeprefix(COLUMN) for name in changed if name.startswith(COLUMN)}
+        texts = [asked[f"window {i}"] if other.isdisjoint(each.columns) else "" for i, each in enumerate(query.windows)]
+        places = _matches(held, texts)
         new = set(places.values())
         windows = {name: KEPT if i in new else ADDED for i, name in enumerate(query.windows.names)}
         windows |= {text: REMOVED for i, text in held.items() if i not in places}
         aggregates = _aggregates(saved, asked)
-        names = [each for each in dict.fromkeys((*asked, *saved)) if not each.startswith(("window ", "aggregate "))]
-        changed = [name for name in names if saved.get(name) != asked.get(name)]
+        aggregates |= {name: ADDED for name, each in query.aggregates.items() if not other.isdisjoint(each.reads)}
         words = [in_words(name, saved.get(name), asked.get(name)) for name in changed]
         changes = [*words, *_listed("window", windows), *_listed("aggregate", aggregates)]
-        refusals = [word for name, word in zip(changed, words, strict=True) if name not in FREE]
+        fixed = {f"{COLUMN}{name}" for name in (*query.key, query.time)}
+        refusals = [
+            word
+            for name, word in zip(changed, words, strict=True)
+            if name not in FREE and (name in fixed or not name.startswith(COLUMN))
+        ]
         return cls(tuple(changes), windows, aggregates, tuple(refusals), places)
 
     def __bool__(self) -> bool:
@@ -207,6 +217,9 @@ def go_on(
         state.complete_from = known
         if snapshot.header["core"] is not None:
             state.expressions = expressions_in(snapshot, state.query)
+            if history is not None:
+                history, state.expressions = state.computed(history)
+                schema = history.schema
             adopting = _Adopting(state, snapshot, adoption, schema)
             adopting.run()
             if history is not None:

@@ -111,6 +111,17 @@ def test_a_streaming_query_takes_rows_back(
     assert listed(found) == listed(expected)
 
 
+def test_the_latest_answers_of_frames_that_look_alike(session: Any) -> None:
+    """On Spark rows have no order: the greatest revision has all windows of equal bounds that are left."""
+    query = Query(window.trailing("2 seconds"), {"n": agg.count()}, key="card", changes=OP, allowed_lateness="1 hour")
+    stream = query.stream()
+    table = changed(6)
+    answers = pa.concat_tables([stream.push(table.slice(i, 1)) for i in range(table.num_rows)] + [stream.close()])
+    assert answers["retracted"].to_pylist().count(True) > 3
+    found = muntin.latest(session.createDataFrame(answers.combine_chunks()).repartition(3)).toArrow()
+    assert listed(found.select(["card", "n"])) == listed(muntin.latest(answers).select(["card", "n"]))
+
+
 def test_late_deletions_are_beside_the_answers(session: Any, tmp_path: Path) -> None:
     query = Query(window.tumbling("3 seconds"), PLAIN, key="card", changes=OP)
     row = {"ts": 1_000_000, "card": "a", "v": 1, "note": 0, OP: "insert"}

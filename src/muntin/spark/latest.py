@@ -32,9 +32,22 @@ def latest_of_frame(answers: DataFrame) -> DataFrame:
     newest = F.row_number().over(same.orderBy(F.col("revision").desc()))
     # Each window is emitted once as revision 0: that counts the windows with the same bounds (rows of equal time).
     windows = F.sum(F.when(F.col("revision") == 0, 1).otherwise(0)).over(same)
-    ranked = answers.select("*", newest.alias("muntin newest"), windows.alias("muntin windows"))
-    last = ranked.where((F.col("`muntin newest`") == 1) & ~F.col("retracted"))
-    times = F.sequence(F.lit(1), F.greatest(F.lit(1), F.col("`muntin windows`").cast("int")))
+    is_top = (F.col("revision") == F.max("revision").over(same)) & ~F.col("retracted")
+    known = answers.select(
+        "*",
+        (newest == 1).alias("muntin newest"),
+        windows.alias("muntin windows"),
+        is_top.alias("muntin top"),
+        F.max("retracted").over(same).alias("muntin lost"),
+    )
+    # Where rows change, windows that look alike are emitted together: then the greatest revision has all of them.
+    tops = F.sum(F.col("`muntin top`").cast("int")).over(same)
+    together = F.col("`muntin lost`") | ((tops > 1) & (tops >= F.col("`muntin windows`")))
+    ranked = known.select("*", together.alias("muntin together"))
+    chosen = F.when(F.col("`muntin together`"), F.col("`muntin top`")).otherwise(F.col("`muntin newest`"))
+    last = ranked.where(chosen & ~F.col("retracted"))
+    counted = F.when(F.col("`muntin together`"), 1).otherwise(F.col("`muntin windows`"))
+    times = F.sequence(F.lit(1), F.greatest(F.lit(1), counted.cast("int")))
     return last.select("*", F.explode(times).alias("muntin nth")).select(*(F.col(quoted(name)) for name in names))
 
 

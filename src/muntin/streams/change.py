@@ -12,6 +12,7 @@ from muntin.aggregations.binding import Binding
 from muntin.errors import SnapshotError
 from muntin.streams.emitted import places_of
 from muntin.streams.places import Places
+from muntin.streams.rows.states import keeping
 from muntin.types import OBJECT, Array
 
 
@@ -60,12 +61,10 @@ class Change:
                     prefix, other = source
                     states[field] = saved[prefix + name][other]
             return states
-        columns = [
-            _objects(saved[source[0] + name], int(source[1])) if source is not None else [None] * count
-            for source in sources.values()
-        ]
-        for i, fields in enumerate(zip(*columns, strict=True)):
-            states[i] = _without_blanks(fields, binding)
+        states = blank_states(binding, count)
+        known = {int(f): _objects(saved[at[0] + name], int(at[1])) for f, at in sources.items() if at is not None}
+        for i, nothing in enumerate(states if known else ()):
+            states[i] = tuple(known[f][i] if f in known else each for f, each in enumerate(nothing))
         return states
 
     def _source(self, mine: Places, field: str, whose: tuple[str, ...]) -> tuple[str, str] | None:
@@ -93,10 +92,16 @@ def _objects(states: Array, place: int) -> list[object]:
     return [None if state is None else state[place] for state in states]
 
 
-def _without_blanks(fields: tuple[object, ...], binding: Binding) -> tuple[object, ...]:
-    """Return the fields of a state of objects: what counts the rows of a part counts none for a new one."""
-    parts = len(binding.states)
-    return (*fields[:parts], *(0 if each is None else each for each in fields[parts:]))
+def blank_states(binding: Binding, count: int) -> Array:
+    """Return states of no rows. O(count).
+
+    Objects have none: theirs are of a row of nulls, one for each, since they may note further rows.
+    """
+    states = binding.slots(count)
+    if not binding.fixed:
+        inputs = tuple(blank(like, count) for like in binding.no_inputs)
+        keeping(binding).lift_rows(inputs, np.zeros(count, np.int64), states)
+    return states
 
 
 def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

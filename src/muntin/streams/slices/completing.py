@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muntin.streams.change import Missing, entries_of, named, under
+from muntin.streams.change import Missing, blank_states, entries_of, named, under
 from muntin.streams.places import VALUES, Places
+from muntin.streams.rows.states import keeping
 from muntin.streams.slices.adopting import with_rows_of_nulls
 from muntin.streams.slices.kept_set import KeptSet
 from muntin.streams.slices.object_set import ObjectSet
 from muntin.streams.slices.run_set import RunSet
 from muntin.streams.slices.shapes import ints
-from muntin.streams.slices.slice_set import SliceSet
+from muntin.streams.slices.slice_set import SliceSet, put_states
 from muntin.types import Array
 
 if TYPE_CHECKING:
@@ -38,9 +39,8 @@ def completed(slices: Slices, blank: Slices, batch: Batch, missing: Missing) -> 
     saved = slices.save()
     empty = {i: each.save() for i, each in enumerate(blank.sets)}
     blank.load(_blanked(saved, empty, blank))
-    inside = _inside(under("0.", saved), batch)
-    if len(inside):
-        rows = batch.take(inside)
+    rows, owners = _inside(under("0.", saved), batch)
+    if len(owners):
         if slices.shapes.own.each:
             blank.shapes.own.cover(rows.times)
         for each in blank.sets:
@@ -52,6 +52,8 @@ def completed(slices: Slices, blank: Slices, batch: Batch, missing: Missing) -> 
     arrays = dict(saved)
     for i, each in enumerate(slices.sets):
         mine, theirs = under(f"{i}.", saved), under(f"{i}.", found)
+        if not each.tagged:
+            theirs["states"] = _folded(each, rows, owners, len(mine["states"]))
         arrays |= named(f"{i}.", _joined(each, mine, theirs, missing))
     return arrays
 
@@ -63,19 +65,34 @@ def _blanked(saved: Mapping[str, Array], empty: Mapping[int, Mapping[str, Array]
         kept = [name for name in saved if name.startswith((f"{i}.{_ROWS}", f"{i}.{VALUES}"))]
         arrays = {name: array for name, array in arrays.items() if name not in kept}
         arrays |= {f"{i}.{name}": array for name, array in empty[i].items() if name.startswith((_ROWS, VALUES))}
-        arrays[f"{i}.states"] = each.binding.slots(len(saved[f"{i}.states"]))
+        arrays[f"{i}.states"] = blank_states(each.binding, len(saved[f"{i}.states"]))
     return arrays
 
 
-def _inside(lead: Mapping[str, Array], batch: Batch) -> Array:
-    """Return the rows that lie in slices, of rows by key and time. O((slices + rows) log n)."""
+def _inside(lead: Mapping[str, Array], batch: Batch) -> tuple[Batch, Array]:
+    """Return the rows that lie in slices, of rows by key and time, and their slices. O((slices + rows) log n)."""
     keys = np.repeat(lead["keys"], lead["sizes"])
     begins, ends = (lead["first"], lead["last"] + 1) if "first" in lead else (lead["low"], lead["high"])
-    if "skip" in lead:  # rows that a session rejected are in slices of their own, amid others
-        plain = lead["skip"] == 0
-        keys, begins, ends = keys[plain], begins[plain], ends[plain]
-    entry = entries_of(keys, begins, batch.keys, batch.times)
-    return np.flatnonzero((entry >= 0) & (batch.times < ends[entry])) if len(ends) else ints([])
+    # Rows that a session rejected are in slices of their own, amid others.
+    plain = np.flatnonzero(lead["skip"] == 0) if "skip" in lead else np.arange(len(keys))
+    entry = entries_of(keys[plain], begins[plain], batch.keys, batch.times)
+    held = entry >= 0
+    held[held] = batch.times[held] < ends[plain[entry[held]]]
+    return batch.take(np.flatnonzero(held)), plain[entry[held]]
+
+
+def _folded(each: SliceSet, rows: Batch, owners: Array, count: int) -> Array:
+    """Return the states of slices, each of its rows. A state of no rows is never put first: objects have none."""
+    states = blank_states(each.binding, count)
+    kernels, inputs = keeping(each.binding), each.binding.inputs(rows.columns, len(owners))
+    lifted = each.binding.slots(len(owners))
+    kernels.lift_rows(inputs, np.ascontiguousarray(rows.times), lifted)
+    order = np.argsort(owners, kind="stable")
+    some, firsts = np.unique(owners[order], return_index=True)
+    folded = each.binding.slots(len(some))
+    kernels.fold_runs(lifted, order, firsts, np.append(firsts[1:], len(order)), folded)
+    put_states(states, some, folded)
+    return states
 
 
 def _joined(

@@ -9,7 +9,7 @@ import pyarrow as pa
 from spark.served_query import QUERY
 
 import muntin
-from muntin.errors import StoreError
+from muntin.errors import InvalidArgumentError, StoreError
 
 
 def main(url: str) -> None:
@@ -22,6 +22,10 @@ def main(url: str) -> None:
             found = served.ask({"card": asked["card"], "ts": times}).drop_columns("ts").to_pylist()
             said = {"watermark": watermark, "answers": found}
         except StoreError as error:
+            said = {"away": str(error)}
+        except InvalidArgumentError as error:  # a batch has moved the watermark since it was read
+            if "let go" not in str(error):
+                raise
             said = {"away": str(error)}
         sys.stdout.write(json.dumps(said) + "\n")
         sys.stdout.flush()

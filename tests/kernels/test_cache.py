@@ -46,7 +46,7 @@ def program(folder: Path, factor: float = 1.0, before: str = "") -> subprocess.P
     file = folder.parent / f"program_{factor}.py"
     if not file.exists():  # a process that has started reads it, and must not find it half-written
         file.write_text(before + PROGRAM.format(factor=factor))
-    environment = {**os.environ, "MUNTIN_CACHE_DIR": str(folder)}
+    environment = {**os.environ, "MUNTIN_CACHE_DIR": str(folder), "MUNTIN_UNCOMPILED": ""}
     return subprocess.Popen(
         [sys.executable, str(file)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

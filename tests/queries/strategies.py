@@ -126,10 +126,6 @@ AGGREGATES: dict[str, Any] = {
     "marked high": agg.max("v", where="mark"),
     "marked all": agg.collect("v", where="mark"),
     "marked median": agg.median("v", where="mark"),
-    "newest": agg.last_k("v", 2),
-    "most frequent": agg.mode("v"),
-    "bins": agg.histogram("v", edges=[5, 10]),
-    "best": agg.per("km", agg.sum("v"), top=2),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from queries import strategies
-from queries.strategies import AGGREGATES, KINDS, Push, drawn
+from queries.strategies import KINDS, Push, drawn
 from sampling import some
 
 import muntin
@@ -22,6 +22,13 @@ from muntin.streams.stream import Stream
 from muntin.types import INT64
 
 SCHEMA = pa.schema({"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "km": pa.int64(), "mark": pa.bool_()})
+AGGREGATES = {
+    **strategies.AGGREGATES,
+    "newest": agg.last_k("v", 2),
+    "most frequent": agg.mode("v"),
+    "bins": agg.histogram("v", edges=[5, 10]),
+    "best": agg.per("km", agg.sum("v"), top=2),
+}
 Identity = tuple[Any, ...]
 
 

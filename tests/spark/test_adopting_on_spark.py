@@ -114,11 +114,11 @@ def test_without_adopt_it_is_refused() -> None:
 
 
 def test_a_plain_restart_converts_what_was_not_called() -> None:
-    """Also one that was not told of the checkpoint: if rows come, the clerk compares the queries."""
+    """It is told by the checkpoint that the query has adopted it."""
     machine = machine_of(OLD, [row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d")])
     machine = machine.gone_on(NEW, adopt=True)
     machine.tables([row(5, "a", 3)])
-    machine = machine.gone_on(NEW)
+    machine = machine.gone_on(NEW, has_adopted=True)
     machine.tables([row(6, each, 4) for each in "abcd"])
     machine.tables([row(25, "a", 4)])
     machine = machine.gone_on(NEW)

@@ -47,7 +47,7 @@ def test_what_is_no_checkpoint(session: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "checkpoint")
     with pytest.raises(SnapshotError, match="is no checkpoint of a query of muntin that can be read"):
         QUERY.spark(feed.frame(), checkpoint=path)
-    with pytest.raises(UnsupportedOperationError, match="checkpoint and allow_pickle are for streaming"):
+    with pytest.raises(UnsupportedOperationError, match="checkpoint, adopt and allow_pickle are for streaming"):
         QUERY.spark(session.createDataFrame(pa.Table.from_pylist(rows(0, 4), SCHEMA)), checkpoint=path)
 
 
@@ -115,8 +115,8 @@ def test_a_restart_with_another_query(session: Any, tmp_path: Path) -> None:
         "the checkpoint is of another query: its window 0 is window.sliding('6 seconds', every='2 seconds'), this "
         "one's is window.tumbling('4 seconds'); its aggregate hi is agg.max('v'), this one's is agg.min('v'); its "
         "aggregate sum is none, this one's is agg.sum('v'); its watermark is '2 seconds', this one's is '3 seconds'; "
-        "its aggregate lo is agg.min('v'), this one's is none. Go on with the query it was made for, or begin with a "
-        "new checkpoint"
+        "its aggregate lo is agg.min('v'), this one's is none. Go on with the query it was made for, or with "
+        "adopt=True, or begin with a new checkpoint"
     )
     with pytest.raises(SnapshotError) as refused:
         other.spark(feed.frame(), checkpoint=str(tmp_path / "checkpoint"))
@@ -250,7 +250,8 @@ def test_every_bucket_names_all_differences() -> None:
     assert len(said) > 1
     wanted = (
         "the checkpoint is of another query: its aggregate hi is agg.max('v'), this one's is agg.last('v'); its type "
-        "of v is double, this one's is float. Go on with the query it was made for, or begin with a new checkpoint"
+        "of v is double, this one's is float. Go on with the query it was made for, or with adopt=True, or begin with "
+        "a new checkpoint"
     )
     assert set(said) == {wanted}
     machine = kept.resumed(query, buckets=6)

@@ -108,7 +108,7 @@ def test_refusals(session: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="the points a Table"):
         query.over(frame, at=events(3))
     with pytest.raises(InvalidArgumentError, match="'n' is there already"):
-        query.over(frame.withColumnRenamed("v", "w").withColumnRenamed("odd.`name`", "n"))
+        query.over(frame.selectExpr("*", "1 AS n"))
     with pytest.raises(ColumnTypeError, match="'card' holds double in the rows, and string in the points"):
         query.over(frame, at=frame.selectExpr("ts", "string(card) card"))
 

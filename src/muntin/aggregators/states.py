@@ -75,8 +75,7 @@ def close(a: Any, b: Any, relative: float = 1e-9, absolute: float = 1e-9) -> boo
         a, b = a.owner.shown(a), b.owner.shown(b)
     if isinstance(a, np.void) and isinstance(b, np.void):
         a, b = a.item(), b.item()
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        a, b = a.tolist(), b.tolist()
+    a, b = (each.tolist() if isinstance(each, np.ndarray) else each for each in (a, b))
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(close(x, y, relative, absolute) for x, y in zip(a, b, strict=True))
     if isinstance(a, float | np.floating) and isinstance(b, float | np.floating):

@@ -28,7 +28,6 @@ class Sqlite(FeatureStore):
         self._path, self._table, self._timeout = path, table, timeout
         self._mine = threading.local()
         self._opened: list[sqlite3.Connection] = []
-        self._lock = threading.Lock()
 
     def _connection(self) -> sqlite3.Connection:
         """Return the connection of this thread, in this process."""
@@ -40,8 +39,7 @@ class Sqlite(FeatureStore):
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {self._table} (name BLOB PRIMARY KEY, value BLOB)")
             self._mine.connection, self._mine.pid = connection, os.getpid()
-            with self._lock:
-                self._opened.append(connection)
+            self._opened.append(connection)  # at once: a lock might be held while a fork begins
         found: sqlite3.Connection = self._mine.connection
         return found
 
@@ -93,8 +91,7 @@ class Sqlite(FeatureStore):
 
     def close(self) -> None:
         """Close all connections."""
-        with self._lock:
-            opened, self._opened = self._opened, []
+        opened, self._opened = self._opened, []
         for each in opened:
             each.close()
         self._mine = threading.local()

@@ -162,7 +162,7 @@ class Bucket:
         only_woken = header is None and not packed and not self.job.follows_clock
         if only_woken and self.job.serve is None:
             return
-        stream = self._stream(header, clock * 1_000_000, came=came)
+        stream = self._stream(header, clock * 1_000_000)
         now = self.job.clock.ticks(watermark)
         tables = []
         if now is not None:
@@ -236,7 +236,7 @@ class Bucket:
             stream.take(pa.concat_tables(rows))
             yield
 
-    def _stream(self, header: Header | None, now: int, *, came: bool) -> DrivenStream:
+    def _stream(self, header: Header | None, now: int) -> DrivenStream:
         job = self.job
         stream = MEMORY.take(self.place, None if header is None else header.stamp)
         if header is None:
@@ -244,7 +244,8 @@ class Bucket:
         # Also for a cached stream: its worker may have outlived the query it was created for.
         # All of its facts, since Spark may call this bucket before the clerk, whose error would come too late.
         saved = facts_of(header, job.query, job.further)
-        if saved != job.facts and self._goes_on(saved, came=came):
+        if saved != job.facts and (job.adopt or job.has_adopted):
+            job.require_adoptable(saved)
             return DrivenStream.load(job.query, job.schema, self.state.read(header)[0], now, adopt=True)
         added = 0 if saved == job.facts else require_compatible(saved, job.query, job.further)
         windows = job.query.windows
@@ -263,23 +264,6 @@ class Bucket:
         stream.notes_changes = self.job.serve is not None
         stream.set_expressions(self.job.expressions)
         return stream
-
-    def _goes_on(self, saved: Mapping[str, str], *, came: bool) -> bool:
-        """Return whether the state of a bucket is converted: it is that of a query before the checkpoint's.
-
-        A bucket is converted when it is first called, maybe long after the query has changed, and by a restart that
-        knows nothing of that. If rows came, the clerk of the same micro-batch compares the checkpoint's own query.
-        """
-        if self.job.adopt or self.job.has_adopted:
-            self.job.require_adoptable(saved)
-            return True
-        if not came or _only_appends(saved, self.job):
-            return False
-        try:
-            self.job.require_adoptable(saved)
-        except SnapshotError:
-            return False
-        return True
 
     def _keep(self, stream: DrivenStream, old: Header | None, watermark: int, at: int | None) -> int:
         """Write the state, and set a timer by the clock, or for the next move of the watermark.
@@ -331,15 +315,6 @@ def _next_call(stream: DrivenStream, clock: int, came: bool) -> int | None:
         return None
     idle = -(-stream.idle_at // 1_000_000)
     return clock + 1 if came or idle <= clock else idle
-
-
-def _only_appends(saved: Mapping[str, str], job: Job) -> bool:
-    """Return whether the query of a state is the same with fewer windows."""
-    try:
-        require_compatible(saved, job.query, job.further)
-    except SnapshotError:
-        return False
-    return True
 
 
 def require_compatible(saved: Mapping[str, str], query: Query, further: Mapping[str, str] | None = None) -> int:

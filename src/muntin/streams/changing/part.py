@@ -504,8 +504,8 @@ def _in_step(changes: Changes, mine: EmittedWindows, now: EmittedWindows, may_em
 def _mixed(numbers: Array) -> Array:
     """Return random-looking numbers: sums of different ones differ.
 
-    >>> int(_mixed(np.array([1]))[0] + _mixed(np.array([4]))[0]) == int(_mixed(np.array([2]))[0] * 2)
-    False
+    >>> (_mixed(np.array([1])) + _mixed(np.array([4])) == _mixed(np.array([2])) + _mixed(np.array([3]))).tolist()
+    [False]
     """
     mixed = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

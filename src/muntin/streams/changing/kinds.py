@@ -132,6 +132,48 @@ class Sessions(Kind):
         return np.minimum(rows.times[rows.begins], NEVER - wait) + wait
 
 
+class GapSessions(Ends):
+    """Sessions with a gap for each row: a row at the end of one belongs to it, and any gap may reach a final one."""
+
+    for_ever: ClassVar[bool] = True
+    always_judged: ClassVar[bool] = True
+
+    @property
+    def waits(self) -> int:
+        """A row at the very end of a session belongs to it."""
+        return 1
+
+    def needed(self, windows: Windows, rows: SortedRows, is_final: Array, watermark: int, done: Array) -> Array:
+        """Return 0: no gap tells how long one that is final can be reached."""
+        return np.zeros(len(rows.ends), np.int64)
+
+
+class Steps(Kind):
+    """The rows of a duration up to every n-th row."""
+
+    for_ever: ClassVar[bool] = True
+
+    @property
+    def waits(self) -> int:
+        """A row at the very watermark may be the next n-th one."""
+        return 1
+
+    def windows(self, rows: SortedRows, gone: Array) -> Windows:
+        """Return the windows, with the numbers of their rows; nothing is evicted, so that none is missing."""
+        windows = super().windows(rows, gone)
+        found = windows.found
+        assert found.rows is not None
+        return Windows(found, windows.keys, windows.due, (*found.rows, windows.name[2]), windows.number)
+
+    def due(self, found: Found, rows: SortedRows, keys: Array) -> Array:
+        """Return the times of their last rows."""
+        return found.end
+
+    def needed(self, windows: Windows, rows: SortedRows, is_final: Array, watermark: int, done: Array) -> Array:
+        """Return 0: numbers are those of all rows."""
+        return np.zeros(len(rows.ends), np.int64)
+
+
 class Frames(Kind):
     """Frames by time."""
 
@@ -416,6 +458,9 @@ def kind_for(window: Window) -> type[Kind] | None:
         EdgesFrom.MARKS: Marks,
         EdgesFrom.VALUES: Values,
         EdgesFrom.CODE: Code,
+        EdgesFrom.GAPS: GapSessions,
+        EdgesFrom.STEPS: Steps,
+        EdgesFrom.ZONES: Ends,
     }
     return of_edges.get(window.edges)
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("MUNTIN_UNCOMPILED", "1")  # read when muntin is imported: a few rows need no compiler
+if __name__ == "__main__":
+    os.environ.setdefault("MUNTIN_UNCOMPILED", "1")  # read when muntin is imported: a few rows need no compiler
 
 import pyarrow as pa
 

@@ -199,7 +199,7 @@ def test_a_full_disk_only_costs_time(tmp_path: Path) -> None:
     source = tmp_path / "source.py"
     source.write_text(FULL + PROGRAM.format(factor=1.0).split("from muntin.kernels")[0])
     folder = tmp_path / "cache"
-    environment = {**os.environ, "MUNTIN_CACHE_DIR": str(folder)}
+    environment = {**os.environ, "MUNTIN_CACHE_DIR": str(folder), "MUNTIN_UNCOMPILED": ""}
     done = subprocess.run([sys.executable, str(source)], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "6.0"), done.stderr
     assert any(folder.rglob("muntin_kernel_*.py"))

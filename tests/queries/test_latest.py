@@ -29,7 +29,7 @@ def test_what_run_says_of_random_streams(kind: str, data: st.DataObject) -> None
     """Rows come so that none is dropped; early results change nothing.
 
     But for frames by rows that do not end with their row: one that grows looks like another that begins with its row.
-    And but for markers at equal times: answers carry no identity beside their times, and such windows share these.
+    And, with early results, but for markers at equal times: such windows share all that answers say of them.
     """
     query = data.draw(strategies.queries(strategies.ANY_KIND if kind == "several" else st.just(kind)))
     by_rows = [each for each in query.windows if isinstance(each, RowFrame)]
@@ -48,7 +48,7 @@ def test_what_run_says_of_random_streams(kind: str, data: st.DataObject) -> None
         final = ours.results(asked(query).run(ours.table(table)))
     marked = {i for i, each in enumerate(query.windows) if isinstance(each, type(window.punctuated("mark")))}
     spans = [(each.key, each.window_id, each.start, each.end) for each in final if each.window_id in marked]
-    assume(len(spans) == len(set(spans)))
+    assume(query.emit_early is None or len(spans) == len(set(spans)))
     kept = muntin.latest(pa.concat_tables(emitted, promote_options="permissive"))
     last = [replace(each, revision=0) for each in ours.results(kept)]
     assert same(last, final), f"{last}\n{final}"
